@@ -52,19 +52,16 @@
 #include "dataio/record/shard.h"
 #include "dataio/transforms/transform.h"
 
-// Ranks: bytes between them, sums over lanes.
+// Ranks: bytes between them, what must be equal on all.
 #include "collective/comm.h"
 #include "trainer/engine/fingerprint.h"
-#include "trainer/exchange/exchange.h"
 
 // Training: recipes, steps, checkpoints, and inference with what was trained.
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/engine/choices.h"
-#include "trainer/engine/digest.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/feed.h"
-#include "trainer/engine/loss_scale.h"
 #include "trainer/engine/phase.h"
 #include "trainer/engine/state.h"
 #include "trainer/engine/stop.h"

@@ -5,6 +5,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "trainer/engine/choices.h"
 
 // Random labels cannot be learned; the low rate keeps parameters finite.
 static const double learning_rate = 1e-4;
@@ -72,8 +73,8 @@ static sr_status make_engine(sr_bench_engine *e, sr_recipe *r, sr_comm *comm, in
     SR_TRY(sr_engine_create(&options, &e->engine));
     const sr_schedule_lengths lengths = {
         .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};
-    for (int p = 0; p < e->engine->phase_count; p++)
-        sr_phase_set_lengths(e->engine->phases[p], &lengths);
+    for (int p = 0; p < sr_engine_get_info(e->engine).phases; p++)
+        sr_phase_set_lengths(sr_engine_get_phase(e->engine, p), &lengths);
     return SR_OK;
 }
 
@@ -90,11 +91,12 @@ sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads, 
 
 sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
     const sr_lane_source source = {.get = get_slot, .done = done_slot, .user = e};
+    const sr_engine_info info = sr_engine_get_info(e->engine);
     int64_t begin = sr_clock_ns();
     for (int i = 0; i < count; i++, e->step++) {
-        for (int p = 0; p < e->engine->phase_count; p++) {
-            sr_phase_set_step(e->engine->phases[p], e->step, e->step * e->engine->batch,
-                              learning_rate, 1.0 / (double)e->engine->batch,
+        for (int p = 0; p < info.phases; p++) {
+            sr_phase_set_step(sr_engine_get_phase(e->engine, p), e->step, e->step * info.batch,
+                              learning_rate, 1.0 / (double)info.batch,
                               (sr_ema_settings){.decay = 0});
             SR_TRY(sr_engine_step(e->engine, p, e->step, &source));
         }

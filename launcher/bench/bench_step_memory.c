@@ -145,7 +145,7 @@ static sr_status draw(const sr_step_result *r, const sr_memory_timeline *t, cons
 static sr_status largest_plan(sr_engine *e, sr_plan **out) {
     int largest = 0;
     size_t most = 0;
-    for (int p = 0; p < e->phase_count; p++) {
+    for (int p = 0; p < sr_engine_get_info(e).phases; p++) {
         SR_TRY(sr_engine_compile(e, p, out));
         if (sr_plan_peak_bytes(*out) > most) {
             most = sr_plan_peak_bytes(*out);

@@ -15,6 +15,7 @@
 
 #include "kernels/base/memory.h"
 #include "launcher/bench/bench_step_internal.h"
+#include "trainer/engine/engine_trace.h"
 
 typedef struct profile_row {
     const char *op, *kernel;
@@ -104,28 +105,28 @@ static void print(const table *t, int steps, double seconds, int executors,
 }
 
 static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, table *t) {
-    for (int i = 0; i < e->executor_count; i++) {
-        int count = sr_executor_get_profile(e->executors[i], nodes, capacity);
+    for (int i = 0; i < sr_engine_get_info(e).executors; i++) {
+        int count = sr_engine_get_profile(e, i, nodes, capacity);
         add(t, nodes, count < capacity ? count : capacity);
     }
 }
 
 sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
                           const sr_machine_limits *limits) {
+    const int executors = sr_engine_get_info(e).executors;
     int capacity = 0;
     sr_status status = SR_E_MEMORY;
-    for (int i = 0; i < e->executor_count; i++) {
-        int count = sr_executor_get_profile(e->executors[i], NULL, 0);
+    for (int i = 0; i < executors; i++) {
+        int count = sr_engine_get_profile(e, i, NULL, 0);
         capacity = count > capacity ? count : capacity;
     }
     size_t most = (size_t)capacity + 1;
-    table t = {
-        .rows = sr_alloc_array(most * (size_t)e->executor_count, sizeof(profile_row), "profile")};
+    table t = {.rows = sr_alloc_array(most * (size_t)executors, sizeof(profile_row), "profile")};
     sr_node_profile *nodes = sr_alloc_array(most, sizeof *nodes, "profile");
     if (t.rows && nodes) {
         collect(e, nodes, capacity, &t);
         qsort(t.rows, (size_t)t.count, sizeof *t.rows, slower_first);
-        print(&t, steps, seconds, e->executor_count, limits);
+        print(&t, steps, seconds, executors, limits);
         status = SR_OK;
     }
     sr_free(t.rows);

@@ -56,7 +56,7 @@ static sr_status warm_up(step_bench *b) {
     SR_TRY(sr_bench_engine_step(&b->own, 1, &r->first_seconds));
     SR_TRY(sr_bench_engine_step(&b->own, WARM_STEPS, &b->step_seconds));
     b->step_seconds /= WARM_STEPS;
-    for (int p = 0; p < b->own.engine->phase_count; p++) {
+    for (int p = 0; p < sr_engine_get_info(b->own.engine).phases; p++) {
         SR_TRY(sr_engine_compile(b->own.engine, p, &plan));
         r->operators += sr_plan_node_count(plan);
         r->flops += sr_plan_flops(plan) * (double)r->lanes;
@@ -66,7 +66,7 @@ static sr_status warm_up(step_bench *b) {
             r->live_bound_bytes = sr_plan_live_bound_bytes(plan);
         }
     }
-    const sr_context_stats stats = sr_context_get_stats(b->own.engine->context);
+    const sr_context_stats stats = sr_context_get_stats(sr_engine_get_info(b->own.engine).context);
     r->compile_ns = (double)stats.compile_ns / r->operators;
     r->prepare_seconds = (double)stats.prepare_ns / (double)SR_NS_PER_S;
     double steps = block_seconds / b->step_seconds;
@@ -80,7 +80,8 @@ static sr_status our_block(void *user, bool counts, double *images_per_s) {
     sr_step_result *r = &b->result;
     double seconds;
     uint64_t allocations = sr_memory_get_stats().allocations;
-    sr_context_stats before = sr_context_get_stats(b->own.engine->context), after;
+    sr_context_stats before = sr_context_get_stats(sr_engine_get_info(b->own.engine).context),
+                     after;
     (void)sr_load_of_others();
     double cpu = sr_own_cpu_seconds();
     SR_TRY(sr_bench_engine_step(&b->own, r->steps, &seconds));
@@ -89,7 +90,7 @@ static sr_status our_block(void *user, bool counts, double *images_per_s) {
         return SR_OK;
     sr_series_add(&r->our_cpu, (sr_own_cpu_seconds() - cpu) / r->steps);
     double others = sr_load_of_others();
-    after = sr_context_get_stats(b->own.engine->context);
+    after = sr_context_get_stats(sr_engine_get_info(b->own.engine).context);
     b->allocations += sr_memory_get_stats().allocations - allocations;
     b->recorded += after.nodes_recorded - before.nodes_recorded;
     b->repeated += after.nodes_repeated - before.nodes_repeated;
@@ -113,7 +114,7 @@ static sr_status print_plans(step_bench *b) {
     sr_text text;
     sr_status status = SR_OK;
     sr_text_init(&text);
-    for (int p = 0; status == SR_OK && p < b->own.engine->phase_count; p++) {
+    for (int p = 0; status == SR_OK && p < sr_engine_get_info(b->own.engine).phases; p++) {
         sr_plan *plan;
         status = sr_engine_compile(b->own.engine, p, &plan);
         if (status == SR_OK)
@@ -124,12 +125,10 @@ static sr_status print_plans(step_bench *b) {
 
 static sr_status profile(step_bench *b) {
     double seconds;
-    for (int i = 0; i < b->own.engine->executor_count; i++)
-        sr_executor_set_profiling(b->own.engine->executors[i], true);
+    sr_engine_set_profiling(b->own.engine, true);
     SR_TRY(sr_bench_engine_step(&b->own, b->result.steps, &seconds));
     SR_TRY(sr_step_profile(b->own.engine, b->result.steps, seconds, &b->result.limits));
-    for (int i = 0; i < b->own.engine->executor_count; i++)
-        sr_executor_set_profiling(b->own.engine->executors[i], false);
+    sr_engine_set_profiling(b->own.engine, false);
     return SR_OK;
 }
 

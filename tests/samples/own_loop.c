@@ -42,8 +42,9 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
     const sr_schedule_lengths lengths = {
         .total = r->steps * r->batch, .epoch = sr_dataset_count(j->data), .batch = r->batch};
     SR_TRY(sr_engine_create(&engine, &j->engine));
-    sr_phase_set_lengths(j->engine->phases[0], &lengths);
+    sr_phase_set_lengths(sr_engine_get_phase(j->engine, 0), &lengths);
     SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
+    const sr_engine_info lanes = sr_engine_get_info(j->engine);
     const sr_pipeline_options pipeline = {.dataset = r->data.train,
                                           .split = "train",
                                           .transforms = r->augment,
@@ -54,14 +55,14 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
                                           .seed = (uint64_t)r->seed,
                                           .batch = r->batch,
                                           .lanes = (int)r->lanes,
-                                          .lane_begin = j->engine->lane_begin,
-                                          .lane_end = j->engine->lane_end,
+                                          .lane_begin = lanes.lane_begin,
+                                          .lane_end = lanes.lane_end,
                                           .workers = 1};
     return sr_feed_create(&pipeline, 1, &j->feed);
 }
 
 static sr_status train(job *j) {
-    sr_phase *phase = j->engine->phases[0];
+    sr_phase *phase = sr_engine_get_phase(j->engine, 0);
     const int64_t batch = j->recipe->batch, steps = j->recipe->steps;
     char digest[SR_SHA256_HEX];
     for (int64_t step = 0; step < steps; step++) {

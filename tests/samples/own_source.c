@@ -41,19 +41,19 @@ static void done(void *user, int lane) { // the lane's buffers may be refilled
     (void)user, (void)lane;
 }
 
-static sr_status evaluate(sr_engine *e, const char *what) {
+static sr_status evaluate(sr_engine *e, const char *of) {
     static struct samples seen;
     static float logits[MOST][CLASSES];
-    int hits = 0;
+    int n = 0;
     const sr_slot slot = draw(UINT32_MAX, 0, MOST, &seen);
     SR_TRY(sr_engine_infer(e, &slot, logits[0], sizeof logits));
     for (int i = 0; i < MOST; i++) {
         int better = 0;
         for (int k = 0; k < CLASSES; k++)
             better += logits[i][k] > logits[i][seen.label[i]];
-        hits += better == 0;
+        n += better == 0;
     }
-    printf("rank %d, %s: %d of %d right\n", sr_comm_rank(e->comm), what, hits, MOST);
+    printf("rank %d, %s: %d of %d right\n", sr_comm_rank(sr_engine_get_info(e).comm), of, n, MOST);
     return SR_OK;
 }
 
@@ -69,7 +69,7 @@ static sr_status load(sr_engine *engine, const char *path) {
 
 static sr_status train(const sr_recipe *r, source *s, const char *weights) {
     const sr_lane_source lanes = {.get = get, .done = done, .user = s};
-    sr_phase *phase = s->engine->phases[0];
+    sr_phase *phase = sr_engine_get_phase(s->engine, 0);
     const sr_ema_settings ema = {.decay = r->ema.decay, .due = true};
     SR_TRY(weights ? load(s->engine, weights) : sr_phase_start_average(phase));
     for (s->step = 0; s->step < r->steps; s->step++) {

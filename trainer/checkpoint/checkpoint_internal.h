@@ -4,7 +4,7 @@
 #define SR_TRAINER_CHECKPOINT_INTERNAL_H
 
 #include "kernels/base/memory.h"
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/checkpoint/file_sums.h"
 
 #define CHECKPOINTS_FOLDER "checkpoints"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a rank (engine.h): recording, replaying for the local lanes, handing to the exchange.
-#include "trainer/engine/engine.h"
+#include "trainer/engine/engine_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 #include "kernels/base/watch.h"
 #include "kernels/chooser.h"
 #include "trainer/engine/engine_trace_internal.h"
-#include "trainer/engine/feed_internal.h"
 #include "trainer/engine/fingerprint.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/engine/placement.h"
@@ -146,14 +145,6 @@ static void use_chooser(const sr_recipe *recipe) {
 static const sr_dtype dtypes[] = {
     [SR_PRECISION_FP32] = SR_F32, [SR_PRECISION_BF16] = SR_BF16, [SR_PRECISION_FP16] = SR_F16};
 
-static sr_status create_feed(sr_engine *e) {
-    e->feed = sr_alloc(sizeof *e->feed, "feed");
-    if (!e->feed)
-        return SR_E_MEMORY;
-    SR_TRY(sr_input_feed_init(e->feed, e->device, e->task, e->recipe->deadline_act));
-    return sr_input_feed_describe(e->feed, e->lane_samples, e->image_height, e->image_width);
-}
-
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -176,7 +167,8 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     sr_kernels_use_portable(o->recipe->numerics_portable);
     use_chooser(o->recipe);
     SR_TRY(sr_device_open(o->device, &e->device));
-    SR_TRY(create_feed(e));
+    SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));
+    SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
     SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
@@ -214,10 +206,8 @@ void sr_engine_free(sr_engine *e) {
     for (int i = 0; i < SR_MAX_PHASES; i++)
         sr_phase_free(e->phases[i]);
     sr_context_free(e->context);
-    if (e->feed)
-        sr_input_feed_release(e->feed);
+    sr_input_feed_release(&e->feed);
     sr_device_close(e->device);
-    sr_free(e->feed);
     sr_free(e->executors);
     sr_free(e->runs);
     sr_free(e->targets);
@@ -258,7 +248,7 @@ static sr_status begin_record(sr_engine *e, int phase, bool training, const sr_s
                                .loss_options = e->loss.options,
                                .mix = mix_of(e->recipe, training),
                                .statistics = &e->statistics};
-    return sr_input_feed_record(e->feed, slot, out);
+    return sr_input_feed_record(&e->feed, slot, out);
 }
 
 // Notes which report each buffer's first one is.
@@ -313,7 +303,7 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *val
 static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int *count) {
     const sr_phase *phase = e->phases[phase_index];
     sr_lane_recording r;
-    SR_TRY(begin_record(e, phase_index, true, &e->feed->lane, &r));
+    SR_TRY(begin_record(e, phase_index, true, &e->feed.lane, &r));
     e->task->record(&r);
     sr_tensor *values = e->lane_values;
     lane_values(e, &r, values);
@@ -387,7 +377,7 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *pha
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
     settings->loss_seed[0] = (float)sr_phase_loss_seed(phase);
-    return sr_input_feed_fill(e->feed, slot, settings, &run->inputs[run->next]);
+    return sr_input_feed_fill(&e->feed, slot, settings, &run->inputs[run->next]);
 }
 
 // Where inputs are copied, that happens while the executor still computes its lane before; where
@@ -460,8 +450,34 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     return SR_OK;
 }
 
+sr_engine_info sr_engine_get_info(const sr_engine *e) {
+    sr_engine_info info = {.task = e->task,
+                           .recipe = e->recipe,
+                           .comm = e->comm,
+                           .device = e->device,
+                           .context = e->context,
+                           .seed = e->seed,
+                           .phases = e->phase_count,
+                           .batch = e->batch,
+                           .lane_samples = e->lane_samples,
+                           .image_height = e->image_height,
+                           .image_width = e->image_width,
+                           .lanes = e->lanes,
+                           .lane_begin = e->lane_begin,
+                           .lane_end = e->lane_end,
+                           .executors = e->executor_count,
+                           .threads = e->threads};
+    memcpy(info.mean, e->mean, sizeof info.mean);
+    memcpy(info.std, e->std, sizeof info.std);
+    return info;
+}
+
+sr_phase *sr_engine_get_phase(const sr_engine *e, int phase) {
+    return e->phases[phase];
+}
+
 const sr_slot *sr_engine_get_slot(const sr_engine *e) {
-    return &e->feed->lane;
+    return &e->feed.lane;
 }
 
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
@@ -475,7 +491,7 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
 static sr_status replay_once(sr_engine *e, sr_plan *plan, const sr_slot *slot,
                              const sr_lane_settings *settings, sr_sink_fn to, void *user) {
     sr_input_set *set = &e->runs[0].inputs[0];
-    SR_TRY(sr_input_feed_fill(e->feed, slot, settings, set));
+    SR_TRY(sr_input_feed_fill(&e->feed, slot, settings, set));
     const sr_run replay = {.inputs = set->slots, .sink = to, .user = user};
     SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
     return sr_executor_wait(e->executors[0]);
@@ -525,7 +541,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
-    SR_TRY(begin_record(e, 0, true, &e->feed->lane, &r));
+    SR_TRY(begin_record(e, 0, true, &e->feed.lane, &r));
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};

@@ -8,9 +8,10 @@
 #ifndef SR_TRAINER_ENGINE_H
 #define SR_TRAINER_ENGINE_H
 
-#include "trainer/engine/choices.h"
+#include "collective/comm.h"
 #include "trainer/engine/feed.h"
 #include "trainer/engine/phase.h"
+#include "trainer/tasks/task.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,38 +31,8 @@ typedef struct sr_engine_options {
     uint64_t seed;
 } sr_engine_options;
 
-// The engine of a rank. Its fields are for reading. One thread at a time.
-typedef struct sr_engine {
-    const sr_task_desc *task;
-    sr_recipe *recipe;
-    sr_comm *comm;
-    sr_device *device;
-    sr_context *context;
-    sr_phase *phases[SR_MAX_PHASES];
-    sr_model *models[SR_MAX_PHASES];
-    int phase_count;
-    sr_choice_loss loss;
-    sr_arena arena;
-
-    sr_dtype dtype;
-    double mean[3], std[3];
-    uint64_t seed;
-    int64_t batch, lane_samples, image_height, image_width;
-    int lanes, lane_begin, lane_end;
-
-    sr_executor **executors;
-    int executor_count, threads;
-    struct sr_lane_run *runs; // one for each executor
-    sr_target *targets;
-    int *target_segment;
-    int target_capacity;
-    sr_tensor *lane_values; // scratch of recording
-    sr_statistics statistics;
-    int *report; // number of a buffer's first report in 'statistics', by the variable's slot
-    uint32_t report_capacity;
-    struct sr_input_feed *feed;
-    struct sr_engine_trace *trace; // NULL: none
-} sr_engine;
+// The engine of a rank. One thread at a time.
+typedef struct sr_engine sr_engine;
 
 // Collective: opens the device, builds the models of all phases with their first values, and makes
 // their exchanges. Errors of these parts, as sr_exchange_create's.
@@ -69,6 +40,24 @@ SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_eng
 // NULL is legal.
 void sr_engine_free(sr_engine *engine);
 
+// What an engine was made of, and how its work is divided.
+typedef struct sr_engine_info {
+    const sr_task_desc *task;
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_device *device;
+    const sr_context *context; // for its counters
+    uint64_t seed;
+    double mean[3], std[3]; // pictures are normalised by
+    int phases;
+    int64_t batch, lane_samples, image_height, image_width;
+    int lanes, lane_begin, lane_end; // of the batch; those of this rank
+    int executors, threads;          // lanes that run at a time; threads of all of them
+} sr_engine_info;
+// Constant; what it points to is borrowed until the engine is freed.
+sr_engine_info sr_engine_get_info(const sr_engine *engine);
+// A phase by its number. Borrowed until the engine is freed.
+sr_phase *sr_engine_get_phase(const sr_engine *engine, int phase);
 // What a lane's slot has, in training: the arrays of the task's transformer, without data, of which
 // the task may read some only. Borrowed until free.
 const sr_slot *sr_engine_get_slot(const sr_engine *engine);

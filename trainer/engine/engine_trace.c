@@ -7,6 +7,7 @@
 #include "graph/executor_trace.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
+#include "trainer/engine/engine_internal.h"
 #include "trainer/engine/engine_trace_internal.h"
 #include "trainer/exchange/exchange_internal.h"
 
@@ -48,6 +49,15 @@ sr_status sr_engine_set_trace(sr_engine *e, sr_trace *trace) {
         SR_TRY(add_step_row(t, trace));
     }
     return set_parts(e, trace);
+}
+
+void sr_engine_set_profiling(sr_engine *e, bool on) {
+    for (int i = 0; i < e->executor_count; i++)
+        sr_executor_set_profiling(e->executors[i], on);
+}
+
+int sr_engine_get_profile(const sr_engine *e, int executor, sr_node_profile *out, int capacity) {
+    return sr_executor_get_profile(e->executors[executor], out, capacity);
 }
 
 sr_status sr_engine_trace_begin(sr_engine_trace *t) {

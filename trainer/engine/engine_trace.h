@@ -11,4 +11,10 @@
 // SR_E_MEMORY.
 SR_NODISCARD sr_status sr_engine_set_trace(sr_engine *engine, sr_trace *trace);
 
+// Per-node times of all executors: on or off, between steps.
+void sr_engine_set_profiling(sr_engine *engine, bool on);
+// Those of an executor, as sr_executor_get_profile.
+int sr_engine_get_profile(const sr_engine *engine, int executor, sr_node_profile *out,
+                          int capacity);
+
 #endif

@@ -14,10 +14,6 @@
 
 #include "kernels/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define SR_LOSS_SCALE_MOST 0x1p24   // it grows to this
 #define SR_LOSS_SCALE_LEAST 0x1p-16 // and is not lowered below this
 
@@ -34,7 +30,4 @@ typedef struct sr_loss_scale {
 // where the scale cannot be lowered any more.
 SR_NODISCARD sr_status sr_loss_scale_update(sr_loss_scale *s, int64_t every, bool finite);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

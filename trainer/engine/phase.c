@@ -5,7 +5,7 @@
 // each length of piece that occurs; they are prepared the first time and kept, so a steady step
 // allocates nothing. On a CPU they run at once, while the block is in the cache. The kernels are
 // elementwise: how a segment is cut into pieces changes no bit.
-#include "trainer/engine/phase.h"
+#include "trainer/engine/phase_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -434,6 +434,13 @@ void sr_phase_free(sr_phase *phase) {
     sr_free(phase);
 }
 
+sr_phase_info sr_phase_get_info(const sr_phase *phase) {
+    return (sr_phase_info){.name = phase->name,
+                           .model = phase->model,
+                           .optimizer = phase->optimizer,
+                           .elements = phase->elements};
+}
+
 void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths) {
     for (int i = 0; i < phase->group_count; i++)
         phase->groups[i].until_samples = sr_length_samples(phase->groups[i].until, lengths);
@@ -454,6 +461,13 @@ void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double l
         g->rests = g->until_samples > 0 && (double)position >= g->until_samples;
     }
     fill_settings(phase, 1);
+}
+
+sr_gradient_report sr_phase_get_gradients(const sr_phase *phase) {
+    return (sr_gradient_report){.norm = phase->gradient_norm,
+                                .skipped = phase->skipped,
+                                .loss_scale = phase->loss_scale.scale,
+                                .skipped_steps = (int64_t)phase->loss_scale.skipped};
 }
 
 double sr_phase_loss_seed(const sr_phase *phase) {
@@ -515,6 +529,14 @@ bool sr_phase_trains(const sr_phase *phase, int param) {
 
 bool sr_phase_has_average(const sr_phase *phase) {
     return !sr_address_is_none(phase->ema);
+}
+
+sr_status sr_phase_compare(const sr_phase *phase) {
+    return sr_exchange_compare(phase->exchange);
+}
+
+int64_t sr_phase_exposed_ns(const sr_phase *phase) {
+    return sr_exchange_get_stats(phase->exchange).exposed_ns;
 }
 
 sr_status sr_phase_start_average(sr_phase *phase) {

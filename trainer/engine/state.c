@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "kernels/base/log.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/checkpoint/json_tree.h"
 #include "trainer/engine/digest.h"
+#include "trainer/engine/engine_internal.h"
 
 // ---- Host access ----
 

@@ -153,7 +153,8 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     const sr_pipeline_options options = {.dataset = e->dataset,
                                          .split = "val",
-                                         .transformer = engine->task->transformer,
+                                         .transformer =
+                                             sr_engine_get_info(engine).task->transformer,
                                          .transforms = specs,
                                          .transform_count = 2,
                                          .image_height = e->crop,

@@ -38,7 +38,7 @@ static bool mixes(const sr_recipe *recipe) {
 }
 
 static sr_status begin(sr_training *t, first_batch *b) {
-    const sr_engine *e = t->engine;
+    const sr_engine_info *e = &t->info;
     const int64_t pixels = e->lane_samples * e->image_height * e->image_width * 3;
     *b = (first_batch){.training = t,
                        .lanes = e->lanes < MAX_TILES ? e->lanes : MAX_TILES,
@@ -75,7 +75,7 @@ static unsigned char *entry(const first_batch *b, int lane, int i) {
 
 // Undoes the normalisation by data.mean and data.std.
 static void restore_pixels(const first_batch *b, const float *x, uint8_t *out) {
-    const sr_engine *e = b->training->engine;
+    const sr_engine_info *e = &b->training->info;
     for (int64_t i = 0; i < b->width * b->height * 3; i++) {
         const double value = 255 * ((double)x[i] * e->std[i % 3] + e->mean[i % 3]);
         out[i] = (uint8_t)(value > 0 ? value < 255 ? value + 0.5 : 255 : 0);
@@ -119,7 +119,7 @@ static sr_status put_lane(const first_batch *b, int lane, uint8_t *scratch) {
 
 // A lane that cannot be read is reported by the step that needs it.
 static sr_status put_lanes(const first_batch *b) {
-    const sr_engine *e = b->training->engine;
+    const sr_engine_info *e = &b->training->info;
     uint8_t *scratch = sr_alloc((size_t)(b->width * b->height * 3), "first batch");
     const sent_sample absent = {.label = ABSENT};
     if (!scratch)
@@ -134,7 +134,7 @@ static sr_status put_lanes(const first_batch *b) {
 
 static sr_status gather(const first_batch *b) {
     const sr_training *t = b->training;
-    const int lanes = t->engine->lanes;
+    const int lanes = t->info.lanes;
     size_t *offsets = sr_alloc_array(2 * (size_t)t->ranks, sizeof *offsets, "first batch");
     if (!offsets)
         return SR_E_MEMORY;
@@ -189,9 +189,8 @@ static sr_status draw(const first_batch *b, const char *path) {
     }
     (void)snprintf(title, sizeof title,
                    "first batch as the network sees it: %d of %lld samples, from %s%d lane%s",
-                   count, (long long)t->engine->batch,
-                   t->engine->lanes > b->lanes ? "the first " : "", b->lanes,
-                   b->lanes == 1 ? "" : "s");
+                   count, (long long)t->info.batch, t->info.lanes > b->lanes ? "the first " : "",
+                   b->lanes, b->lanes == 1 ? "" : "s");
     const sr_samples sheet = {.title = title, .tiles = tiles, .count = count};
     return count > 0 ? sr_samples_write(&sheet, path) : SR_OK;
 }

@@ -215,7 +215,7 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
                                       .resize = r->eval.resize,
                                       .crop = r->eval.crop,
                                       .batch = r->eval.batch,
-                                      .lanes = in->engine->lanes,
+                                      .lanes = sr_engine_get_info(in->engine).lanes,
                                       .workers = (int)r->data.workers,
                                       .threads = r->data.threads,
                                       .report_seconds = r->deadline_report,
@@ -318,7 +318,7 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
                              const sr_picture_file *files, int count, float *probabilities,
                              uint8_t *pixels, sr_status *statuses) {
     const sr_recipe *r = in->recipe;
-    int64_t most = r->eval.batch / in->engine->lanes;
+    int64_t most = r->eval.batch / sr_engine_get_info(in->engine).lanes;
     batch_buffers m = {.samples = count < most ? count : most};
     size_t size = (size_t)(r->eval.crop * r->eval.crop * 3), classes = (size_t)in->class_count;
     m.image = sr_alloc_array((size_t)m.samples, size, "pictures");

@@ -108,7 +108,7 @@ sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const cha
         return SR_OK;
     SR_TRY(sr_checkpoint_open_weights(recipe->weights, &file));
     sr_status status = SR_OK;
-    if (engine->task->infer && recipe->weights_reset.count == 0)
+    if (sr_engine_get_info(engine).task->infer && recipe->weights_reset.count == 0)
         status = sr_state_check_classes(file, names, count);
     if (status == SR_OK)
         status = sr_state_load_weights(engine, file, &recipe->weights_reset);
@@ -128,30 +128,36 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
                           "the recipe trains for 0 steps: raise epochs, or give steps");
 }
 
-sr_status sr_inputs_check_memory(sr_engine *e, int ranks) {
+// Parameters with the sums of their gradients, optimiser state, average.
+static uint64_t state_bytes(const sr_phase *phase) {
+    const sr_phase_info info = sr_phase_get_info(phase);
+    return (uint64_t)info.elements * sizeof(float) *
+           (2 + (uint64_t)info.optimizer->states + (sr_phase_has_average(phase) ? 1 : 0));
+}
+
+sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
+    const sr_engine_info e = sr_engine_get_info(engine);
     const sr_machine_memory memory = sr_machine_get_memory();
     uint64_t activations = 0, state = 0;
     char need[16], lane[16], have[16];
-    if (!sr_device_get_properties(e->device)->unified)
+    if (!sr_device_get_properties(e.device)->unified)
         return SR_OK; // the device's own memory counts, and its allocation fails if it is too small
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_phase *phase = e->phases[p];
+    for (int p = 0; p < e.phases; p++) {
         sr_plan *plan;
-        SR_TRY(sr_engine_compile(e, p, &plan));
+        SR_TRY(sr_engine_compile(engine, p, &plan));
         if (sr_plan_peak_bytes(plan) > activations)
             activations = sr_plan_peak_bytes(plan);
-        state += (uint64_t)phase->elements * sizeof(float) *
-                 (2 + (uint64_t)phase->optimizer->states + (sr_phase_has_average(phase) ? 1 : 0));
+        state += state_bytes(sr_engine_get_phase(engine, p));
     }
-    const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e->executor_count + state);
+    const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e.executors + state);
     if (all <= memory.total)
         return SR_OK;
     return sr_recipe_fail(
-        e->recipe, "batch",
+        e.recipe, "batch",
         "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
         " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
         "results)",
         sr_text_bytes(all, need), memory.limit ? memory.limit : "this machine",
-        sr_text_bytes(memory.total, have), e->lane_samples, sr_text_bytes(activations, lane),
-        ranks * e->executor_count, ranks * e->executor_count == 1 ? "" : "s");
+        sr_text_bytes(memory.total, have), e.lane_samples, sr_text_bytes(activations, lane),
+        ranks * e.executors, ranks * e.executors == 1 ? "" : "s");
 }

@@ -11,6 +11,7 @@
 #include "kernels/base/text.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/param_groups.h"
+#include "trainer/exchange/exchange.h"
 #include "trainer/run/inputs.h"
 
 static void print_model(const sr_model *model) {
@@ -39,19 +40,20 @@ static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_mode
     return status;
 }
 
-static void print_memory(const sr_engine *e, const sr_phase *phase, const sr_plan *plan) {
+static void print_memory(const sr_phase *phase, const sr_plan *plan, int executors) {
+    const sr_phase_info info = sr_phase_get_info(phase);
     char text[16];
-    uint64_t flat = (uint64_t)phase->elements * sizeof(float);
+    uint64_t flat = (uint64_t)info.elements * sizeof(float);
     (void)printf("\nmemory of a rank\n  parameters and gradient sums    %s\n",
                  sr_text_bytes(flat, text));
     (void)printf("  optimiser state                 %s\n",
-                 sr_text_bytes(flat * (uint64_t)phase->optimizer->states, text));
+                 sr_text_bytes(flat * (uint64_t)info.optimizer->states, text));
     (void)printf("  average                         %s\n",
                  sr_text_bytes(sr_phase_has_average(phase) ? flat : 0, text));
     (void)printf("  activations of a lane           %s",
                  sr_text_bytes(sr_plan_peak_bytes(plan), text));
     (void)printf(" (live bound %s), %d at a time\n",
-                 sr_text_bytes(sr_plan_live_bound_bytes(plan), text), e->executor_count);
+                 sr_text_bytes(sr_plan_live_bound_bytes(plan), text), executors);
 }
 
 static void print_lanes(const sr_recipe *r, int ranks) {
@@ -67,14 +69,17 @@ static void print_lanes(const sr_recipe *r, int ranks) {
                 (long long)samples, samples == 1 ? "" : "s");
 }
 
-static sr_status report_phase(sr_engine *e, int p) {
+static sr_status report_phase(sr_engine *engine, int p) {
+    const sr_engine_info e = sr_engine_get_info(engine);
+    const sr_phase *phase = sr_engine_get_phase(engine, p);
+    const sr_model *model = sr_phase_get_info(phase).model;
     sr_plan *plan;
-    SR_TRY(sr_engine_compile(e, p, &plan));
-    print_model(e->models[p]);
-    SR_TRY(print_groups(&e->recipe->phases[p].optimizer, e->models[p]));
+    SR_TRY(sr_engine_compile(engine, p, &plan));
+    print_model(model);
+    SR_TRY(print_groups(&e.recipe->phases[p].optimizer, model));
     (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
-    print_memory(e, e->phases[p], plan);
+    print_memory(phase, plan, e.executors);
     return SR_OK;
 }
 
@@ -159,7 +164,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
     sr_text_release(&yaml);
     SR_TRY(status);
     print_data(&w->inputs);
-    for (int p = 0; p < w->engine->phase_count; p++)
+    for (int p = 0; p < sr_engine_get_info(w->engine).phases; p++)
         SR_TRY(report_phase(w->engine, p));
     print_lanes(r, ranks);
     return SR_OK;

@@ -22,7 +22,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "kernels/base/watch.h"
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/checkpoint/json_tree.h"
 #include "trainer/checkpoint/run_identity.h"
 #include "trainer/run/run_lock.h"

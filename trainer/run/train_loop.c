@@ -27,8 +27,8 @@ static int64_t data_wait_ns(const sr_training *t) {
 
 static int64_t exposed_ns(const sr_training *t) {
     int64_t sum = 0;
-    for (int p = 0; p < t->engine->phase_count; p++)
-        sum += sr_exchange_get_stats(t->engine->phases[p]->exchange).exposed_ns;
+    for (int p = 0; p < t->info.phases; p++)
+        sum += sr_phase_exposed_ns(sr_engine_get_phase(t->engine, p));
     return sum;
 }
 
@@ -73,6 +73,7 @@ static sr_ema_settings average_settings(const sr_training *t) {
 }
 
 static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {
+    const char *name = sr_phase_get_info(phase).name;
     char last[96];
     if (isfinite(loss))
         return SR_OK;
@@ -82,7 +83,7 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
         SR_E_NON_FINITE,
         "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr or warm "
         "up longer; %s",
-        phase->name[0] ? " of " : "", phase->name, (long long)t->step,
+        name[0] ? " of " : "", name, (long long)t->step,
         sr_schedule_lr(&t->schedules[0], t->position), where ? ", first in " : "",
         where ? where->name : "", sr_training_describe_last(t, last));
 }
@@ -90,24 +91,25 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
 // A step that is skipped now and then is how a loss scale is found; metrics.csv counts them.
 static void report_skipped(const sr_training *t, const sr_phase *phase) {
     char fields[96];
-    const sr_loss_scale *s = &phase->loss_scale;
-    if (!phase->skipped || t->rank != 0)
+    const char *name = sr_phase_get_info(phase).name;
+    const sr_gradient_report g = sr_phase_get_gradients(phase);
+    if (!g.skipped || t->rank != 0)
         return;
-    SR_INFO("step %lld is skipped: gradients%s%s are not finite in fp16; loss scale %.9g, %g step%s "
-            "skipped so far",
-            (long long)t->step, phase->name[0] ? " of " : "", phase->name, s->scale, s->skipped,
-            s->skipped == 1 ? "" : "s");
+    SR_INFO("step %lld is skipped: gradients%s%s are not finite in fp16; loss scale %.9g, %lld "
+            "step%s skipped so far",
+            (long long)t->step, name[0] ? " of " : "", name, g.loss_scale,
+            (long long)g.skipped_steps, g.skipped_steps == 1 ? "" : "s");
     (void)snprintf(fields, sizeof fields, "\"step\": %lld, \"loss_scale\": %.9g",
-                   (long long)t->step, s->scale);
+                   (long long)t->step, g.loss_scale);
     sr_run_event(t->run, "skipped_step", fields);
 }
 
 static sr_status run_step(sr_training *t, bool *stop) {
     const sr_lane_source *source = sr_feed_source(t->feed);
-    double batch = (double)t->engine->batch;
+    double batch = (double)t->info.batch;
     *stop = false;
-    for (int p = 0; p < t->engine->phase_count; p++) {
-        sr_phase *phase = t->engine->phases[p];
+    for (int p = 0; p < t->info.phases; p++) {
+        sr_phase *phase = sr_engine_get_phase(t->engine, p);
         sr_phase_set_step(phase, t->step, t->position,
                           sr_schedule_lr(&t->schedules[p], t->position), 1 / batch,
                           average_settings(t));
@@ -124,8 +126,8 @@ static sr_status run_step(sr_training *t, bool *stop) {
             t->window.hits1 += (int64_t)sr_phase_scalar(phase, 0, 0);
     }
     t->step++;
-    t->position += t->engine->batch;
-    t->window.samples += t->engine->batch;
+    t->position += t->info.batch;
+    t->window.samples += t->info.batch;
     t->evaluated_here = false;
     return SR_OK;
 }
@@ -143,7 +145,7 @@ static double exposed_share(const sr_training *t, int64_t span) {
 
 // The learning rate of the step before this position.
 static double last_lr(const sr_training *t) {
-    return sr_schedule_lr(&t->schedules[0], t->position - t->engine->batch);
+    return sr_schedule_lr(&t->schedules[0], t->position - t->info.batch);
 }
 
 static void show(sr_training *t) {
@@ -166,18 +168,19 @@ static void show(sr_training *t) {
         .data_wait = share(data_wait_ns(t) - t->window.data_wait_ns, span),
         .comm_exposed = exposed_share(t, span),
         .mfu = (double)NAN,
-        .memory_bytes = sr_memory_get_stats().live_bytes +
-                        sr_context_get_stats(t->engine->context).planned_peak_bytes *
-                            (size_t)t->engine->executor_count};
+        .memory_bytes =
+            sr_memory_get_stats().live_bytes +
+            sr_context_get_stats(t->info.context).planned_peak_bytes * (size_t)t->info.executors};
     sr_progress_show(&progress);
 }
 
 static void add_gradient_columns(const sr_phase *phase, double *row) {
-    row[SR_COLUMN_GRADIENT_NORM] = phase->gradient_norm;
-    if (phase->loss_scale.scale <= 0)
+    const sr_gradient_report g = sr_phase_get_gradients(phase);
+    row[SR_COLUMN_GRADIENT_NORM] = g.norm;
+    if (g.loss_scale <= 0)
         return;
-    row[SR_COLUMN_LOSS_SCALE] = phase->loss_scale.scale;
-    row[SR_COLUMN_SKIPPED_STEPS] = phase->loss_scale.skipped;
+    row[SR_COLUMN_LOSS_SCALE] = g.loss_scale;
+    row[SR_COLUMN_SKIPPED_STEPS] = (double)g.skipped_steps;
 }
 
 static sr_status write_row(sr_training *t, bool with_evaluation) {
@@ -199,7 +202,7 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
         row[SR_COLUMN_DATA_WAIT] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
         row[SR_COLUMN_COMM_EXPOSED] = exposed_share(t, span);
     }
-    add_gradient_columns(t->engine->phases[0], row);
+    add_gradient_columns(sr_engine_get_phase(t->engine, 0), row);
     row[SR_COLUMN_LR] = last_lr(t);
     row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
     if (with_evaluation) {
@@ -244,7 +247,7 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *
                                       .resize = r->eval.resize,
                                       .crop = r->eval.crop,
                                       .batch = r->eval.batch,
-                                      .lanes = t->engine->lanes,
+                                      .lanes = t->info.lanes,
                                       .workers = (int)r->data.workers,
                                       .threads = r->data.threads,
                                       .report_seconds = r->deadline_report,
@@ -294,7 +297,7 @@ static sr_status evaluate_epoch(sr_training *t, bool end) {
 
 static bool checkpoint_due(const sr_training *t, int64_t before) {
     const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->inputs.count, .batch = t->engine->batch};
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = t->info.batch};
     double every = sr_length_samples(t->recipe->checkpoint.every, &lengths);
     if (t->step == t->total_steps)
         return true;
@@ -395,7 +398,7 @@ sr_status sr_training_run(sr_training *t) {
     continue_window(t);
     sr_rate_mark(&t->rate, t->position, train_ns(t));
     if (t->evaluation_due)
-        SR_TRY(after_step(t, t->position - t->engine->batch, false));
+        SR_TRY(after_step(t, t->position - t->info.batch, false));
     while (t->step < t->total_steps) {
         bool stop;
         int64_t before = t->position;

@@ -8,6 +8,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/engine/fingerprint.h"
 #include "trainer/run/training_internal.h"
 
@@ -100,30 +101,31 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
 
 static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
     const sr_recipe *r = t->recipe;
+    const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(t->engine, 0));
     sr_manifest m = {.position = t->position,
                      .step = t->step,
                      .epoch = t->position / t->inputs.count,
-                     .lanes = t->engine->lanes,
-                     .batch = t->engine->batch,
-                     .seed = t->engine->seed,
+                     .lanes = t->info.lanes,
+                     .batch = t->info.batch,
+                     .seed = t->info.seed,
                      .task = t->task->name,
-                     .model = t->engine->models[0]->desc->name,
+                     .model = phase.model->desc->name,
                      .recipe = r->name,
                      .recipe_identity = t->identity,
                      .data_identity = t->inputs.identity,
                      .fingerprint = fingerprint,
                      .classes = t->inputs.class_names,
                      .class_count = t->inputs.class_count,
-                     .image_height = t->engine->image_height,
-                     .image_width = t->engine->image_width,
+                     .image_height = t->info.image_height,
+                     .image_width = t->info.image_width,
                      .channels = 3,
                      .metric = sr_best_metric_name(t->metric),
                      .metric_value = metric_now(t),
                      .best_value = t->best_saved,
                      .best_step = t->best_step};
     for (int c = 0; c < 3; c++) {
-        m.mean[c] = t->engine->mean[c];
-        m.std[c] = t->engine->std[c];
+        m.mean[c] = t->info.mean[c];
+        m.std[c] = t->info.std[c];
     }
     return m;
 }
@@ -132,7 +134,7 @@ const char *sr_training_describe_last(const sr_training *t, char out[96]) {
     (void)snprintf(out, 96, "there is no checkpoint yet");
     if (t->saved_position > 0)
         (void)snprintf(out, 96, "the checkpoint of step %lld is complete",
-                       (long long)(t->saved_position / t->engine->batch));
+                       (long long)(t->saved_position / t->info.batch));
     return out;
 }
 
@@ -140,8 +142,8 @@ const char *sr_training_describe_last(const sr_training *t, char out[96]) {
 // that cannot be resumed must not replace one that can. The result is the same on all ranks,
 // because the values are.
 static sr_status check_values(const sr_training *t) {
-    for (int p = 0; p < t->engine->phase_count; p++) {
-        const sr_phase *phase = t->engine->phases[p];
+    for (int p = 0; p < t->info.phases; p++) {
+        const sr_phase *phase = sr_engine_get_phase(t->engine, p);
         const sr_param *param;
         char last[96];
         SR_TRY(sr_phase_find_not_finite(phase, false, &param));
@@ -249,11 +251,11 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
 }
 
 static sr_status check_manifest(const sr_training *t, const sr_manifest *m) {
-    if (m->lanes != t->engine->lanes || m->batch != t->engine->batch)
+    if (m->lanes != t->info.lanes || m->batch != t->info.batch)
         return SR_FAIL(SR_E_USAGE,
                        "%s was trained with batch=%lld lanes=%d, not batch=%lld lanes=%d",
-                       t->location.folder, (long long)m->batch, m->lanes,
-                       (long long)t->engine->batch, t->engine->lanes);
+                       t->location.folder, (long long)m->batch, m->lanes, (long long)t->info.batch,
+                       t->info.lanes);
     return check_numerics(t, m);
 }
 

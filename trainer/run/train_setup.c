@@ -43,8 +43,9 @@ static sr_status create_engine(sr_training *t) {
     const sr_schedule_lengths lengths = {
         .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
     SR_TRY(sr_engine_create(&options, &t->engine));
-    for (int p = 0; p < t->engine->phase_count; p++)
-        sr_phase_set_lengths(t->engine->phases[p], &lengths);
+    t->info = sr_engine_get_info(t->engine);
+    for (int p = 0; p < t->info.phases; p++)
+        sr_phase_set_lengths(sr_engine_get_phase(t->engine, p), &lengths);
     return SR_OK;
 }
 
@@ -120,9 +121,13 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
     return status;
 }
 
+static const sr_model *model_of(const sr_training *t, int phase) {
+    return sr_phase_get_info(sr_engine_get_phase(t->engine, phase)).model;
+}
+
 static sr_status init_from_data(sr_training *t) {
-    for (int p = 0; p < t->engine->phase_count; p++) {
-        const sr_model *model = t->engine->models[p];
+    for (int p = 0; p < t->info.phases; p++) {
+        const sr_model *model = model_of(t, p);
         if (!model->desc->init_from_data)
             continue;
         const sr_recipe *r = t->recipe;
@@ -134,7 +139,7 @@ static sr_status init_from_data(sr_training *t) {
         sr_status status = read_pictures(t, count, pictures, &count);
         if (status == SR_OK)
             status = model->desc->init_from_data(model->state, pictures, count, r->image_height,
-                                                 r->image_width, t->engine->mean, t->engine->std);
+                                                 r->image_width, t->info.mean, t->info.std);
         sr_free(pictures);
         SR_TRY(status);
     }
@@ -145,8 +150,8 @@ static sr_status first_state(sr_training *t) {
     SR_TRY(init_from_data(t));
     SR_TRY(
         sr_inputs_load_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
-    for (int p = 0; p < t->engine->phase_count; p++)
-        SR_TRY(sr_phase_start_average(t->engine->phases[p]));
+    for (int p = 0; p < t->info.phases; p++)
+        SR_TRY(sr_phase_start_average(sr_engine_get_phase(t->engine, p)));
     return SR_OK;
 }
 
@@ -213,7 +218,7 @@ static sr_status check_owner(const sr_training *t, const sr_checkpoint *checkpoi
         return status;
     if (strcmp(m->data_identity, t->inputs.identity) != 0)
         other = "other data";
-    else if (m->seed != t->engine->seed)
+    else if (m->seed != t->info.seed)
         other = "another seed";
     return SR_FAIL(SR_E_USAGE,
                    "%s is a checkpoint of another run, with %s: move it out of this run's folder; "
@@ -270,18 +275,17 @@ static void announce(const sr_training *t) {
     char parameters[32], fields[128], cpus[128];
     if (t->rank != 0)
         return;
-    (void)snprintf(parameters, sizeof parameters, "%.2f M",
-                   t->engine->models[0]->parameters * 1e-6);
+    (void)snprintf(parameters, sizeof parameters, "%.2f M", model_of(t, 0)->parameters * 1e-6);
     if (t->location.generation)
         SR_INFO("resuming %s at step %lld of %lld", t->location.folder, (long long)t->step,
                 (long long)t->total_steps);
     SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
             "rank%s x %d thread%s, %lld step%s",
-            t->recipe->name, t->engine->models[0]->desc->name, parameters,
-            (long long)t->inputs.count, t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
-            t->inputs.class_count == 1 ? "" : "es", (long long)t->engine->batch, t->engine->lanes,
-            t->engine->lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s",
-            t->engine->threads, t->engine->threads == 1 ? "" : "s", (long long)t->total_steps,
+            t->recipe->name, model_of(t, 0)->desc->name, parameters, (long long)t->inputs.count,
+            t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
+            t->inputs.class_count == 1 ? "" : "es", (long long)t->info.batch, t->info.lanes,
+            t->info.lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s", t->info.threads,
+            t->info.threads == 1 ? "" : "s", (long long)t->total_steps,
             t->total_steps == 1 ? "" : "s");
     if (t->cores.bound && t->cores.ranks > 1)
         SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
@@ -290,7 +294,7 @@ static void announce(const sr_training *t) {
     SR_INFO("run folder: %s", t->location.folder);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"ranks\": %d, \"threads\": %d",
-                   (long long)t->step, (long long)t->position, t->ranks, t->engine->threads);
+                   (long long)t->step, (long long)t->position, t->ranks, t->info.threads);
     sr_run_event(t->run, "start", fields);
 }
 
@@ -307,8 +311,8 @@ static sr_status open_feed(sr_training *t) {
                                          .seed = (uint64_t)r->seed,
                                          .batch = r->batch,
                                          .lanes = (int)r->lanes,
-                                         .lane_begin = t->engine->lane_begin,
-                                         .lane_end = t->engine->lane_end,
+                                         .lane_begin = t->info.lane_begin,
+                                         .lane_end = t->info.lane_end,
                                          .position = t->position,
                                          .steps = t->total_steps - t->step,
                                          .workers = (int)r->data.workers,
@@ -344,8 +348,8 @@ static sr_status compare_identities(sr_training *t) {
 }
 
 static sr_status compare_values(sr_training *t) {
-    for (int p = 0; p < t->engine->phase_count; p++)
-        SR_TRY(sr_exchange_compare(t->engine->phases[p]->exchange));
+    for (int p = 0; p < t->info.phases; p++)
+        SR_TRY(sr_phase_compare(sr_engine_get_phase(t->engine, p)));
     return SR_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "trainer/engine/feed.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/state.h"
+#include "trainer/exchange/exchange.h"
 #include "trainer/report/csv_file.h"
 #include "trainer/report/examples.h"
 #include "trainer/report/progress.h"
@@ -49,6 +50,7 @@ typedef struct sr_training {
     int rank, ranks;
     sr_placement cores;
     sr_engine *engine;
+    sr_engine_info info; // of it
     sr_schedule schedules[SR_MAX_PHASES];
     sr_arena arena;
 

@@ -8,8 +8,7 @@
 #include "graph/plan_view.h"
 #include "kernels/base/memory.h"
 #include "trainer/engine/choices.h"
-#include "trainer/engine/engine.h"
-#include "trainer/engine/feed_internal.h"
+#include "trainer/engine/engine_internal.h"
 
 static const double most_over_bound = 1.05;
 
@@ -57,7 +56,7 @@ static void expect_near_bound(const plan_fixture *f, const char *name, sr_dtype 
     e->lane_samples = samples;
     e->image_height = pixels ? pixels : f->recipe->image_height;
     e->image_width = pixels ? pixels : f->recipe->image_width;
-    assert_ok(sr_input_feed_describe(e->feed, samples, e->image_height, e->image_width));
+    assert_ok(sr_input_feed_describe(&e->feed, samples, e->image_height, e->image_width));
     for (int p = 0; p < e->phase_count; p++) {
         assert_ok(sr_engine_compile(e, p, &plan));
         const double peak = (double)sr_plan_peak_bytes(plan),

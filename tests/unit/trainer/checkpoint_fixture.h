@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 
 enum { STATE_ELEMENTS = 1000, STATE_RANKS_MAX = 4 };
 

@@ -63,8 +63,8 @@ sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const 
                                        .image_width = ENGINE_SIDE,
                                        .seed = 3};
     SR_TRY(sr_engine_create(&options, &f->engine));
-    for (int p = 0; p < f->engine->phase_count; p++)
-        SR_TRY(sr_phase_start_average(f->engine->phases[p]));
+    for (int p = 0; p < sr_engine_get_info(f->engine).phases; p++)
+        SR_TRY(sr_phase_start_average(sr_engine_get_phase(f->engine, p)));
     return fill_pictures(f);
 }
 
@@ -84,11 +84,11 @@ double engine_step(engine_fixture *f, int64_t number) {
     const sr_lane_source source = {.get = get, .done = done, .user = f};
     const sr_ema_settings ema = {.decay = 0.9, .due = true};
     double loss = 0;
-    for (int p = 0; p < f->engine->phase_count; p++) {
-        sr_phase_set_step(f->engine->phases[p], number, number * ENGINE_BATCH, 0.05,
+    for (int p = 0; p < sr_engine_get_info(f->engine).phases; p++) {
+        sr_phase_set_step(sr_engine_get_phase(f->engine, p), number, number * ENGINE_BATCH, 0.05,
                           f->gradient_scale != 0 ? f->gradient_scale : 1.0 / ENGINE_BATCH, ema);
         assert_ok(sr_engine_step(f->engine, p, number, &source));
-        loss = sr_phase_loss_sum(f->engine->phases[p]) / ENGINE_BATCH;
+        loss = sr_phase_loss_sum(sr_engine_get_phase(f->engine, p)) / ENGINE_BATCH;
         assert_true(loss == loss);
     }
     return loss;

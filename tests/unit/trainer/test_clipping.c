@@ -7,6 +7,7 @@
 
 #include "kernels/base/memory.h"
 #include "tests/unit/trainer/engine_fixture.h"
+#include "trainer/engine/phase_internal.h"
 
 #define TINY "tests/recipes/tiny.yaml"
 #define PLAIN "momentum: 0, weight_decay: 0, lr: 0.05, name: sgd"
@@ -27,7 +28,7 @@ static float *values_of(const sr_phase *phase) {
 static double *gradients(const char *extra, double *norm, double *told) {
     engine_fixture f = {0};
     engine_begin(&f, TINY, 2, extra);
-    const sr_phase *phase = f.engine->phases[0];
+    const sr_phase *phase = sr_engine_get_phase(f.engine, 0);
     float *before = values_of(phase);
     (void)engine_step(&f, 0);
     float *after = values_of(phase);
@@ -77,7 +78,7 @@ static void test_value(void **state) {
     double *limited = gradients("optimizer={" PLAIN ", clip_value: 0.01}", &norm, &told);
     engine_fixture f = {0};
     engine_begin(&f, TINY, 1, NULL);
-    int64_t changed = 0, elements = f.engine->phases[0]->elements;
+    int64_t changed = 0, elements = sr_engine_get_phase(f.engine, 0)->elements;
     engine_end(&f);
     assert_true(isnan(told));
     for (int64_t i = 0; i < elements; i++) {
@@ -139,7 +140,7 @@ static void test_overflow_skips_a_step(void **state) {
     (void)state;
     engine_fixture f = {0};
     engine_begin_fp16(&f, "16777216");
-    const sr_phase *phase = f.engine->phases[0];
+    const sr_phase *phase = sr_engine_get_phase(f.engine, 0);
     const size_t bytes = (size_t)phase->scalar_begin * sizeof(float);
     for (int step = 0; step < 40 && phase->loss_scale.steps == 0; step++) {
         float *before = values_of(phase);
@@ -169,7 +170,7 @@ static void test_gradients_are_unscaled(void **state) {
         else
             engine_begin_fp16(&f, "1024");
         (void)engine_step(&f, 0);
-        norm[i] = f.engine->phases[0]->gradient_norm;
+        norm[i] = sr_engine_get_phase(f.engine, 0)->gradient_norm;
         engine_end(&f);
     }
     assert_close(norm[1], norm[0], 0.02);

@@ -128,7 +128,7 @@ static void test_slots_are_checked(void **state) {
         engine_begin(&f, "tests/recipes/tiny.yaml", 1, NULL);
         bad_source bad = {.f = &f, .mistake = i};
         const sr_lane_source source = {.get = get_bad, .done = done_bad, .user = &bad};
-        sr_phase_set_step(f.engine->phases[0], 0, 0, 0.05, 1.0 / ENGINE_BATCH,
+        sr_phase_set_step(sr_engine_get_phase(f.engine, 0), 0, 0, 0.05, 1.0 / ENGINE_BATCH,
                           (sr_ema_settings){0});
         assert_status(cases[i].status, sr_engine_step(f.engine, 0, 0, &source));
         assert_message(cases[i].message);
@@ -245,7 +245,7 @@ static void test_a_task_of_other_inputs(void **state) {
             for (int i = 0; i < LANE * MOST_BOXES * 5; i++)
                 sum += (double)s.boxes[lane][i];
         const sr_lane_source source = {.get = get_boxes, .done = done_boxes, .user = &s};
-        sr_phase *phase = f.engine->phases[0];
+        sr_phase *phase = sr_engine_get_phase(f.engine, 0);
         for (int step = 0; step < 3; step++) {
             sr_phase_set_step(phase, step, step * ENGINE_BATCH, 0.05, 1.0 / ENGINE_BATCH,
                               (sr_ema_settings){0});

@@ -118,7 +118,7 @@ static void begin(steady_fixture *f, int lanes, const char *precision) {
                                        .image_width = SIDE,
                                        .seed = 3};
     assert_ok(sr_engine_create(&options, &f->engine));
-    assert_ok(sr_phase_start_average(f->engine->phases[0]));
+    assert_ok(sr_phase_start_average(sr_engine_get_phase(f->engine, 0)));
     sr_rng_init(&rng, 7, 0, 0, 0);
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < SAMPLES; i++)
@@ -137,9 +137,9 @@ static void end(steady_fixture *f) {
 static void take_steps(steady_fixture *f, int count) {
     const sr_lane_source source = {.get = get, .done = done, .user = f};
     const sr_ema_settings ema = {.decay = 0.9, .due = true};
-    const int64_t batch = f->engine->batch;
+    const int64_t batch = sr_engine_get_info(f->engine).batch;
     for (int i = 0; i < count; i++, f->steps++) {
-        sr_phase_set_step(f->engine->phases[0], f->steps, f->steps * batch, 1e-3,
+        sr_phase_set_step(sr_engine_get_phase(f->engine, 0), f->steps, f->steps * batch, 1e-3,
                           1.0 / (double)batch, ema);
         assert_ok(sr_engine_step(f->engine, 0, f->steps, &source));
     }
@@ -181,7 +181,7 @@ static void steady(int lanes, const char *precision) {
     assert_true(growth <= MOST_GROWTH);
 #endif
     assert_true(f.steps >= STEPS);
-    assert_int_equal(2, sr_context_get_stats(f.engine->context).plans_compiled);
+    assert_int_equal(2, sr_context_get_stats(sr_engine_get_info(f.engine).context).plans_compiled);
     end(&f);
 }
 

@@ -95,11 +95,12 @@ static void begin(training_rank *j, const golden *g, const char *precision) {
                                        .image_width = g->side,
                                        .seed = SEED};
     assert_ok(sr_engine_create(&options, &j->engine));
-    sr_phase *phase = j->engine->phases[0];
+    sr_phase *phase = sr_engine_get_phase(j->engine, 0);
     float *values = NULL;
     assert_ok(sr_phase_map(phase, SR_PHASE_VALUES, &values));
-    for (int i = 0; i < phase->model->param_count; i++)
-        golden_fill_param(phase->model, i, values + phase->model->params[i].offset);
+    const sr_model *model = sr_phase_get_info(phase).model;
+    for (int i = 0; i < model->param_count; i++)
+        golden_fill_param(model, i, values + model->params[i].offset);
     assert_ok(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
     j->images = sr_alloc((size_t)(g->batch * g->side * g->side * 3), "pictures");
     j->labels = sr_alloc_array((size_t)g->batch, sizeof *j->labels, "labels");
@@ -136,9 +137,10 @@ static double step(training_rank *j, int number) {
     double lr = g->lr * (1 - (double)number / STEPS), batch = (double)g->batch;
     golden_fill_pictures(number, g->batch, g->side, j->images);
     golden_fill_labels(number, g->batch, g->classes, j->labels);
-    sr_phase_set_step(j->engine->phases[0], number, number * g->batch, lr, 1 / batch, no_average);
+    sr_phase_set_step(sr_engine_get_phase(j->engine, 0), number, number * g->batch, lr, 1 / batch,
+                      no_average);
     assert_ok(sr_engine_step(j->engine, 0, number, &source));
-    return sr_phase_loss_sum(j->engine->phases[0]) / batch;
+    return sr_phase_loss_sum(sr_engine_get_phase(j->engine, 0)) / batch;
 }
 
 static void train(const golden *g, const char *precision, double *worst, double *rms) {

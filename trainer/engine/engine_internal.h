@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine as the files that belong to it see it.
+#ifndef SR_TRAINER_ENGINE_INTERNAL_H
+#define SR_TRAINER_ENGINE_INTERNAL_H
+
+#include "trainer/engine/choices.h"
+#include "trainer/engine/engine.h"
+#include "trainer/engine/feed_internal.h"
+#include "trainer/engine/phase_internal.h"
+
+struct sr_engine {
+    const sr_task_desc *task;
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_device *device;
+    sr_context *context;
+    sr_phase *phases[SR_MAX_PHASES];
+    sr_model *models[SR_MAX_PHASES];
+    int phase_count;
+    sr_choice_loss loss;
+    sr_arena arena;
+
+    sr_dtype dtype;
+    double mean[3], std[3];
+    uint64_t seed;
+    int64_t batch, lane_samples, image_height, image_width;
+    int lanes, lane_begin, lane_end;
+
+    sr_executor **executors;
+    int executor_count, threads;
+    struct sr_lane_run *runs; // one for each executor
+    sr_target *targets;
+    int *target_segment;
+    int target_capacity;
+    sr_tensor *lane_values; // scratch of recording
+    sr_statistics statistics;
+    int *report; // number of a buffer's first report in 'statistics', by the variable's slot
+    uint32_t report_capacity;
+    sr_input_feed feed;
+    struct sr_engine_trace *trace; // NULL: none
+};
+
+#endif

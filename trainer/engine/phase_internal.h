@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A phase as the files of the engine see it.
+//
+// Flat space, in elements: [parameters and buffers in order of declaration][loss and scalars of the
+// task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
+// of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
+// (buffers), the sum itself (scalars).
+//
+// Where gradients are clipped by their norm, or the loss is scaled, the exchange agrees on the sum
+// of squares of all gradients first: no segment but the scalars is updated in a step whose
+// gradients are not finite, if the loss is scaled.
+#ifndef SR_TRAINER_PHASE_INTERNAL_H
+#define SR_TRAINER_PHASE_INTERNAL_H
+
+#include "trainer/engine/loss_scale.h"
+#include "trainer/engine/phase.h"
+#include "trainer/exchange/exchange.h"
+#include "trainer/tasks/task.h"
+
+#define SR_MAX_GROUPS 16 // of parameters in a recipe, the rest included
+
+// What a segment of the exchange holds, and so how it is updated.
+typedef enum sr_segment_kind {
+    SR_SEGMENT_PARAM = 0,
+    SR_SEGMENT_BUFFER,
+    SR_SEGMENT_SCALAR,
+} sr_segment_kind;
+
+// What a segment of the exchange stands for.
+typedef struct sr_segment_use {
+    sr_segment_kind kind;
+    int param; // index in the model, or which scalar
+    int group; // of hyper-parameters
+} sr_segment_use;
+
+// Settings of a group of parameters in this step.
+typedef struct sr_group_settings {
+    double lr_scale, decay_scale;
+    bool frozen;
+    sr_length until;      // updated until then; 0: to the end
+    double until_samples; // the same in samples, set by sr_phase_set_lengths
+    bool rests;           // in this step
+} sr_group_settings;
+
+// What a step's updates begin with; the same on every rank.
+typedef struct sr_step_settings {
+    int64_t step;     // from 0
+    double lr;        // of the schedule
+    double loss_seed; // the loss of each sample is multiplied by it; 0: by nothing
+    double sum_scale; // the sums over lanes times this are the gradients
+} sr_step_settings;
+
+typedef struct sr_prepared_cache sr_prepared_cache; // kernels/prepared_cache.h
+
+struct sr_phase {
+    const char *name; // "" or "G"
+    sr_device *device;
+    sr_model *model;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    double weight_decay, clip_norm, clip_value;
+    sr_group_settings groups[SR_MAX_GROUPS];
+    int group_count;
+
+    int64_t elements;     // of the whole flat space
+    int64_t scalar_begin; // first element after the model
+    // On the device, f32 and 'elements' long: V, which the exchange fills, the optimiser's states,
+    // and the average, if there is one.
+    sr_address values, states[SR_OPTIMIZER_MAX_STATES], ema;
+    float *scalars; // on the host: V from scalar_begin on, after a step
+
+    sr_segment *segments;
+    sr_segment_use *uses;
+    int segment_count;
+    int loss_segment, stop_segment; // the task's scalars stand between them
+
+    int lanes;
+    sr_step_settings now;
+    sr_ema_settings ema_now;
+    // Loss scaling: 'every' as in the recipe; a scale of 0: none. Of the last step: whether it was
+    // skipped, and the norm of its gradients (NaN: not measured).
+    sr_loss_scale loss_scale;
+    int64_t loss_scale_every;
+    bool skipped;
+    double gradient_norm;
+    // Updates: their kernels, and numbers that these read on the device ('hyper', by rows). What
+    // changes every step is uploaded from settings[].
+    sr_prepared_cache *kernels;
+    sr_address hyper, workspace;
+    size_t workspace_bytes;
+    float *settings;
+    sr_exchange *exchange;
+};
+
+// What a phase is made of; borrowed but for the model.
+typedef struct sr_phase_options {
+    const char *name;
+    sr_device *device;
+    sr_context *context;
+    sr_comm *comm;
+    sr_model *model; // owned by the phase from here on, also after a failure
+    const sr_task_desc *task;
+    const sr_optimizer_desc *optimizer;
+    const void *optimizer_options;
+    const sr_recipe_optimizer *settings;
+    bool has_ema;
+    double loss_scale; // 0: none
+    int64_t loss_scale_every;
+    int lanes;
+    int64_t bucket_bytes;
+    double report_seconds, act_seconds;
+    uint64_t seed;
+} sr_phase_options;
+
+// Collective: lays out the flat space, draws the first values and makes the exchange. Errors of
+// sr_exchange_create; SR_E_MEMORY.
+SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
+// Frees the phase with its model; NULL is legal.
+void sr_phase_free(sr_phase *phase);
+// What the loss of each sample is multiplied by before it is differentiated; 0: nothing.
+double sr_phase_loss_seed(const sr_phase *phase);
+// Brings the settings of the step to the device, before its first lane.
+SR_NODISCARD sr_status sr_phase_begin_step(sr_phase *phase);
+// Brings the scalars of the step to the host, after its exchange.
+SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
+// All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
+// part in the exchange, stand in it with their value.
+SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
+// False for frozen parameters.
+bool sr_phase_trains(const sr_phase *phase, int param);
+
+#endif
