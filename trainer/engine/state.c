@@ -31,8 +31,9 @@ static bool exists(const sr_phase *phase, int array) {
     return array < SR_PHASE_STATE + phase->optimizer->states;
 }
 
-static sr_status unmap(const sr_engine *e, const host_arrays *host, bool write) {
-    sr_status status = SR_OK;
+// Ends the access and returns 'status', that of the work on the arrays, or else a failure of its
+// own.
+static sr_status unmap(const sr_engine *e, const host_arrays *host, bool write, sr_status status) {
     for (int p = 0; p < e->phase_count; p++) {
         for (int a = 0; a < ARRAYS; a++) {
             if (!host->flat[p][a])
@@ -52,10 +53,8 @@ static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
             if (!exists(e->phases[p], a))
                 continue;
             const sr_status status = sr_phase_map(e->phases[p], a, &out->flat[p][a]);
-            if (status != SR_OK) {
-                (void)unmap(e, out, false);
-                return status;
-            }
+            if (status != SR_OK)
+                return unmap(e, out, false, status);
         }
     }
     return SR_OK;
@@ -196,9 +195,7 @@ static sr_status digest_here(const sr_engine *e, int64_t position, int64_t steps
                              char hex[SR_SHA256_HEX]) {
     host_arrays host;
     SR_TRY(map(e, 0, ARRAYS, &host));
-    const sr_status status = digest_arrays(e, &host, position, steps, hex);
-    const sr_status end = unmap(e, &host, false);
-    return status == SR_OK ? end : status;
+    return unmap(e, &host, false, digest_arrays(e, &host, position, steps, hex));
 }
 
 sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char hex[SR_SHA256_HEX]) {
@@ -246,9 +243,7 @@ static sr_status write_states(const sr_engine *e, const host_arrays *host,
 static sr_status write_shard(const sr_engine *e, sr_checkpoint_writer *writer) {
     host_arrays host;
     SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
-    const sr_status status = write_states(e, &host, writer);
-    const sr_status end = unmap(e, &host, false);
-    return status == SR_OK ? end : status;
+    return unmap(e, &host, false, write_states(e, &host, writer));
 }
 
 static sr_status write_models(const sr_engine *e, const host_arrays *host,
@@ -272,9 +267,7 @@ static sr_status write_weights(const sr_engine *e, sr_checkpoint_writer *writer,
                                const sr_manifest *manifest) {
     host_arrays host;
     SR_TRY(map(e, SR_PHASE_VALUES, SR_PHASE_AVERAGE + 1, &host));
-    const sr_status status = write_models(e, &host, writer, manifest);
-    const sr_status end = unmap(e, &host, false);
-    return status == SR_OK ? end : status;
+    return unmap(e, &host, false, write_models(e, &host, writer, manifest));
 }
 
 typedef struct write_result {
@@ -461,9 +454,7 @@ static sr_status load_file(const sr_engine *e, sr_safetensors *file, const sr_st
                            int array, bool verbose) {
     host_arrays host;
     SR_TRY(map(e, array, array + 1, &host));
-    const sr_status status = load_arrays(e, &host, file, reset, array, verbose);
-    const sr_status end = unmap(e, &host, true);
-    return status == SR_OK ? end : status;
+    return unmap(e, &host, true, load_arrays(e, &host, file, reset, array, verbose));
 }
 
 sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
@@ -524,9 +515,7 @@ static sr_status read_states(const sr_engine *e, const host_arrays *host,
 static sr_status load_states(const sr_engine *e, sr_checkpoint *checkpoint) {
     host_arrays host;
     SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
-    const sr_status status = read_states(e, &host, checkpoint);
-    const sr_status end = unmap(e, &host, true);
-    return status == SR_OK ? end : status;
+    return unmap(e, &host, true, read_states(e, &host, checkpoint));
 }
 
 sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
