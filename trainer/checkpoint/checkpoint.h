@@ -48,7 +48,7 @@ typedef struct sr_manifest {
     const char *recipe_identity;         // hash of the options that change results, hex
     const char *data_identity;           // hash of the data set's content, hex
     const char *fingerprint;             // numerics: version, processor features, libraries
-    const char *digest;                  // hash of the state, hex (trainer/engine/digest.h)
+    const char *digest;                  // hash of the state, hex (sr_state_digest)
     const char *const *classes;          // names by index
     int class_count;                     //
     int64_t image_height, image_width;   // of a training input

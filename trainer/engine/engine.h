@@ -35,7 +35,8 @@ typedef struct sr_engine_options {
 typedef struct sr_engine sr_engine;
 
 // Collective: opens the device, builds the models of all phases with their first values, and makes
-// their exchanges. Errors of these parts, as sr_exchange_create's.
+// their exchanges. Errors of these parts; SR_E_USAGE for more ranks than lanes and for ranks that
+// were given different things, SR_E_NUMERICS if their first values differ.
 SR_NODISCARD sr_status sr_engine_create(const sr_engine_options *options, sr_engine **out);
 // NULL is legal.
 void sr_engine_free(sr_engine *engine);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A phase of a step: one model's flat space, its optimiser, its exchange. The engine makes it.
+// A phase of a step: one model, whose parameters and buffers lie one after the other in a flat
+// space of fp32, its optimiser, its exchange. The engine makes it.
 #ifndef SR_TRAINER_PHASE_H
 #define SR_TRAINER_PHASE_H
 
