@@ -233,12 +233,10 @@ static void describe_array(const sr_array_spec *spec, int64_t samples, sr_slot *
                     .count = spec->capacity > 0 ? 0 : samples};
     for (int d = 0; d < spec->rank; d++)
         a->shape[d + 1] = spec->shape[d];
-    if (spec->capacity > 0)
-        slot->array[slot->arrays++] = (sr_array){.name = spec->count_name,
-                                                 .dtype = SR_I32,
-                                                 .rank = 1,
-                                                 .shape = {samples},
-                                                 .count = samples};
+    if (spec->capacity == 0)
+        return;
+    slot->array[slot->arrays++] = (sr_array){
+        .name = spec->count_name, .dtype = SR_I32, .rank = 1, .shape = {samples}, .count = samples};
 }
 
 sr_status sr_pipeline_describe(const sr_pipeline_options *options, int64_t samples, sr_slot *out) {

@@ -24,8 +24,12 @@ struct sr_feed {
     held_slot *held; // of each local lane
 };
 
-sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
-    held_slot *h = &feed->held[lane - feed->lane_begin];
+static held_slot *held_of(const sr_feed *feed, int lane) {
+    return &feed->held[lane - feed->lane_begin];
+}
+
+static sr_status hold(sr_feed *feed, int lane) {
+    held_slot *h = held_of(feed, lane);
     if (!h->valid) {
         bool end = false;
         SR_TRY(sr_pipeline_next(feed->pipeline, &h->slot, &end));
@@ -35,20 +39,25 @@ sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
         h->valid = true;
         h->uses_left = feed->uses;
     }
-    *out = &h->slot;
+    return SR_OK;
+}
+
+sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
+    SR_TRY(hold(feed, lane));
+    *out = &held_of(feed, lane)->slot;
     return SR_OK;
 }
 
 static sr_status get(void *user, int lane, sr_slot *out) {
-    const sr_slot *slot = NULL;
-    SR_TRY(sr_feed_peek(user, lane, &slot));
-    *out = *slot;
+    sr_feed *feed = user;
+    SR_TRY(hold(feed, lane));
+    *out = held_of(feed, lane)->slot;
     return SR_OK;
 }
 
 static void done(void *user, int lane) {
     sr_feed *feed = user;
-    held_slot *h = &feed->held[lane - feed->lane_begin];
+    held_slot *h = held_of(feed, lane);
     if (!h->valid || --h->uses_left > 0)
         return;
     sr_pipeline_release(feed->pipeline, &h->slot);
