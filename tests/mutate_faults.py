@@ -81,6 +81,9 @@ FAULTS = [
     Fault("bf16: ties are rounded up, not to even", "kernels/base/dtype.h",
           "return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
           "return (uint16_t)((u + 0x8000u) >> 16);", ["test_base_dtype", PROVIDERS]),
+    Fault("f16: parameters are not rounded", "kernels/cpu/x86/x86_vector_internal.h",
+          "    if (type == SR_F32)\n        return x;\n", "    if (type != SR_BF16)\n        return x;\n",
+          ["test_kernels_pointwise", WINOGRAD, PROVIDERS]),
     # The exchange.
     Fault("exchange: sub-trees are sent in another order than they are received",
           "trainer/exchange/exchange_schedule.c", "for (int i = 0; i < mine; i++)",

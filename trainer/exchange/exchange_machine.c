@@ -135,12 +135,12 @@ static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
     return waited >= SR_PATIENCE * act;
 }
 
-// Whether the oldest bucket waits for other ranks. A bucket on a stream may have been started while
-// the device still computes lanes of this rank.
+// Whether the oldest bucket waits for other ranks. One that is started before it is ready may still
+// wait for lanes of this rank, which the device computes.
 static bool is_under_way(const sr_exchange *x) {
     const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
-    return x->started > x->finished &&
-           (oldest->released || sr_lane_tree_ready(x->buckets[oldest->bucket].tree));
+    return x->started > x->finished && (x->driver->ready || oldest->released ||
+                                        sr_lane_tree_ready(x->buckets[oldest->bucket].tree));
 }
 
 // What is waited for: messages under way, or, once step_wait is called, lanes of this rank.

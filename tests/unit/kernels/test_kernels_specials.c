@@ -210,8 +210,8 @@ static void test_f16_rounds(void **state) {
     test_array *x = array_new(SR_F32, ALL), *y = array_new(SR_F16, ALL);
     test_array *want = array_new(SR_F16, ALL);
     float *to = x->data;
-    for (uint16_t h = 0; h < POSITIVE; h++) {
-        const float low = sr_f16_to_f32(h);
+    for (int h = 0; h < POSITIVE; h++) {
+        const float low = sr_f16_to_f32((uint16_t)h);
         const float high = h + 1 < POSITIVE ? sr_f16_to_f32((uint16_t)(h + 1)) : 65536.0f;
         const float middle = (low + high) / 2;
         const float near[NEAR] = {low,    nextafterf(low, 1e6f),    nextafterf(high, 0),

@@ -118,26 +118,24 @@ static sr_comm_memory memory(void *state, const sr_device *device) {
                             .on_stream = properties->kind == SR_DEVICE_CPU};
 }
 
-static sr_status take_group(stream_rank *self, group **out) {
+// NULL when all are under way.
+static group *take_group(stream_rank *self) {
     group *g = &self->groups[self->enqueued % GROUPS];
     (void)pthread_mutex_lock(&self->lock);
     const bool waits = g->waits;
     g->waits = true;
     (void)pthread_mutex_unlock(&self->lock);
-    if (waits)
-        return SR_FAIL(SR_E_INTERNAL, "more than %d groups are enqueued", GROUPS);
-    self->enqueued++;
-    *out = g;
-    return SR_OK;
+    self->enqueued += waits ? 0 : 1;
+    return waits ? NULL : g;
 }
 
 static sr_status enqueue(void *state, sr_stream *stream, const sr_comm_message *messages,
                          int count) {
     stream_rank *self = state;
-    group *g = NULL;
-    if (count > MESSAGES)
-        return SR_FAIL(SR_E_INTERNAL, "a group of %d messages", count);
-    SR_TRY(take_group(self, &g));
+    group *g = count <= MESSAGES ? take_group(self) : NULL;
+    if (!g)
+        return SR_FAIL(SR_E_INTERNAL, "a group of %d messages, or more than %d groups", count,
+                       GROUPS);
     g->rank = self;
     g->count = count;
     for (int i = 0; i < count; i++) {

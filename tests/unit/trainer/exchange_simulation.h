@@ -88,6 +88,7 @@ typedef struct world {
 typedef struct setting {
     int lanes, ranks;
     int64_t bucket_bytes, max_delay_ns;
+    int64_t other_bucket_bytes; // of rank 1; 0: the same
     uint64_t seed;
     bool shuffled;
     sr_exchange_update_fn update;
@@ -132,7 +133,9 @@ static inline void open_rank(world *w, const setting *s, int rank) {
     assert_non_null(w->host[rank]);
     sr_exchange_options options = {.device = device,
                                    .lanes = s->lanes,
-                                   .bucket_bytes = s->bucket_bytes,
+                                   .bucket_bytes = rank == 1 && s->other_bucket_bytes
+                                                       ? s->other_bucket_bytes
+                                                       : s->bucket_bytes,
                                    .segments = segments,
                                    .segment_count = SEGMENTS,
                                    .values = w->values[rank],

@@ -82,6 +82,21 @@ static void a_failing_update_fails_all(void **state) {
     }
 }
 
+// Ranks compare their buckets before they start; if they did not, messages would not fit.
+static void messages_that_do_not_fit_fail_all(void **state) {
+    (void)state;
+    static world w;
+    setting s = {.lanes = 4,
+                 .ranks = 2,
+                 .bucket_bytes = 4 * BLOCK * 4,
+                 .other_bucket_bytes = 6 * BLOCK * 4,
+                 .seed = 3};
+    open_world(&w, &s);
+    run(&w, NEVER, 50000);
+    expect_failure_everywhere(&w, SR_E_PEER, " bytes where ", false);
+    close_world(&w);
+}
+
 static sr_status measure_nothing(void *user, int64_t step, int64_t begin, int64_t end,
                                  sr_address sum, sr_address out, sr_stream *on) {
     (void)user, (void)step, (void)begin, (void)end, (void)sum, (void)out, (void)on;
@@ -267,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ALL_CASES(a_failing_rank_fails_all),
         ALL_CASES(a_failing_update_fails_all),
+        ALL_CASES(messages_that_do_not_fit_fail_all),
         ALL_CASES(a_dead_rank_is_found_and_named),
         ALL_CASES(lanes_on_the_device_are_waited_for),
         CASE(sums_are_kept_until_the_update_has_run, CPU_STREAM),
