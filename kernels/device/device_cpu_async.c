@@ -2,10 +2,11 @@
 // "cpu-async": a CPU that behaves like an accelerator, for tests.
 //
 // Every range is one memory file mapped twice: the address that callers hold allows nothing (a host
-// access is a fault at the very line), the kernels' mapping allows reading and writing. Addresses
-// of freed ranges stay taken for a while, so that work on a stream that still uses one is a fault,
-// too, and no new range is taken for an old one. No stream is direct, and all run at the wrong time
-// where they may (stream_cpu.c), by a seed: SERRIED_TEST_SEED, or else 0.
+// access is a fault at the very line), the kernels' mapping allows reading and writing and ends
+// with a page that does not. Addresses of freed ranges stay taken for a while, so that work on a
+// stream that still uses one is a fault, too, and no new range is taken for an old one. No stream
+// is direct, and all run at the wrong time where they may (stream_cpu.c), by a seed:
+// SERRIED_TEST_SEED, or else 0.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
-#define FREED_RANGES 64u // the last ones, whose addresses stay taken
+#define GUARD ((size_t)4096) // bytes behind the kernels' mapping, which fault
+#define FREED_RANGES 64u     // the last ones, whose addresses stay taken
 
 typedef struct async_state {
     sr_cpu_delays delays;
@@ -45,7 +47,7 @@ static void unmap(const sr_device_range *r) {
     if (r->base.at)
         (void)munmap((void *)r->base.at, r->limit);
     if (r->mapping)
-        (void)munmap(r->mapping, r->limit);
+        (void)munmap(r->mapping, r->limit + GUARD);
 }
 
 static void close_async(sr_device *device) {
@@ -59,7 +61,7 @@ static void close_async(sr_device *device) {
 // Takes the memory from a range and keeps its addresses, in place of those that were freed longest
 // ago.
 static void keep_addresses(async_state *state, const sr_device_range *r) {
-    (void)mmap(r->mapping, r->limit, PROT_NONE,
+    (void)mmap(r->mapping, r->limit + GUARD, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     (void)pthread_mutex_lock(&state->lock);
     sr_device_range *place = &state->freed[state->freed_count % FREED_RANGES];
@@ -88,7 +90,7 @@ static sr_status reserve(sr_device *device, sr_device_range *r) {
     r->handle = memfd_create("cpu-async", MFD_CLOEXEC);
     void *mapping = MAP_FAILED;
     if (r->handle >= 0)
-        mapping = mmap(NULL, r->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+        mapping = mmap(NULL, r->limit + GUARD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                        (int)r->handle, 0);
     if (mapping != MAP_FAILED)
         r->mapping = mapping;

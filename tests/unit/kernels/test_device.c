@@ -164,23 +164,53 @@ static void test_a_range_grows_in_place(void **state) {
     }
 }
 
-// The host's access must fault; a child tries it, so that the test continues.
-static void test_the_host_cannot_read_cpu_async(void **state) {
-    (void)state;
-    sr_device *device = open_device(1);
-    sr_address memory;
-    assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+// Whether reading a byte that is 0 faults; a child tries it, so that the test continues.
+static bool faults(const void *at) {
     pid_t child = fork();
     if (child == 0) {
         const struct rlimit no_core = {0, 0};
         (void)setrlimit(RLIMIT_CORE, &no_core);
         (void)signal(SIGSEGV, SIG_DFL);
-        _exit(atomic_load((atomic_uchar *)memory.at));
+        (void)signal(SIGBUS, SIG_DFL);
+        _exit(atomic_load((const atomic_uchar *)at));
     }
     int status = 0;
     assert_int_equal(child, waitpid(child, &status, 0));
     // A sanitizer turns the signal into its own exit code.
-    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) != 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS
+                               : WEXITSTATUS(status) != 0;
+}
+
+static void test_the_host_cannot_read_cpu_async(void **state) {
+    (void)state;
+    sr_device *device = open_device(1);
+    sr_address memory;
+    assert_ok(sr_device_alloc(device, 64, "a test", &memory));
+    assert_true(faults((const void *)memory.at));
+    sr_device_close(device);
+}
+
+// Ranges lie side by side: kernels find no other one behind the end, nor where one was freed.
+static void test_kernels_fault_outside_of_cpu_async(void **state) {
+    enum { RANGES = 6, BYTES = 8192 };
+    const unsigned char *seen[RANGES];
+    sr_address memory[RANGES];
+    void *at = NULL;
+    (void)state;
+    sr_device *device = open_device(1);
+    for (int i = 0; i < RANGES; i++) {
+        assert_ok(sr_device_alloc(device, BYTES, "a test", &memory[i]));
+        assert_ok(sr_cpu_pointer(device, memory[i], &at));
+        seen[i] = at;
+    }
+    for (int i = 0; i < RANGES; i++) {
+        assert_false(faults(seen[i] + BYTES - 1));
+        assert_true(faults(seen[i] + BYTES));
+    }
+    sr_device_free(device, memory[2]);
+    assert_true(faults(seen[2]));
+    assert_ok(sr_device_alloc(device, BYTES, "a test", &memory[2]));
+    assert_true(faults(seen[2]));
     sr_device_close(device);
 }
 
@@ -691,6 +721,7 @@ int main(void) {
         cmocka_unit_test(test_host_access),
         cmocka_unit_test(test_a_range_grows_in_place),
         cmocka_unit_test(test_the_host_cannot_read_cpu_async),
+        cmocka_unit_test(test_kernels_fault_outside_of_cpu_async),
         cmocka_unit_test(test_cpu_async_refuses_foreign_addresses),
         cmocka_unit_test(test_cpu_async_refuses_what_is_beyond_an_allocation),
         cmocka_unit_test(test_cpu_async_does_not_use_freed_addresses_again),
