@@ -34,9 +34,9 @@ enum { QUEUE = 1024 };
 
 // Of cpu-async: one command in so many is left lying, for at most so long, or so long where
 // somebody asks for an event behind it; one in so many pauses.
-#define LINGER_EVERY 4u
+#define LINGER_EVERY 6u
 #define LINGER_NS 20000000u
-#define LINGER_ASKED_NS 1000000u
+#define LINGER_ASKED_NS 500000u
 #define PAUSE_EVERY 16u
 #define PAUSE_NS 100000u
 
@@ -100,7 +100,7 @@ struct cpu_stream {
     size_t scratch_bytes;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t changed, hurry; // hurry: for a command that is left lying
     command *queue;
     uint64_t put, done; // commands queued, commands finished
     uint64_t wanted;    // commands that somebody waits for
@@ -259,7 +259,7 @@ static void want_mark(const mark *wanted, bool waits) {
     uint64_t *end = waits ? &s->wanted : &s->asked;
     if (wanted->end > *end) {
         *end = wanted->end;
-        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_cond_signal(&s->hurry);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -292,6 +292,8 @@ static uint64_t put_command(cpu_stream *s, const command *c) {
     s->queue[s->put++ % QUEUE] = *c;
     const uint64_t end = s->put;
     (void)pthread_cond_broadcast(&s->changed);
+    if (end - s->done == QUEUE)
+        (void)pthread_cond_signal(&s->hurry);
     (void)pthread_mutex_unlock(&s->lock);
     return end;
 }
@@ -328,8 +330,10 @@ static void linger(cpu_stream *s) {
     int error = 0;
     while (s->wanted <= s->done && s->put - s->done < QUEUE && !s->stopping && error == 0) {
         const struct timespec at = time_at(s->asked > s->done && end_asked < end ? end_asked : end);
-        error = pthread_cond_timedwait(&s->changed, &s->lock, &at);
+        error = pthread_cond_timedwait(&s->hurry, &s->lock, &at);
     }
+    if (s->asked > s->wanted) // once for each time that somebody asks
+        s->wanted = s->asked;
 }
 
 static void *stream_main(void *user) {
@@ -352,7 +356,8 @@ static void *stream_main(void *user) {
         (void)pthread_mutex_lock(&s->lock);
         sr_error_keep(&s->failure, status);
         s->done++;
-        (void)pthread_cond_broadcast(&s->changed);
+        if (s->put == s->done || s->put - s->done == QUEUE - 1) // what somebody may wait for
+            (void)pthread_cond_broadcast(&s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
     sr_pool_free(s->pool);
@@ -366,6 +371,7 @@ static void release(cpu_stream *s) {
     sr_free(s->queue);
     (void)pthread_mutex_destroy(&s->lock);
     (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_cond_destroy(&s->hurry);
     sr_free(s);
 }
 
@@ -411,6 +417,7 @@ sr_status sr_cpu_stream_create(sr_device *device, const sr_stream_options *optio
         init_delays(device->state, &s->delays);
     (void)pthread_mutex_init(&s->lock, NULL);
     init_condition(&s->changed);
+    init_condition(&s->hurry);
     s->scratch = sr_alloc_array((size_t)s->threads, sizeof *s->scratch, "stream");
     sr_status status = s->scratch ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK && !s->direct)
@@ -434,6 +441,7 @@ void sr_cpu_stream_free(sr_stream *stream) {
         (void)pthread_mutex_lock(&s->lock);
         s->stopping = true;
         (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_cond_signal(&s->hurry);
         (void)pthread_mutex_unlock(&s->lock);
         (void)pthread_join(s->thread, NULL);
     }
@@ -526,7 +534,7 @@ sr_status sr_cpu_stream_wait(sr_stream *stream) {
     while (s->put != s->done) {
         if (s->wanted < s->put) {
             s->wanted = s->put;
-            (void)pthread_cond_broadcast(&s->changed);
+            (void)pthread_cond_signal(&s->hurry);
         }
         (void)pthread_cond_wait(&s->changed, &s->lock);
     }
