@@ -7,8 +7,6 @@
 // at the same time, one lane each.
 #include "graph/executor_internal.h"
 
-#include "kernels/base/machine.h"
-
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
     sr_executor *e = sr_alloc(sizeof *e, "executor");
     if (!e)
@@ -44,11 +42,12 @@ static sr_status grow_array(void **array, size_t *capacity, size_t need, size_t 
 #define GROW(e, array, capacity, need)                                                             \
     SR_TRY(grow_array((void **)&(e)->array, &(e)->capacity, (need), sizeof *(e)->array))
 
-// Addresses for all that the machine has, so that larger plans grow the range in place; where
+// Addresses for all that the device has, so that larger plans grow the range in place; where
 // addresses are limited, for this plan. No replay runs, so that nothing in the range is needed.
 static sr_status reserve_range(sr_executor *e, size_t bytes) {
-    const uint64_t total = sr_device_get_properties(e->device)->memory;
-    const bool exact = sr_machine_get_memory().addresses_limited || total == UINT64_MAX;
+    const sr_device_properties *device = sr_device_get_properties(e->device);
+    const uint64_t total = device->memory;
+    const bool exact = device->addresses_limited || total == UINT64_MAX;
     const size_t limit = exact || bytes > total ? bytes + 1 : (size_t)total;
     sr_device_free(e->device, e->range);
     e->range = sr_address_none();

@@ -15,12 +15,13 @@
 // those of its arguments, and no libm function whose bits depend on its version
 // (kernels/base/math.h has its own).
 //
-// Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; for a
-// request the last provider is taken that supports it in a numerics class of its own, or else the
-// last one in class "reference". Within the class the chooser takes what it measured to
-// be fastest. With portable numerics only class "reference" is taken: its order of sums can be
-// followed by any device, so results are the same on all of them. A missing entry is an error when
-// the plan is made; there is no silent fall-back to another device or dtype.
+// Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; those
+// of a module follow when it is opened (kernels/device/module.h). For a request the last provider
+// for its kind of device is taken that supports it in a numerics class of its own, or else the last
+// one in class "reference". Within the class the chooser takes what it measured to be fastest. With
+// portable numerics only class "reference" is taken: its order of sums can be followed by any
+// device, so results are the same on all of them. A missing entry is an error when the plan is
+// made; there is no silent fall-back to another device or dtype.
 #ifndef SR_KERNELS_KERNEL_H
 #define SR_KERNELS_KERNEL_H
 
@@ -91,7 +92,7 @@ typedef struct sr_worker {
 // What an operator asks for. Arguments are in the order of the kernel's row in kernel_list.def;
 // an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
 typedef struct sr_kernel_request {
-    sr_device_kind device; // that it shall run on; 0: a CPU
+    sr_device_kind device; // whose kernels it shall be
     sr_kernel_id kernel;
     int args;
     uint32_t reserved; // 0: requests are compared as bytes
@@ -187,7 +188,7 @@ typedef struct sr_kernel_entry {
     sr_status (*prepare)(const sr_kernel_request *request, sr_prepared *out);
     // For listings; supports() decides.
     const char *dtypes; // of activations, as "f32 bf16"; NULL: not told
-    uint32_t needs;     // processor features, bits of kernels/base/cpuid.h; 0: any processor
+    uint32_t needs;     // features of the device, of a CPU bits of kernels/base/cpuid.h; 0: none
     // Names of further ways to prepare a request, NULL after the last; NULL: none. Variant 0 is the
     // default, variant i is variants[i - 1]. All give the same bits, for every request: they may
     // cut it into other blocks or passes, and use other memory, but leave each sum as it is. Which
@@ -199,8 +200,8 @@ typedef struct sr_kernel_entry {
 // A provider's entries.
 typedef struct sr_provider {
     uint32_t struct_size, abi;
-    const char *name;
-    sr_device_kind device; // whose kernels these are
+    const char *name;   // no other provider of its kind of device has it
+    const char *device; // whose kernels these are: "cuda"; NULL: "cpu"
     const sr_kernel_entry *entries;
     size_t count;
     // Called once per thread that will run kernels (limits a library's own threads); may be NULL.
@@ -210,21 +211,28 @@ typedef struct sr_provider {
     // Version of the bits that the provider's code gives: raised with every change that moves one,
     // for any request on any processor. Part of the fingerprint (trainer/engine/fingerprint.h).
     int numerics;
-    // Processor features that decide the bits of an entry (kernels/base/cpuid.h). The promise: each
-    // entry gives the same bits on all processors that it runs on and that agree in these. Which
-    // entries run (sr_kernel_entry.needs) decides the bits of a network, too.
+    // Features of the device (of a CPU: kernels/base/cpuid.h) that decide the bits of an entry. The
+    // promise: each entry gives the same bits on all processors that it runs on and that agree in
+    // these. Which entries run (sr_kernel_entry.needs) decides the bits of a network, too.
     uint32_t features;
 } sr_provider;
 
 #define SR_PROVIDER_TEXT 96 // bytes of sr_provider_numerics, its terminator included
 
-// Providers in order; SERRIED_PROVIDERS ("reference,x86"), read once, limits them.
+// Providers in order, for all kinds of devices: those of this build, then those of open modules.
+// SERRIED_PROVIDERS ("reference,x86"), read once, limits those of each kind of which it names one.
 const sr_provider *const *sr_providers(size_t *count);
+// Adds a module's providers, a list that ends with NULL (NULL: none), all or nothing; they and
+// 'origin' stay valid. SR_E_UNSUPPORTED for one of another interface, SR_E_USAGE for a name that is
+// taken.
+SR_NODISCARD sr_status sr_providers_add(const sr_provider *const *list, const char *origin);
+// Whether these are kernels for a kind of device.
+bool sr_provider_is_for(const sr_provider *provider, sr_device_kind device);
 // What decides its bits beside the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
 char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]);
-// Processor features that decide bits: of entries, or which of them run. Hosts and masks that
-// differ in others compute the same. With portable numerics there are none.
-uint32_t sr_providers_features(void);
+// Features of a kind of device that decide bits: of entries, or which of them run. Hosts and masks
+// that differ in others compute the same. With portable numerics there are none.
+uint32_t sr_providers_features(sr_device_kind device);
 // Calls every provider's thread_init.
 void sr_kernels_thread_init(void);
 
@@ -238,7 +246,7 @@ bool sr_kernel_is_reference(const sr_kernel_entry *entry);
 
 // The entry that serves a request, or NULL.
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
-// The same limited to one provider.
+// The same limited to one provider of the request's kind of device.
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
 // Finds and prepares: the entry that serves the request, or what the chooser measured to be faster
 // with the same bits. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.

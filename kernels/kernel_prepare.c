@@ -26,7 +26,7 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
     const sr_provider *const *providers = sr_providers(&count);
     used = 0;
     for (size_t i = 0; i < count && used < sizeof served; i++)
-        if (providers[i]->device == request->device)
+        if (sr_provider_is_for(providers[i], request->device))
             used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
                                      providers[i]->name);
     return SR_FAIL(SR_E_UNSUPPORTED,

@@ -71,11 +71,18 @@ char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEX
     return out;
 }
 
-uint32_t sr_providers_features(void) {
+bool sr_provider_is_for(const sr_provider *provider, sr_device_kind device) {
+    const char *kernels = provider->device ? provider->device : sr_device_kind_name(SR_DEVICE_CPU);
+    return strcmp(kernels, sr_device_kind_name(device)) == 0;
+}
+
+uint32_t sr_providers_features(sr_device_kind device) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     uint32_t features = 0;
     for (size_t i = 0; i < count && !sr_kernels_portable(); i++) {
+        if (!sr_provider_is_for(providers[i], device))
+            continue;
         features |= providers[i]->features;
         for (size_t k = 0; k < providers[i]->count; k++)
             features |= providers[i]->entries[k].needs;
@@ -85,7 +92,7 @@ uint32_t sr_providers_features(void) {
 
 static const sr_kernel_entry *find_in(const sr_provider *provider, const sr_kernel_request *request,
                                       bool reference) {
-    return provider->device == request->device
+    return sr_provider_is_for(provider, request->device)
                ? find_among(provider->entries, provider->count, request, reference)
                : NULL;
 }
@@ -114,7 +121,8 @@ const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(providers[i]->name, provider) != 0)
+        if (strcmp(providers[i]->name, provider) != 0 ||
+            !sr_provider_is_for(providers[i], request->device))
             continue;
         const sr_kernel_entry *entry =
             sr_kernels_portable() ? NULL : find_in(providers[i], request, false);

@@ -44,6 +44,8 @@ MANY = ("dataio/transforms", "graph/ops")  # may have more: one file for each ro
 EDGES = {
     ("kernels/device/stream_cpu.c", "kernels/kernel.h"):
         "threads that will run kernels let the providers limit their libraries' own threads",
+    ("kernels/device/module.c", "kernels/kernel.h"):
+        "a module brings the kernels of its devices",
 }
 ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/", "launcher/")
 
@@ -397,7 +399,8 @@ def listed_names(text, prefix):
 
 def check_lists(files, read, report):
     known = {definition for definition, _, _ in LISTS} | {"kernels/kernel_list.def", "kernels/expression_list.def",
-                                                          "kernels/cpu/x86/x86_list.def"}
+                                                          "kernels/cpu/x86/x86_list.def",
+                                                          "kernels/device/module_list.def"}
     for name in files:
         if name.endswith("_list.def") and name.startswith(ROOMS) and name not in known:
             report(name, 1, "list", "not known to tests/check_layers.py: add it to LISTS")

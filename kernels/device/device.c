@@ -2,80 +2,175 @@
 // Opening devices by name, the list of their memory, and calls that go through their tables.
 #include "kernels/device/device.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/memory_owners.h"
-#include "kernels/base/table.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device_internal.h"
+#include "kernels/device/module.h"
 
 #define PAGE 4096
 
-static const sr_device_ops *const built_in[] = {
-#define SR_DEVICE(ops) &ops,
-#include "kernels/device/device_list.def"
-#undef SR_DEVICE
-};
-static sr_table kinds = {.what = "device",
-                         .struct_size = sizeof(sr_device_ops),
-                         .abi = SR_DEVICE_ABI,
-                         .built_in = built_in,
-                         .built_in_count = sizeof built_in / sizeof built_in[0]};
+// ---- Names ----
 
-sr_status sr_device_add_kind(const sr_device_ops *ops, const char *origin) {
-    const sr_device_ops *const list[] = {ops, NULL};
-    return sr_table_add(&kinds, list, origin);
+static pthread_once_t default_once = PTHREAD_ONCE_INIT;
+static const char *default_device = "cpu";
+
+// The device 'name' of a kind that cannot be used, for the reason of the last message.
+static sr_status fail_unusable(const char *name, sr_status status) {
+    if (status == SR_E_MEMORY)
+        return status;
+    return SR_FAIL(SR_E_USAGE, "device '%s' cannot be used: %s, or give device=cpu", name,
+                   sr_error_message());
 }
 
-const char *sr_device_kind_name(sr_device_kind kind) {
-    static const char *const names[SR_DEVICE_KINDS] = {"cpu", "gpu"};
-    return (unsigned)kind < SR_DEVICE_KINDS ? names[kind] : "?";
+static sr_status find_kind(const char *name, const char *kind, sr_device_properties *out) {
+    out->ops = sr_device_find_kind(kind, &out->kind);
+    if (out->ops)
+        return SR_OK;
+    const sr_status status = sr_module_open(kind);
+    if (status == SR_OK)
+        out->ops = sr_device_find_kind(kind, &out->kind);
+    if (out->ops)
+        return SR_OK;
+    const bool known = sr_module_is_listed(kind) || sr_module_is_installed(kind);
+    return known && status != SR_OK ? fail_unusable(name, status) : sr_device_fail_unknown(kind);
 }
 
-// ---- Opening ----
+static sr_status count_of(const sr_device_properties *p, int *out) {
+    *out = 1;
+    const sr_status status = p->ops->count ? p->ops->count(out) : SR_OK;
+    return status == SR_OK ? SR_OK : fail_unusable(p->name, status);
+}
 
-static sr_status choose(const char *name, const sr_device_ops **out, int *ordinal) {
+// The first module of the list that is installed decides, if its devices can be used.
+static void find_default(void) {
+    for (size_t i = 0; sr_module_listed(i); i++) {
+        sr_device_properties p;
+        const char *name = sr_module_listed(i);
+        if (!sr_module_is_installed(name))
+            continue;
+        if (sr_device_describe(name, &p) == SR_OK) {
+            default_device = name;
+            return;
+        }
+        SR_WARN("computing on the CPU: %s", sr_error_message());
+    }
+}
+
+static const char *name_of(const char *given) {
+    const char *name = given ? given : getenv("SERRIED_TEST_DEVICE");
+    if (name && *name)
+        return name;
+    (void)pthread_once(&default_once, find_default);
+    return default_device;
+}
+
+// Finds the table that a name selects, and the number after its ':', or -1. Fills 'ops', 'kind' and
+// 'name'.
+static sr_status select_kind(const char *given, sr_device_properties *out, int *number) {
     char kind[SR_DEVICE_TEXT], rest;
+    const char *name = name_of(given);
     const char *colon = strchr(name, ':');
-    const void *found;
     const int length = colon ? (int)(colon - name) : (int)strlen(name);
+    *out = (sr_device_properties){0};
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
     (void)snprintf(kind, sizeof kind, "%.*s", length, name);
-    if ((strcmp(kind, "cuda") == 0 || strcmp(kind, "gpu") == 0) && !sr_table_find(&kinds, kind))
-        return SR_FAIL(SR_E_USAGE,
-                       "device '%s' is not built: this version runs on CPUs only; leave "
-                       "device out, or give device=cpu",
-                       name);
-    SR_TRY(sr_table_choose(&kinds, kind, &found));
-    *ordinal = -1;
-    if (colon && (sscanf(colon + 1, "%d%c", ordinal, &rest) != 1 || *ordinal < 0))
+    SR_TRY(find_kind(name, kind, out));
+    *number = -1;
+    if (colon && (sscanf(colon + 1, "%d%c", number, &rest) != 1 || *number < 0))
         return SR_FAIL(SR_E_USAGE,
                        "device '%s': what follows ':' is the number of a device, 0, 1, "
                        "...",
                        name);
-    *out = found;
     return SR_OK;
 }
 
+sr_status sr_device_count(const char *name, int *out) {
+    sr_device_properties p;
+    int number, count;
+    SR_TRY(select_kind(name, &p, &number));
+    SR_TRY(count_of(&p, &count));
+    *out = number >= 0 ? 1 : count;
+    return SR_OK;
+}
+
+sr_status sr_device_describe(const char *name, sr_device_properties *out) {
+    sr_device_properties p;
+    int number, count;
+    SR_TRY(select_kind(name, &p, &number));
+    SR_TRY(count_of(&p, &count));
+    if (number >= count)
+        return SR_FAIL(SR_E_USAGE,
+                       "device '%s': this machine has %d device%s '%s', from number 0 on", p.name,
+                       count, count == 1 ? "" : "s", p.ops->name);
+    p.ordinal = number < 0 ? 0 : number;
+    p.count = count;
+    p.help = p.ops->help;
+    (void)snprintf(p.memory_owner, sizeof p.memory_owner, "device %.64s", p.name);
+    const sr_status status = p.ops->describe(p.ordinal, &p);
+    if (status != SR_OK)
+        return fail_unusable(p.name, status);
+    *out = p;
+    return SR_OK;
+}
+
+// ---- Kinds ----
+
+typedef struct kind_visit {
+    void (*visit)(void *user, const char *name);
+    void *user;
+} kind_visit;
+
+static void visit_module(void *user, const char *name) {
+    const kind_visit *v = user;
+    sr_device_kind kind;
+    if (!sr_device_find_kind(name, &kind))
+        v->visit(v->user, name);
+}
+
+void sr_device_visit_kinds(void (*visit)(void *user, const char *name), void *user) {
+    kind_visit v = {visit, user};
+    const sr_device_ops *ops;
+    for (size_t i = 0; (ops = sr_device_kind_at(i)) != NULL; i++)
+        visit(user, ops->name);
+    sr_module_visit(visit_module, &v);
+}
+
+uint32_t sr_device_features(const sr_device_properties *device) {
+    return device->ops->features ? device->ops->features(device->ordinal) : 0;
+}
+
+void sr_device_restrict(const sr_device_properties *device, uint32_t keep) {
+    if (device->ops->restrict_features)
+        device->ops->restrict_features(keep);
+}
+
+char *sr_device_numerics(const sr_device_properties *device, uint32_t features,
+                         char out[SR_DEVICE_TEXT]) {
+    return device->ops->numerics(device->ordinal, features, out);
+}
+
+char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]) {
+    return device->ops->identity(device->ordinal, out);
+}
+
+// ---- Opening ----
+
 sr_status sr_device_open(const char *name, sr_device **out) {
-    const sr_device_ops *ops = NULL;
-    int ordinal = -1;
-    if (!name)
-        name = getenv("SERRIED_TEST_DEVICE");
-    if (!name || !*name)
-        name = "cpu";
-    SR_TRY(choose(name, &ops, &ordinal));
-    assert(ops);
+    sr_device_properties properties;
+    SR_TRY(sr_device_describe(name, &properties));
     sr_device *device = sr_alloc(sizeof *device, "device");
     if (!device)
         return SR_E_MEMORY;
-    device->ops = ops;
+    device->ops = properties.ops;
+    device->properties = properties;
     (void)pthread_mutex_init(&device->lock, NULL);
-    (void)snprintf(device->properties.name, sizeof device->properties.name, "%s", name);
-    const sr_status status = ops->open(device, ordinal);
+    const sr_status status = device->ops->open ? device->ops->open(device) : SR_OK;
     if (status != SR_OK) {
         (void)pthread_mutex_destroy(&device->lock);
         sr_free(device);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: memory, copies and what a device is. Streams of work are in stream.h.
 //
-// One table of calls per kind of device, one line in device_list.def; tables of modules (CUDA) are
-// added at run time. One process drives one device.
+// One table of calls per kind of device, one line in device_list.def; those of modules (module.h)
+// are added when they are opened. One process drives one device.
 //
 // Memory of a device is identified by addresses, which are not pointers: only kernels and copies
 // reach what lies there, whether or not the device is the CPU. "cpu-async" enforces this: it is a
@@ -51,19 +51,27 @@ static inline bool sr_address_equal(sr_address a, sr_address b) {
     return a.at == b.at;
 }
 
-// Whose kernels a device runs.
-typedef enum sr_device_kind { SR_DEVICE_CPU = 0, SR_DEVICE_CUDA, SR_DEVICE_KINDS } sr_device_kind;
+// Whose kernels a device runs: SR_DEVICE_CPU, or a number that the kernels of a module get when it
+// is opened. It is of this process alone: files and messages have the name.
+typedef uint32_t sr_device_kind;
+#define SR_DEVICE_CPU 0u    // kernels for the host's processors
+#define SR_DEVICE_KINDS 16u // at most
 
-#define SR_DEVICE_TEXT 96 // bytes of the texts below, terminator included
+#define SR_DEVICE_TEXT 96      // bytes of the texts below, terminator included
+#define SR_DEVICE_IDENTITY 256 // of sr_device_identity
 
 // What a device is.
 typedef struct sr_device_properties {
+    const struct sr_device_ops *ops; // its table
     sr_device_kind kind;
-    char name[SR_DEVICE_TEXT];  // as opened: "cpu", "cuda:1"
-    char model[SR_DEVICE_TEXT]; // "AMD EPYC 9654"
-    int ordinal;                // among the devices of this kind
-    uint64_t memory;            // bytes that it has in total
-    size_t alignment;           // of allocations
+    char name[SR_DEVICE_TEXT];         // as opened: "cpu", "cuda:1"
+    const char *help;                  // of its table, one line
+    char model[SR_DEVICE_TEXT];        // "AMD EPYC 9654"
+    int ordinal, count;                // among the devices of its table
+    uint64_t memory;                   // bytes that it has in total
+    char memory_owner[SR_DEVICE_TEXT]; // what has so much: "this machine", "device cuda:1"
+    bool addresses_limited;            // reserved addresses count as memory
+    size_t alignment;                  // of allocations
     // Its memory is the host's: kernels read host memory in place (sr_device_host_address), and
     // copies between the two are not needed.
     bool unified;
@@ -75,12 +83,34 @@ typedef struct sr_device_properties {
     int executors;
 } sr_device_properties;
 
-// "cpu", "gpu": what messages and tables call the kind. Static storage.
+// "cpu", "cuda": what messages and tables call the kind.
 const char *sr_device_kind_name(sr_device_kind kind);
 
-// name: "cpu", "cpu-async", or a row of a module, where ":N" selects one of several; NULL:
-// SERRIED_TEST_DEVICE if set, else "cpu". An unknown name is SR_E_USAGE with the known ones.
+// The device of this name: "cpu", "cpu-async", or one of a module, which is opened; ":N" selects
+// one of several. NULL: SERRIED_TEST_DEVICE if set, else the default, which is the first device of
+// an installed module that can be used, or "cpu". SR_E_USAGE for an unknown name, and for a device
+// that cannot be used here, with the reason and the cure.
 SR_NODISCARD sr_status sr_device_open(const char *name, sr_device **out);
+// What sr_device_open would open, without opening it, with the same errors.
+SR_NODISCARD sr_status sr_device_describe(const char *name, sr_device_properties *out);
+// Devices that a name without ":N" selects from; 1 for a name with ":N". Errors as above.
+SR_NODISCARD sr_status sr_device_count(const char *name, int *out);
+// Calls 'visit' for the name of each kind of device: of the table, and of modules that are listed
+// or installed, whether or not it can be used.
+void sr_device_visit_kinds(void (*visit)(void *user, const char *name), void *user);
+
+// Features of the device that decide which kernels run and which bits they give: the bits of
+// sr_kernel_entry.needs. 0 where its kernels need none.
+uint32_t sr_device_features(const sr_device_properties *device);
+// Keeps only these features from now on; called before any kernel is chosen.
+void sr_device_restrict(const sr_device_properties *device, uint32_t keep);
+// The device's component of the fingerprint, "processor avx2 avx512": what decides the bits of its
+// kernels, if these of its features do. Returns out.
+char *sr_device_numerics(const sr_device_properties *device, uint32_t features,
+                         char out[SR_DEVICE_TEXT]);
+// What the time of its kernels depends on beside their code: model and features. Returns out.
+char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]);
+
 // Closes the device, after its memory and streams were freed; NULL is legal.
 void sr_device_close(sr_device *device);
 // What the device is. Borrowed.

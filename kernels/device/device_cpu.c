@@ -15,22 +15,45 @@
 
 #define ALIGNMENT 64 // of what is allocated inside pages: a cache line
 
-sr_status sr_cpu_open(sr_device *device, int ordinal, bool unified) {
-    if (ordinal > 0)
-        return SR_FAIL(SR_E_USAGE, "device '%s': all processors of a machine are one device, %s",
-                       device->properties.name, device->ops->name);
-    sr_device_properties *p = &device->properties;
-    p->kind = SR_DEVICE_CPU;
-    p->memory = sr_machine_get_memory().total;
-    p->alignment = ALIGNMENT;
-    p->unified = unified;
-    p->asynchronous = !unified;
-    (void)snprintf(p->model, sizeof p->model, "%s", sr_cpu_model());
+// All processors of a machine are one device.
+sr_status sr_cpu_describe(sr_device_properties *out, bool unified) {
+    const sr_machine_memory memory = sr_machine_get_memory();
+    out->memory = memory.total;
+    out->addresses_limited = memory.addresses_limited;
+    out->alignment = ALIGNMENT;
+    out->unified = unified;
+    out->asynchronous = !unified;
+    (void)snprintf(out->memory_owner, sizeof out->memory_owner, "%s",
+                   memory.limit ? memory.limit : "this machine");
+    (void)snprintf(out->model, sizeof out->model, "%s", sr_cpu_model());
     return SR_OK;
 }
 
-static sr_status open_cpu(sr_device *device, int ordinal) {
-    return sr_cpu_open(device, ordinal, true);
+uint32_t sr_cpu_device_features(int ordinal) {
+    (void)ordinal;
+    return sr_cpu_features();
+}
+
+char *sr_cpu_numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
+    char text[80] = "plain";
+    (void)ordinal;
+    if (features)
+        sr_cpu_features_text(features, text);
+    (void)snprintf(out, SR_DEVICE_TEXT, "processor %s", text);
+    return out;
+}
+
+char *sr_cpu_identity(int ordinal, char out[SR_DEVICE_IDENTITY]) {
+    char features[80];
+    (void)ordinal;
+    (void)snprintf(out, SR_DEVICE_IDENTITY, "%s; %s", sr_cpu_model(),
+                   sr_cpu_features_text(sr_cpu_features(), features));
+    return out;
+}
+
+static sr_status describe(int ordinal, sr_device_properties *out) {
+    (void)ordinal;
+    return sr_cpu_describe(out, true);
 }
 
 static sr_status reserve(sr_device *device, sr_device_range *r) {
@@ -66,9 +89,9 @@ const sr_device_ops sr_device_cpu = {
     .abi = SR_DEVICE_ABI,
     .name = "cpu",
     .help = "the processors of this machine",
-    .open = open_cpu,
+    .describe = describe,
     .reserve = reserve,
     .commit = commit,
     .release = release,
-    SR_CPU_STREAM_OPS,
+    SR_CPU_OPS,
 };

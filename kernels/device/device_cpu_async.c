@@ -30,8 +30,12 @@ typedef struct async_state {
     unsigned freed_count; // so far
 } async_state;
 
-static sr_status open_async(sr_device *device, int ordinal) {
-    SR_TRY(sr_cpu_open(device, ordinal, false));
+static sr_status describe(int ordinal, sr_device_properties *out) {
+    (void)ordinal;
+    return sr_cpu_describe(out, false);
+}
+
+static sr_status open_async(sr_device *device) {
     async_state *state = sr_alloc(sizeof *state, "device");
     if (!state)
         return SR_E_MEMORY;
@@ -119,10 +123,11 @@ const sr_device_ops sr_device_cpu_async = {
     .abi = SR_DEVICE_ABI,
     .name = "cpu-async",
     .help = "a CPU that behaves like an accelerator, for tests",
+    .describe = describe,
     .open = open_async,
     .close = close_async,
     .reserve = reserve,
     .commit = commit,
     .release = release,
-    SR_CPU_STREAM_OPS,
+    SR_CPU_OPS,
 };

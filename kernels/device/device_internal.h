@@ -7,7 +7,7 @@
 
 #include "kernels/device/stream.h"
 
-#define SR_DEVICE_ABI 2
+#define SR_DEVICE_ABI 3
 
 // A reserved range of addresses.
 typedef struct sr_device_range {
@@ -22,9 +22,22 @@ typedef struct sr_device_range {
 typedef struct sr_device_ops {
     uint32_t struct_size, abi;
     const char *name;
-    const char *help; // one line, for listings
-    // Fills the properties; 'ordinal' is what ":N" of the name says, -1 without. May set 'state'.
-    sr_status (*open)(sr_device *device, int ordinal);
+    const char *help;    // one line, for listings
+    const char *kernels; // whose kernels it runs: "cpu", of "cpu-async", too
+    // Devices of this table, numbered from 0; NULL: one. Where there are none, an error says why
+    // and names the cure: "no NVIDIA driver is loaded; install one", to which callers add an
+    // alternative.
+    sr_status (*count)(int *out);
+    // Fills the properties of a device but for table, kind, name and number; 'memory_owner' may be
+    // left out. Opens nothing. Errors are like those of 'count'.
+    sr_status (*describe)(int ordinal, sr_device_properties *out);
+    // The calls of device.h; NULL: no features.
+    uint32_t (*features)(int ordinal);
+    void (*restrict_features)(uint32_t keep);
+    char *(*numerics)(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]);
+    char *(*identity)(int ordinal, char out[SR_DEVICE_IDENTITY]);
+    // The properties are filled. May set 'state'. NULL: nothing to do.
+    sr_status (*open)(sr_device *device);
     void (*close)(sr_device *device); // NULL: nothing to do
     // Memory. 'limit' is whole pages; the call fills 'base', 'mapping' and 'handle'.
     sr_status (*reserve)(sr_device *device, sr_device_range *range);
@@ -74,8 +87,15 @@ struct sr_event {
     sr_device *device;
 };
 
-// Adds a module's kind; 'ops' stays valid. SR_E_USAGE if it is of another ABI or the name is taken.
-SR_NODISCARD sr_status sr_device_add_kind(const sr_device_ops *ops, const char *origin);
+// Adds a module's kinds, a list that ends with NULL, all or nothing; they and 'origin' stay valid.
+// SR_E_UNSUPPORTED for one of another interface, SR_E_USAGE where a name is taken.
+SR_NODISCARD sr_status sr_device_add_kinds(const sr_device_ops *const *list, const char *origin);
+// The kind of this name, and whose kernels it runs; NULL if the table has none.
+const sr_device_ops *sr_device_find_kind(const char *name, sr_device_kind *kind);
+// SR_E_USAGE for a name that the table lacks, with the nearest one.
+SR_NODISCARD sr_status sr_device_fail_unknown(const char *name);
+// Row i of the table; NULL after the last.
+const sr_device_ops *sr_device_kind_at(size_t i);
 
 // Copies the range that contains an address to *out; returns false if no range contains it.
 bool sr_device_find_range(sr_device *device, sr_address address, sr_device_range *out);

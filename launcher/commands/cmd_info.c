@@ -11,6 +11,7 @@
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/table.h"
 #include "kernels/base/text.h"
+#include "kernels/device/device.h"
 #include "kernels/kernel.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/info_internal.h"
@@ -71,6 +72,23 @@ static sr_status print_kernels(void) {
                    e->numerics_class, runs_here(e) ? "yes" : "no", sr_kernel_doc(e->kernel));
         }
     }
+    return SR_OK;
+}
+
+static void print_device(void *user, const char *name) {
+    sr_device_properties device;
+    char memory[16];
+    (void)user;
+    if (sr_device_describe(name, &device) == SR_OK)
+        printf("%-24s %s (%d: %s, %s)\n", name, device.help, device.count, device.model,
+               sr_text_bytes(device.memory, memory));
+    else
+        print_row(name, sr_error_message());
+}
+
+static sr_status print_devices(void) {
+    puts("# Devices that a recipe's 'device' can name; NAME:N is one of several.");
+    sr_device_visit_kinds(print_device, NULL);
     return SR_OK;
 }
 
@@ -203,15 +221,11 @@ static const struct {
     sr_status (*print)(void);
     sr_status (*print_json)(void); // NULL: --json is refused
 } tables[] = {
-    {"commands", print_commands, NULL},
-    {"options", sr_info_options, sr_info_options_json},
-    {"models", print_models, NULL},
-    {"optimizers", print_optimizers, NULL},
-    {"schedules", print_schedules, NULL},
-    {"transforms", print_transforms, NULL},
-    {"losses", print_losses, NULL},
-    {"ops", print_ops, NULL},
-    {"kernels", print_kernels, print_kernels_json},
+    {"commands", print_commands, NULL},   {"options", sr_info_options, sr_info_options_json},
+    {"models", print_models, NULL},       {"optimizers", print_optimizers, NULL},
+    {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
+    {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
+    {"devices", print_devices, NULL},     {"kernels", print_kernels, print_kernels_json},
     {"chooser", sr_info_chooser, NULL},
 };
 #define TABLES (sizeof tables / sizeof *tables)
@@ -253,7 +267,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         argp_error(state, plugins ? "too many plug-ins" : "one table at a time");
     else if (key == ARGP_KEY_END && !a->name)
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, ops, kernels, chooser, or plugins FILE...");
+                          "transforms, losses, ops, devices, kernels, chooser, or plugins "
+                          "FILE...");
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
     return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
@@ -286,6 +301,7 @@ int sr_cmd_info(int argc, char **argv) {
         "  models, optimizers, schedules, transforms, losses\n"
         "              what a recipe can name, with its options\n"
         "  ops         operators of the graph\n"
+        "  devices     devices to compute on, and why one cannot be used\n"
         "  kernels     kernels, and whether they run on this processor\n"
         "  chooser     the fastest kernels measured here, among those with the same bits\n"
         "  plugins     what plug-in files contain, after the checks made for a recipe",

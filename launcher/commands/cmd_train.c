@@ -2,7 +2,6 @@
 // serried train: parses the command line, then either trains (alone, or as one rank of a job) or
 // becomes the parent of mpirun. Training itself is sr_train_main (trainer/run/train.h).
 #include <argp.h>
-#include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -125,41 +124,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
-// Whether the module for GPUs is installed beside the library.
-static bool has_gpu_module(void) {
-    Dl_info library;
-    if (dladdr((const void *)sr_recipe_keys(), &library) == 0 || !library.dli_fname)
-        return false;
-    const char *slash = strrchr(library.dli_fname, '/');
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.*slibserried-cuda.so",
-             slash ? (int)(slash - library.dli_fname) + 1 : 0, library.dli_fname);
-    return access(path, R_OK) == 0;
-}
-
-static int visible_gpus(void) {
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    char path[32];
-    int count = 0;
-    if (list) {
-        for (const char *item = list; *item && *item != '-'; count++) {
-            item += strcspn(item, ",");
-            item += *item == ',';
-        }
-        return count;
-    }
-    for (;; count++) {
-        snprintf(path, sizeof path, "/dev/nvidia%d", count);
-        if (count == 64 || access(path, F_OK) != 0)
-            return count;
-    }
-}
-
+// One for each device that the recipe names; all processors are one. Ranks report a device that
+// cannot be used.
 static int default_ranks(const sr_recipe *recipe) {
-    if (strcmp(recipe->device, "cpu") == 0 || !has_gpu_module())
-        return 1;
-    int gpus = visible_gpus();
-    return gpus > 1 ? gpus : 1;
+    const bool named = recipe->device && strcmp(recipe->device, "auto") != 0;
+    int count;
+    return sr_device_count(named ? recipe->device : NULL, &count) == SR_OK ? count : 1;
 }
 
 // ---- the parent of ranks -----------------------------------------------------------------------

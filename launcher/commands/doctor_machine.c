@@ -14,6 +14,7 @@
 #include "kernels/base/machine.h"
 #include "kernels/base/pool.h"
 #include "kernels/chooser.h"
+#include "kernels/device/device.h"
 #include "launcher/commands/doctor_internal.h"
 #include "launcher/start/start.h"
 
@@ -161,18 +162,22 @@ static void check_cache(sr_findings *f) {
                         "none, so every run times its kernels again; set HOME or SERRIED_CACHE");
 }
 
-static void check_gpus(sr_findings *f) {
-    char path[32];
-    int count = 0;
-    do
-        snprintf(path, sizeof path, "/dev/nvidia%d", count);
-    while (access(path, F_OK) == 0 && ++count < 64);
-    if (count > 0)
-        sr_findings_add(f, SR_FINDING_NOTE, "GPUs",
-                        "NVIDIA devices: %d; training uses them if libserried-cuda.so is installed",
-                        count);
-    else
-        sr_findings_add(f, SR_FINDING_NOTE, "GPUs", "none found; training runs on the CPU");
+// A finding for each kind of device, with what its first device says of itself. A kind that cannot
+// be used is no defect: there is always the CPU.
+static void check_device(void *user, const char *name) {
+    sr_findings *f = user;
+    sr_device_properties device;
+    char memory[16], executors[48] = "a lane at a time for each core of a rank";
+    if (sr_device_describe(name, &device) != SR_OK) {
+        sr_findings_add(f, SR_FINDING_NOTE, "device", "%s", sr_error_message());
+        return;
+    }
+    if (device.executors > 0)
+        (void)snprintf(executors, sizeof executors, "%d lane%s at a time", device.executors,
+                       device.executors == 1 ? "" : "s");
+    sr_findings_add(f, SR_FINDING_OK, "device", "%s: %d, %s; %s (%s); %s", name, device.count,
+                    device.model, sr_text_bytes(device.memory, memory), device.memory_owner,
+                    executors);
 }
 
 void sr_doctor_check_machine(sr_findings *findings) {
@@ -184,5 +189,5 @@ void sr_doctor_check_machine(sr_findings *findings) {
     check_limits(findings);
     check_folder(findings);
     check_cache(findings);
-    check_gpus(findings);
+    sr_device_visit_kinds(check_device, findings);
 }

@@ -39,7 +39,10 @@ static void print_choice(void *user, const sr_chooser_choice *choice) {
 
 sr_status sr_info_chooser(void) {
     char fingerprint[SR_FINGERPRINT_BYTES];
-    const sr_chooser_options options = {.on = true, .numerics = sr_fingerprint(fingerprint)};
+    sr_device_properties device;
+    SR_TRY(sr_device_describe(NULL, &device));
+    const sr_chooser_options options = {.on = true,
+                                        .numerics = sr_fingerprint(&device, fingerprint)};
     int count = 0;
     sr_chooser_use(&options);
     if (sr_chooser_file() == NULL) {

@@ -66,7 +66,7 @@ class Runs(suite.Suite):
             ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),
             ("batch beyond memory", ["batch=16000000", "lanes=2"], None, "lower batch"),
             ("unknown device", ["device=cpux"], None, "unknown device 'cpux'"),
-            ("device that is not built", ["device=cuda"], None, "is not built"),
+            ("device whose module is missing", ["device=cuda"], None, "libserried-cuda.so is not installed"),
         ]
         for what, values, data, words in rows:
             begin = time.monotonic()

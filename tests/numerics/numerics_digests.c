@@ -15,7 +15,8 @@
 
 static void print_features(void) {
     char text[80];
-    (void)puts(sr_cpu_features_text(sr_cpu_features() & sr_providers_features(), text));
+    (void)puts(
+        sr_cpu_features_text(sr_cpu_features() & sr_providers_features(SR_DEVICE_CPU), text));
 }
 
 int main(int argc, char **argv) {

@@ -13,7 +13,9 @@ enum { STEPS = 3, DIGITS = 32 }; // hexadecimal, of 64: the table stays narrow
 
 static void print_heading(void) {
     char text[SR_FINGERPRINT_BYTES];
-    char *data = strstr(sr_fingerprint(text), "; data ");
+    sr_device_properties device;
+    assert_ok(sr_device_describe("cpu", &device));
+    char *data = strstr(sr_fingerprint(&device, text), "; data ");
     assert_non_null(data);
     *data = '\0';
     printf("[%s]\n", text);

@@ -20,18 +20,21 @@ typedef struct job {
 } job;
 
 static sr_status open_job(job *j, const char *recipe, const char *const *values, int count) {
+    sr_device_properties device;
     SR_TRY(sr_recipe_load(recipe, values, count, &j->recipe));
     SR_TRY(sr_plugins_load(j->recipe, SR_PLUGINS_NAMED));
     SR_TRY(sr_recipe_check(j->recipe));
     SR_TRY(sr_choose_task(j->recipe, &j->task));
     SR_TRY(sr_comm_create(NULL, &j->comm));
     sr_log_set_rank(sr_comm_rank(j->comm), sr_comm_size(j->comm));
-    SR_TRY(sr_fingerprint_agree(j->comm, false));
+    SR_TRY(sr_choose_device(j->recipe, 0, &device));
+    SR_TRY(sr_fingerprint_agree(j->comm, &device, false));
     SR_TRY(sr_dataset_open(j->recipe->data.train, "train", &j->data));
     const sr_recipe *r = j->recipe;
     const sr_engine_options engine = {.recipe = j->recipe,
                                       .task = j->task,
                                       .comm = j->comm,
+                                      .device = device.name,
                                       .threads = 1,
                                       .classes = sr_dataset_class_count(j->data),
                                       .batch = r->batch,

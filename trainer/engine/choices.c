@@ -177,14 +177,24 @@ sr_status sr_check_weights(sr_recipe *recipe) {
                                 : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
 }
 
+sr_status sr_choose_device(sr_recipe *recipe, int index, sr_device_properties *out) {
+    const bool named = recipe->device && strcmp(recipe->device, "auto") != 0;
+    char own[SR_DEVICE_TEXT + 16];
+    sr_device_properties device;
+    sr_status status = sr_device_describe(named ? recipe->device : NULL, &device);
+    if (status == SR_OK && device.count > 1 && !strchr(device.name, ':')) {
+        (void)snprintf(own, sizeof own, "%s:%d", device.name, index % device.count);
+        status = sr_device_describe(own, &device);
+    }
+    if (status != SR_OK)
+        return refuse(recipe, "device", status);
+    *out = device;
+    return SR_OK;
+}
+
 static sr_status check_device(sr_recipe *recipe) {
-    sr_device *device;
-    if (!recipe->device || strcmp(recipe->device, "auto") == 0)
-        return SR_OK;
-    sr_status status = sr_device_open(recipe->device, &device);
-    if (status == SR_OK)
-        sr_device_close(device);
-    return refuse(recipe, "device", status);
+    sr_device_properties device;
+    return sr_choose_device(recipe, 0, &device);
 }
 
 static sr_status check_lanes(sr_recipe *recipe) {

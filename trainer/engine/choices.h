@@ -7,6 +7,7 @@
 #ifndef SR_TRAINER_CHOICES_H
 #define SR_TRAINER_CHOICES_H
 
+#include "kernels/device/device.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
 #include "trainer/tasks/task.h"
@@ -62,6 +63,10 @@ typedef enum sr_best_metric {
 const char *sr_best_metric_name(sr_best_metric metric);
 // The metric that the recipe's checkpoint.metric names.
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
+// The device that the recipe's `device` names ("auto": the default of sr_device_open), without
+// opening it. Where it has several, each rank of a host takes the next one: 'index' is the rank's
+// number on its host.
+SR_NODISCARD sr_status sr_choose_device(sr_recipe *recipe, int index, sr_device_properties *out);
 // Checks that every rank gets at least one lane of the batch.
 SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
 // Whether a path ends like a PyTorch file (.pth, .pt, .ckpt, .bin); opening one may run code.

@@ -134,11 +134,12 @@ static sr_status create_executors(sr_engine *e, bool one) {
     return SR_OK;
 }
 
-static void use_chooser(const sr_recipe *recipe) {
+static void use_chooser(const sr_recipe *recipe, const sr_device *device) {
     char fingerprint[SR_FINGERPRINT_BYTES];
+    const sr_device_properties *properties = sr_device_get_properties(device);
     const sr_chooser_options options = {.on = recipe->chooser != SR_CHOOSER_OFF,
                                         .workspace = (size_t)recipe->chooser_workspace,
-                                        .numerics = sr_fingerprint(fingerprint)};
+                                        .numerics = sr_fingerprint(properties, fingerprint)};
     sr_chooser_use(&options);
 }
 
@@ -165,8 +166,8 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         e->std[c] = e->recipe->data.std.items[c];
     }
     sr_kernels_use_portable(o->recipe->numerics_portable);
-    use_chooser(o->recipe);
     SR_TRY(sr_device_open(o->device, &e->device));
+    use_chooser(o->recipe, e->device);
     SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));
     SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
     const sr_context_options context = {.use_device = e->device, .threads = 1};

@@ -7,36 +7,38 @@
 #include <string.h>
 
 #include "dataio/pipeline/data_numerics.h"
-#include "kernels/base/cpuid.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/kernel.h"
 #include "trainer/engine/plugins.h"
 
-// Portable numerics take kernels of class "reference" alone, of plug-ins, too.
-static uint32_t deciding_features(void) {
-    return sr_kernels_portable() ? 0 : sr_providers_features() | sr_plugins_features();
+// Portable numerics take kernels of class "reference" alone, of plug-ins, too; those are for CPUs.
+static uint32_t deciding_features(const sr_device_properties *device) {
+    if (sr_kernels_portable())
+        return 0;
+    return sr_providers_features(device->kind) |
+           (device->kind == SR_DEVICE_CPU ? sr_plugins_features() : 0);
 }
 
 // Whether the bits of a provider's kernels are of its own. With portable numerics those that run
-// have the bits of the reference, which is the first provider.
-static bool has_own_bits(const sr_provider *provider) {
-    return !sr_kernels_portable() || strcmp(provider->name, SR_KERNEL_REFERENCE) == 0;
+// have the bits of the reference, which is the first provider, on every kind of device.
+static bool has_own_bits(const sr_provider *provider, const sr_device_properties *device) {
+    return sr_provider_is_for(provider, device->kind) &&
+           (!sr_kernels_portable() || strcmp(provider->name, SR_KERNEL_REFERENCE) == 0);
 }
 
-char *sr_fingerprint(char out[SR_FINGERPRINT_BYTES]) {
-    char features[80] = "any", provider[SR_PROVIDER_TEXT], data[SR_DATA_NUMERICS_TEXT];
-    const uint32_t here = sr_cpu_features() & deciding_features();
+char *sr_fingerprint(const sr_device_properties *device, char out[SR_FINGERPRINT_BYTES]) {
+    char own[SR_DEVICE_TEXT] = "processor any", provider[SR_PROVIDER_TEXT],
+         data[SR_DATA_NUMERICS_TEXT];
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
     if (!sr_kernels_portable())
-        (void)snprintf(features, sizeof features, "plain");
-    if (here)
-        sr_cpu_features_text(here, features);
-    used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; processor %s",
-                            SR_NUMERICS_VERSION, features);
+        (void)sr_device_numerics(device, sr_device_features(device) & deciding_features(device),
+                                 own);
+    used = (size_t)snprintf(out, SR_FINGERPRINT_BYTES, "serried-numerics %d; %s",
+                            SR_NUMERICS_VERSION, own);
     for (size_t i = 0; i < count && used < SR_FINGERPRINT_BYTES; i++)
-        if (has_own_bits(providers[i]))
+        if (has_own_bits(providers[i], device))
             used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
                                      sr_provider_numerics(providers[i], provider));
     if (used < SR_FINGERPRINT_BYTES)
@@ -109,33 +111,70 @@ void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerpr
 
 // ---- Comparing ranks ----
 
-static sr_status agree_on_features(sr_comm *comm, bool strict, uint32_t *all) {
-    char here[80], there[80], common_text[80];
+// What a rank says of its device.
+typedef struct rank_device {
+    char kernels[SR_DEVICE_TEXT]; // name of their kind
+    char name[SR_DEVICE_TEXT];
+    uint32_t features;
+} rank_device;
+
+static sr_status compare_kinds(const sr_comm *comm, const rank_device *all) {
+    for (int r = 1; r < sr_comm_size(comm); r++)
+        if (strcmp(all[r].kernels, all[0].kernels) != 0)
+            return SR_FAIL(SR_E_NUMERICS,
+                           "rank %d (%s) computes on device '%s', but rank 0 (%s) on '%s', and "
+                           "their bits differ; 'serried doctor' on each host shows why: make the "
+                           "device usable on all, or give device=cpu",
+                           r, sr_comm_peer_name(comm, r), all[r].name, sr_comm_peer_name(comm, 0),
+                           all[0].name);
+    return SR_OK;
+}
+
+// Messages name features as the fingerprint does: "processor avx2" -> "processor", "avx2".
+static const char *what_of(char *numerics) {
+    char *space = strchr(numerics, ' ');
+    if (!space)
+        return "";
+    *space = '\0';
+    return space + 1;
+}
+
+static sr_status agree_on_features(const sr_comm *comm, const sr_device_properties *device,
+                                   bool strict, const rank_device *all) {
+    char first[SR_DEVICE_TEXT], there[SR_DEVICE_TEXT], common_text[SR_DEVICE_TEXT];
     int ranks = sr_comm_size(comm), other = 0;
-    uint32_t mine = sr_cpu_features() & deciding_features();
-    SR_TRY(sr_comm_all_gather(comm, &mine, sizeof mine, all, "processor features of all ranks"));
-    uint32_t common = all[0];
+    uint32_t common = all[0].features;
     for (int r = 1; r < ranks; r++) {
-        common &= all[r];
-        if (other == 0 && all[r] != all[0])
+        common &= all[r].features;
+        if (other == 0 && all[r].features != all[0].features)
             other = r;
     }
     if (other == 0)
         return SR_OK;
-    sr_cpu_features_text(all[0], here);
-    sr_cpu_features_text(all[other], there);
+    const char *here = what_of(sr_device_numerics(device, all[0].features, first));
+    const char *elsewhere = what_of(sr_device_numerics(device, all[other].features, there));
     if (strict) {
         return SR_FAIL(SR_E_NUMERICS,
-                       "rank %d (%s) has processor features '%s', rank 0 (%s) '%s', and "
+                       "rank %d (%s) has %s features '%s', rank 0 (%s) '%s', and "
                        "numerics.strict is set; use identical hosts or remove it",
-                       other, sr_comm_peer_name(comm, other), there, sr_comm_peer_name(comm, 0),
-                       here);
+                       other, sr_comm_peer_name(comm, other), first, elsewhere,
+                       sr_comm_peer_name(comm, 0), here);
     }
-    sr_cpu_restrict(common | ~deciding_features());
+    sr_device_restrict(device, common | ~deciding_features(device));
     if (sr_comm_rank(comm) == 0)
-        SR_INFO("processors differ (rank %d has '%s', rank 0 '%s'): all ranks use only '%s'", other,
-                there, here, sr_cpu_features_text(common, common_text));
+        SR_INFO("%ss differ (rank %d has '%s', rank 0 '%s'): all ranks use only '%s'", first, other,
+                elsewhere, here, what_of(sr_device_numerics(device, common, common_text)));
     return SR_OK;
+}
+
+static sr_status agree_on_devices(sr_comm *comm, const sr_device_properties *device, bool strict,
+                                  rank_device *all) {
+    rank_device mine = {.features = sr_device_features(device) & deciding_features(device)};
+    (void)snprintf(mine.kernels, sizeof mine.kernels, "%s", sr_device_kind_name(device->kind));
+    (void)snprintf(mine.name, sizeof mine.name, "%s", device->name);
+    SR_TRY(sr_comm_all_gather(comm, &mine, sizeof mine, all, "devices of all ranks"));
+    SR_TRY(compare_kinds(comm, all));
+    return agree_on_features(comm, device, strict, all);
 }
 
 static sr_status differs(const sr_comm *comm, int rank, const char *there, const char *first) {
@@ -153,9 +192,10 @@ static sr_status differs(const sr_comm *comm, int rank, const char *there, const
     return status;
 }
 
-static sr_status compare_fingerprints(sr_comm *comm, char (*all)[SR_FINGERPRINT_BYTES]) {
+static sr_status compare_fingerprints(sr_comm *comm, const sr_device_properties *device,
+                                      char (*all)[SR_FINGERPRINT_BYTES]) {
     char mine[SR_FINGERPRINT_BYTES] = "";
-    sr_fingerprint(mine);
+    sr_fingerprint(device, mine);
     SR_TRY(sr_comm_all_gather(comm, mine, sizeof mine, all, "fingerprints of all ranks"));
     for (int r = 1; r < sr_comm_size(comm); r++)
         if (strncmp(all[r], all[0], SR_FINGERPRINT_BYTES) != 0)
@@ -163,16 +203,16 @@ static sr_status compare_fingerprints(sr_comm *comm, char (*all)[SR_FINGERPRINT_
     return SR_OK;
 }
 
-sr_status sr_fingerprint_agree(sr_comm *comm, bool strict) {
+sr_status sr_fingerprint_agree(sr_comm *comm, const sr_device_properties *device, bool strict) {
     size_t ranks = (size_t)sr_comm_size(comm);
-    uint32_t *features = sr_alloc_array(ranks, sizeof *features, "processor features");
+    rank_device *devices = sr_alloc_array(ranks, sizeof *devices, "devices of ranks");
     char(*texts)[SR_FINGERPRINT_BYTES] = sr_alloc_array(ranks, sizeof *texts, "fingerprints");
-    sr_status status = features && texts ? SR_OK : SR_E_MEMORY;
+    sr_status status = devices && texts ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK)
-        status = agree_on_features(comm, strict, features);
+        status = agree_on_devices(comm, device, strict, devices);
     if (status == SR_OK)
-        status = compare_fingerprints(comm, texts);
-    sr_free(features);
+        status = compare_fingerprints(comm, device, texts);
+    sr_free(devices);
     sr_free(texts);
     return status;
 }

@@ -38,6 +38,14 @@ static bool pins(void) {
     return !text || strcmp(text, "0") != 0;
 }
 
+// Counts the ranks of this one's host before it.
+static int count_on_host(const binding *bindings, int rank) {
+    int before = 0;
+    for (int r = 0; r < rank; r++)
+        before += bindings[r].host == bindings[rank].host;
+    return before;
+}
+
 // Counts the ranks with this one's host and mask, and those of them before it.
 static void count_neighbours(const binding *bindings, int ranks, int rank, int *all, int *before) {
     *all = *before = 0;
@@ -92,6 +100,7 @@ sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
     if (status == SR_OK) {
         int index;
         count_neighbours(bindings, ranks, sr_comm_rank(comm), &out->ranks, &index);
+        out->index = count_on_host(bindings, sr_comm_rank(comm));
         take_share(&own.mask, index, out);
         out->threads = asked > 0 ? asked : threads_of(out);
         if (out->bound)

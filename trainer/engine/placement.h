@@ -13,6 +13,7 @@ extern "C" {
 typedef struct sr_placement {
     sr_cpu_set cpus; // of this rank
     int ranks;       // of this host that had the same mask, this one included
+    int index;       // number of the rank among all ranks of this host
     int nodes;       // NUMA nodes that the processors are on
     int threads;     // to compute with
     bool bound;      // this thread, and those that it starts from now on, are bound to 'cpus'

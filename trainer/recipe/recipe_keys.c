@@ -84,7 +84,8 @@ static const sr_option recipe_options[] = {
     {"numerics.strict",
      "stop if hosts differ in processor features, instead of using the common ones", SR_OPT_BOOL,
      AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
-    {"device", "auto or cpu", SR_OPT_STRING, AT(recipe.device), "auto", 0, 0, NULL, NEUTRAL},
+    {"device", "auto, or a device of 'serried info devices'", SR_OPT_STRING, AT(recipe.device),
+     "auto", 0, 0, NULL, NEUTRAL},
     {"mix.mixup",
      "alpha of mixup: training samples are blended with a weight drawn from Beta(alpha, alpha); 0: "
      "no mixup",

@@ -72,6 +72,7 @@ static sr_status classes_of_data(sr_inference *in) {
 
 static sr_status create_engine(sr_inference *in, int threads) {
     const sr_recipe *r = in->recipe;
+    sr_device_properties device;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
                                   .act_seconds = r->deadline_act,
@@ -79,20 +80,20 @@ static sr_status create_engine(sr_inference *in, int threads) {
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
     sr_kernels_use_portable(r->numerics_portable);
-    SR_TRY(sr_fingerprint_agree(in->comm, r->numerics_strict));
-    const sr_engine_options options = {
-        .recipe = in->recipe,
-        .task = in->task,
-        .comm = in->comm,
-        .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
-        .classes = in->class_count,
-        .batch = r->batch,
-        .lanes = r->lanes,
-        .threads = threads,
-        .one_executor = true,
-        .image_height = r->image_height,
-        .image_width = r->image_width,
-        .seed = (uint64_t)r->seed};
+    SR_TRY(sr_choose_device(in->recipe, 0, &device));
+    SR_TRY(sr_fingerprint_agree(in->comm, &device, r->numerics_strict));
+    const sr_engine_options options = {.recipe = in->recipe,
+                                       .task = in->task,
+                                       .comm = in->comm,
+                                       .device = device.name,
+                                       .classes = in->class_count,
+                                       .batch = r->batch,
+                                       .lanes = r->lanes,
+                                       .threads = threads,
+                                       .one_executor = true,
+                                       .image_height = r->image_height,
+                                       .image_width = r->image_width,
+                                       .seed = (uint64_t)r->seed};
     return sr_engine_create(&options, &in->engine);
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kernels/base/file.h"
-#include "kernels/base/machine.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -137,11 +136,10 @@ static uint64_t state_bytes(const sr_phase *phase) {
 
 sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
     const sr_engine_info e = sr_engine_get_info(engine);
-    const sr_machine_memory memory = sr_machine_get_memory();
+    const sr_device_properties *device = sr_device_get_properties(e.device);
+    const int sharing = (ranks + device->count - 1) / device->count; // ranks of the fullest device
     uint64_t activations = 0, state = 0;
     char need[16], lane[16], have[16];
-    if (!sr_device_get_properties(e.device)->unified)
-        return SR_OK; // the device's own memory counts, and its allocation fails if it is too small
     for (int p = 0; p < e.phases; p++) {
         sr_plan *plan;
         SR_TRY(sr_engine_compile(engine, p, &plan));
@@ -149,15 +147,15 @@ sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
             activations = sr_plan_peak_bytes(plan);
         state += state_bytes(sr_engine_get_phase(engine, p));
     }
-    const uint64_t all = (uint64_t)ranks * (activations * (uint64_t)e.executors + state);
-    if (all <= memory.total)
+    const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
+    if (all <= device->memory)
         return SR_OK;
     return sr_recipe_fail(
         e.recipe, "batch",
         "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
         " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
         "results)",
-        sr_text_bytes(all, need), memory.limit ? memory.limit : "this machine",
-        sr_text_bytes(memory.total, have), e.lane_samples, sr_text_bytes(activations, lane),
-        ranks * e.executors, ranks * e.executors == 1 ? "" : "s");
+        sr_text_bytes(all, need), device->memory_owner, sr_text_bytes(device->memory, have),
+        e.lane_samples, sr_text_bytes(activations, lane), sharing * e.executors,
+        sharing * e.executors == 1 ? "" : "s");
 }

@@ -48,7 +48,7 @@ SR_NODISCARD sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engi
 SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64_t *steps,
                                          sr_schedule_lengths *out);
 
-// Checks that this machine has the memory for a step of the 'ranks' on this host: activations of
+// Checks that the device has the memory for a step of the 'ranks' on this host: activations of
 // concurrent lanes, parameters and optimiser state. Plans the lane program. SR_E_USAGE at `batch`
 // with the memory that is needed and available.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, int ranks);

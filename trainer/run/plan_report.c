@@ -56,6 +56,13 @@ static void print_memory(const sr_phase *phase, const sr_plan *plan, int executo
                  sr_text_bytes(sr_plan_live_bound_bytes(plan), text), executors);
 }
 
+static void print_device(const sr_engine *e) {
+    const sr_device_properties *device = sr_device_get_properties(e->device);
+    char text[16];
+    (void)printf("\ndevice %s: %s, memory %s (%s)\n", device->name, device->model,
+                 sr_text_bytes(device->memory, text), device->memory_owner);
+}
+
 static void print_lanes(const sr_recipe *r, int ranks) {
     int64_t samples = r->batch / r->lanes;
     (void)printf("\nlanes: %lld, each of %lld sample%s\n", (long long)r->lanes, (long long)samples,
@@ -119,16 +126,19 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
 // released even after a failure.
 static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
+    sr_device_properties device;
     *w = (plan_work){0};
     sr_arena_init(&w->arena);
     SR_TRY(sr_check_ranks(r, ranks));
     SR_TRY(sr_check_weights(r));
     SR_TRY(sr_choose_task(r, &w->task));
+    SR_TRY(sr_choose_device(r, 0, &device));
     SR_TRY(open_inputs(r, w));
     SR_TRY(sr_comm_create(&comm, &w->comm));
     const sr_engine_options options = {.recipe = r,
                                        .task = w->task,
                                        .comm = w->comm,
+                                       .device = device.name,
                                        .classes = w->inputs.train ? w->inputs.class_count : 1000,
                                        .batch = r->batch,
                                        .lanes = r->lanes,
@@ -166,6 +176,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
     print_data(&w->inputs);
     for (int p = 0; p < sr_engine_get_info(w->engine).phases; p++)
         SR_TRY(report_phase(w->engine, p));
+    print_device(w->engine);
     print_lanes(r, ranks);
     return SR_OK;
 }

@@ -204,7 +204,7 @@ static sr_status save(sr_training *t) {
         t->best_saved = metric_now(t);
         t->best_step = t->step;
     }
-    sr_manifest manifest = make_manifest(t, sr_fingerprint(fingerprint));
+    sr_manifest manifest = make_manifest(t, sr_fingerprint(&t->device, fingerprint));
     format_numbers(t, text, extra);
     extra[NUMBERS] = (sr_metadata){.key = val_key, .value = t->inputs.val_identity};
     manifest.extra = extra;
@@ -230,7 +230,7 @@ static sr_status check_numerics(const sr_training *t, const sr_manifest *m) {
     char here[SR_FINGERPRINT_BYTES];
     sr_text text;
     sr_status status = SR_OK;
-    if (strcmp(m->fingerprint, sr_fingerprint(here)) == 0)
+    if (strcmp(m->fingerprint, sr_fingerprint(&t->device, here)) == 0)
         return SR_OK;
     sr_text_init(&text);
     sr_fingerprint_difference(&(sr_fingerprint_origin){m->fingerprint, "in the checkpoint"},

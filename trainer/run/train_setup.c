@@ -26,20 +26,17 @@ enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
 
 static sr_status create_engine(sr_training *t) {
     const sr_recipe *r = t->recipe;
-    SR_TRY(sr_check_ranks(t->recipe, t->ranks));
-    SR_TRY(sr_placement_make(t->comm, &t->cores));
-    const sr_engine_options options = {
-        .recipe = t->recipe,
-        .task = t->task,
-        .comm = t->comm,
-        .device = r->device && strcmp(r->device, "auto") != 0 ? r->device : NULL,
-        .threads = t->cores.threads,
-        .classes = t->inputs.class_count,
-        .batch = r->batch,
-        .lanes = r->lanes,
-        .image_height = r->image_height,
-        .image_width = r->image_width,
-        .seed = (uint64_t)r->seed};
+    const sr_engine_options options = {.recipe = t->recipe,
+                                       .task = t->task,
+                                       .comm = t->comm,
+                                       .device = t->device.name,
+                                       .threads = t->cores.threads,
+                                       .classes = t->inputs.class_count,
+                                       .batch = r->batch,
+                                       .lanes = r->lanes,
+                                       .image_height = r->image_height,
+                                       .image_width = r->image_width,
+                                       .seed = (uint64_t)r->seed};
     const sr_schedule_lengths lengths = {
         .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
     SR_TRY(sr_engine_create(&options, &t->engine));
@@ -197,7 +194,8 @@ static sr_status open_folder(sr_training *t) {
     SR_TRY(status);
     (void)snprintf(t->location.folder, sizeof t->location.folder, "%s", sr_run_folder_path(t->run));
     char fingerprint[SR_FINGERPRINT_BYTES];
-    sr_run_pair versions[1 + SR_PLUGIN_FILES_MAX] = {{"numerics", sr_fingerprint(fingerprint)}};
+    sr_run_pair versions[1 + SR_PLUGIN_FILES_MAX] = {
+        {"numerics", sr_fingerprint(&t->device, fingerprint)}};
     int count;
     const sr_plugin_file *plugins = sr_plugin_files(&count);
     for (int i = 0; i < count; i++)
@@ -372,8 +370,11 @@ static sr_status check_inputs(sr_training *t) {
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
+    SR_TRY(sr_check_ranks(t->recipe, t->ranks));
+    SR_TRY(sr_placement_make(t->comm, &t->cores));
+    SR_TRY(sr_choose_device(t->recipe, t->cores.index, &t->device));
     sr_kernels_use_portable(t->recipe->numerics_portable);
-    return sr_fingerprint_agree(t->comm, t->recipe->numerics_strict);
+    return sr_fingerprint_agree(t->comm, &t->device, t->recipe->numerics_strict);
 }
 
 static sr_status begin(sr_training *t) {

@@ -49,6 +49,7 @@ typedef struct sr_training {
     sr_comm *comm;
     int rank, ranks;
     sr_placement cores;
+    sr_device_properties device; // that this rank computes on
     sr_engine *engine;
     sr_engine_info info; // of it
     sr_schedule schedules[SR_MAX_PHASES];

@@ -44,7 +44,7 @@ static void test_names(void **state) {
     assert_message("unknown device 'cpu-asinc'");
     assert_message("did you mean 'cpu-async'?");
     assert_status(SR_E_USAGE, sr_device_open("cpu:1", &device));
-    assert_message("all processors of a machine are one device");
+    assert_message("this machine has 1 device 'cpu', from number 0 on");
     assert_status(SR_E_USAGE, sr_device_open("cpu:one", &device));
     assert_message("the number of a device");
     assert_int_equal(0, setenv("SERRIED_TEST_DEVICE", "cpu-async", 1));
@@ -60,26 +60,38 @@ static void test_names(void **state) {
     const sr_device_properties *p = sr_device_get_properties(device);
     assert_string_equal("cpu", sr_device_name(device));
     assert_true(p->unified && !p->asynchronous && p->kind == SR_DEVICE_CPU);
-    assert_true(p->memory > 0 && p->model[0]);
+    assert_true(p->memory > 0 && p->model[0] && p->memory_owner[0]);
+    int count = 0;
+    assert_ok(sr_device_count("cpu", &count));
+    assert_true(count == 1 && p->count == 1 && p->ordinal == 0);
     sr_device_close(device);
     sr_device_close(NULL);
+}
+
+static sr_status add_kind(const sr_device_ops *ops) {
+    const sr_device_ops *const list[] = {ops, NULL};
+    return sr_device_add_kinds(list, "module.so");
 }
 
 // What a module may add: tables of this build's interface, with a new name.
 static void test_kinds_of_modules(void **state) {
     static const sr_device_ops taken = {
         .struct_size = sizeof taken, .abi = SR_DEVICE_ABI, .name = "cpu", .help = "a test"};
+    static const sr_device_ops silent = {
+        .struct_size = sizeof silent, .abi = SR_DEVICE_ABI, .name = "silent", .help = "a test"};
     static const sr_device_ops old = {
         .struct_size = sizeof old, .abi = SR_DEVICE_ABI - 1, .name = "older", .help = "a test"};
     sr_device *device;
     (void)state;
-    assert_status(SR_E_USAGE, sr_device_add_kind(&taken, "module.so"));
+    assert_status(SR_E_USAGE, add_kind(&taken));
     assert_message("module.so");
-    assert_status(SR_E_UNSUPPORTED, sr_device_add_kind(&old, "module.so"));
+    assert_status(SR_E_UNSUPPORTED, add_kind(&old));
+    assert_status(SR_E_UNSUPPORTED, add_kind(&silent));
+    assert_message("does not say what it is");
     static sr_device_ops other;
     other = sr_device_cpu;
     other.name = "cpu-of-a-module";
-    assert_ok(sr_device_add_kind(&other, "module.so"));
+    assert_ok(add_kind(&other));
     assert_ok(sr_device_open("cpu-of-a-module", &device));
     sr_device_close(device);
 }

@@ -117,10 +117,10 @@ static void test_tables(void **state) {
     expect("$S info options", 0, "data.workers: integer = 0");
     expect("$S info models", 0, "resnet50 ");
     expect("$S info transforms", 0, "pad_crop ");
-    expect(
-        "for t in commands options models optimizers schedules transforms losses ops kernels; do "
-        "$S info $t > $D/t && test -s $D/t || exit 9; done",
-        0, "");
+    expect("for t in commands options models optimizers schedules transforms losses ops devices "
+           "kernels; do "
+           "$S info $t > $D/t && test -s $D/t || exit 9; done",
+           0, "");
     expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"
@@ -151,13 +151,13 @@ static void test_completion(void **state) {
     expect(COMPLETE("render dir --c", "3"), 0, "got: --count\n");
     expect("$S completion csh", 2, "usage: serried completion bash|zsh|fish");
     // Every table and benchmark of the program is offered.
-    expect(
-        "$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
-        ".*/\\1/p') "
-        "$($S info --help | grep -oE '(commands|options|models|optimizers|schedules|transforms|"
-        "losses|ops|kernels|chooser|plugins)' | sort -u); do grep -qw $t $D/c || echo missing $t; "
-        "done; echo all",
-        0, "all\n");
+    expect("$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
+           ".*/\\1/p') "
+           "$($S info --help | grep -oE '(commands|options|models|optimizers|schedules|transforms|"
+           "losses|ops|devices|kernels|chooser|plugins)' | sort -u); do grep -qw $t $D/c || echo "
+           "missing $t; "
+           "done; echo all",
+           0, "all\n");
     assert_null(strstr(output, "missing"));
     expect("$S train -h | head -1; $S doctor -h | head -1", 0, "Usage: serried doctor");
 }

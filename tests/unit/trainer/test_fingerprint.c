@@ -10,11 +10,13 @@
 static void contains_every_part(void **state) {
     char text[SR_FINGERPRINT_BYTES], part[SR_PROVIDER_TEXT + 2], numerics[SR_PROVIDER_TEXT];
     char data[SR_DATA_NUMERICS_TEXT], features[80];
-    const uint32_t decide = sr_cpu_features() & sr_providers_features();
+    const uint32_t decide = sr_cpu_features() & sr_providers_features(SR_DEVICE_CPU);
+    sr_device_properties device;
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
     (void)state;
-    sr_fingerprint(text);
+    assert_ok(sr_device_describe("cpu", &device));
+    sr_fingerprint(&device, text);
     assert_in_range(strlen(text), 1, SR_FINGERPRINT_BYTES - 2); // not truncated
     for (size_t i = 0; i < count; i++) {
         // Checkpoints from before numerics versions were stored count as 1.
@@ -34,7 +36,7 @@ static void contains_every_part(void **state) {
 static void features_that_decide_are_known(void **state) {
     size_t count;
     const sr_provider *const *providers = sr_providers(&count);
-    const uint32_t decide = sr_providers_features();
+    const uint32_t decide = sr_providers_features(SR_DEVICE_CPU);
     (void)state;
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(0, providers[i]->features & ~decide);
@@ -48,14 +50,16 @@ static void features_that_decide_are_known(void **state) {
 // With portable numerics only the reference's version and the data path's decide, on any processor.
 static void portable_numerics_name_no_processor(void **state) {
     char text[SR_FINGERPRINT_BYTES], expected[SR_FINGERPRINT_BYTES], data[SR_DATA_NUMERICS_TEXT];
+    sr_device_properties device;
     size_t count;
     (void)state;
+    assert_ok(sr_device_describe("cpu-async", &device));
     sr_kernels_use_portable(true);
     (void)snprintf(expected, sizeof expected,
                    "serried-numerics %d; processor any; reference %d; %s", SR_NUMERICS_VERSION,
                    sr_providers(&count)[0]->numerics, sr_data_numerics(data));
-    assert_string_equal(expected, sr_fingerprint(text));
-    assert_int_equal(0, sr_providers_features());
+    assert_string_equal(expected, sr_fingerprint(&device, text));
+    assert_int_equal(0, sr_providers_features(SR_DEVICE_CPU));
     sr_kernels_use_portable(false);
 }
 
