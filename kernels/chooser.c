@@ -14,7 +14,8 @@
 #include "kernels/chooser_internal.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sr_chooser_cache cache; // this and the following under the lock
+static sr_chooser_cache cache;      // this and the following under the lock
+static sr_device_properties device; // whose kernels are chosen
 static size_t workspace_limit;
 static sr_chooser_stats stats, reported; // reported: at the last message
 static atomic_bool on;
@@ -22,13 +23,15 @@ static _Thread_local bool racing;
 
 void sr_chooser_use(const sr_chooser_options *options) {
     sr_chooser_cache fresh;
-    if (!options->on) {
+    sr_device_properties now;
+    if (!options->on || sr_device_describe(options->device, &now) != SR_OK) {
         atomic_store_explicit(&on, false, memory_order_release);
         return;
     }
     (void)pthread_mutex_lock(&lock);
+    device = now;
     workspace_limit = options->workspace ? options->workspace : SR_CHOOSER_WORKSPACE;
-    bool ready = sr_chooser_cache_init(&fresh, options->numerics) == SR_OK;
+    bool ready = sr_chooser_cache_init(&fresh, &device, options->numerics) == SR_OK;
     if (ready && cache.path && fresh.path && strcmp(cache.path, fresh.path) == 0) {
         sr_chooser_cache_release(&fresh);
     } else if (ready) {
@@ -53,7 +56,8 @@ int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entr
     const sr_provider *const *provider = sr_providers(&providers);
     int count = add(entry, 0, out);
     for (size_t i = 0; i < providers; i++) {
-        for (size_t k = 0; k < provider[i]->count; k++) {
+        for (size_t k = 0;
+             sr_provider_is_for(provider[i], request->device) && k < provider[i]->count; k++) {
             const sr_kernel_entry *other = &provider[i]->entries[k];
             if (other != entry && other->kernel == entry->kernel &&
                 strcmp(other->numerics_class, entry->numerics_class) == 0 &&
@@ -102,7 +106,8 @@ static int time_anew(const sr_kernel_request *request, const sr_chooser_candidat
     sr_chooser_result result;
     const int64_t start = sr_clock_ns();
     racing = true;
-    const sr_status status = sr_chooser_race(request, candidates, count, workspace_limit, &result);
+    const sr_status status =
+        sr_chooser_race(device.name, request, candidates, count, workspace_limit, &result);
     racing = false;
     stats.ns += (uint64_t)(sr_clock_ns() - start);
     if (status != SR_OK) {
@@ -134,6 +139,10 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
     if (count < 2 || !worth_a_race(candidates, count))
         return;
     (void)pthread_mutex_lock(&lock);
+    if (request->device != device.kind) {
+        (void)pthread_mutex_unlock(&lock);
+        return;
+    }
     sr_chooser_question(request, workspace_limit, &item);
     int taken = candidate_of(sr_chooser_cache_find(&cache, &item), candidates, count);
     if (taken >= 0)

@@ -4,9 +4,13 @@
 // The order of providers decides the numerics class of a request (kernels/kernel.h). Within that
 // class there may be several candidates: other entries, and variants of an entry. When a kernel
 // with several candidates is prepared, they run in turns on random numbers in memory of the
-// request's size, each on a sample of its blocks, on the calling thread (sr_kernels_thread_init is
-// called on it). A candidate replaces the default if its fastest turn is clearly faster. Results do
-// not depend on the choice.
+// request's size. Kernels of a CPU run on a sample of their blocks, on the calling thread, and are
+// timed by its clock (sr_kernels_thread_init is called on it). Kernels that are launched run on a
+// stream of the device and are timed by its events. A candidate replaces the default if its fastest
+// turn is clearly faster. Results do not depend on the choice.
+//
+// Choices are made for the kernels of one device; those for another kind of device keep their
+// default.
 //
 // Measurements are stored in a file in the user's cache folder: $SERRIED_CACHE, or
 // $XDG_CACHE_HOME/serried, or ~/.cache/serried (mode 0700). Its name contains a hash of everything
@@ -38,10 +42,11 @@ typedef struct sr_chooser_options {
     size_t workspace; // candidates that need more are skipped if others need less; 0: default
     const char
         *numerics; // further text that measurements depend on, from sr_fingerprint; may be NULL
+    const char *device; // whose kernels are chosen, as in sr_device_open; copied
 } sr_chooser_options;
 
 // When switched on, reads the environment. The file is read when the first kernel with several
-// candidates is prepared. If memory is out, the chooser is off.
+// candidates is prepared. If memory is out, or the device cannot be used, the chooser is off.
 void sr_chooser_use(const sr_chooser_options *options);
 // Adds new measurements to the cache file, keeps those that other processes have written meanwhile,
 // and frees the memory used for timing. sr_compile calls it.
@@ -71,7 +76,7 @@ typedef struct sr_chooser_choice {
 // The folder of the cache; NULL if the environment names none, or before the chooser was switched
 // on.
 const char *sr_chooser_folder(void);
-// The cache file for this processor, build and numerics, which may not exist yet; NULL without a
+// The cache file for this device, build and numerics, which may not exist yet; NULL without a
 // folder.
 const char *sr_chooser_file(void);
 // Calls 'visit' for every measurement of the file and of this process.

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
-#include "kernels/base/cpuid.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/file.h"
 #include "kernels/base/file_lock.h"
@@ -35,12 +34,12 @@ _Static_assert(sizeof(sr_chooser_entry) == 360, "the format of the file");
 // ---- identity and location ----
 
 // Hash of everything that a choice depends on: kernels, their order, classes, variants, dtypes.
-static uint64_t hash_of_table(void) {
+static uint64_t hash_of_table(sr_device_kind kind) {
     size_t providers;
     const sr_provider *const *provider = sr_providers(&providers);
     uint64_t hash = SR_KERNEL_ABI;
     for (size_t i = 0; i < providers; i++) {
-        for (size_t k = 0; k < provider[i]->count; k++) {
+        for (size_t k = 0; sr_provider_is_for(provider[i], kind) && k < provider[i]->count; k++) {
             const sr_kernel_entry *e = &provider[i]->entries[k];
             const char *name = e->name;
             for (int v = 0; name != NULL; name = sr_kernel_variant(e, ++v))
@@ -53,17 +52,19 @@ static uint64_t hash_of_table(void) {
     return hash;
 }
 
-static void write_identity(const char *numerics, char out[SR_CHOOSER_IDENTITY]) {
-    char features[80], text[SR_PROVIDER_TEXT];
+static void write_identity(const sr_device_properties *device, const char *numerics,
+                           char out[SR_CHOOSER_IDENTITY]) {
+    char identity[SR_DEVICE_IDENTITY], text[SR_PROVIDER_TEXT];
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
-    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s%s; %s; %s",
-                            (unsigned long long)hash_of_table(),
+    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s%s; %s",
+                            (unsigned long long)hash_of_table(device->kind),
                             sr_kernels_portable() ? "portable; " : "", numerics ? numerics : "",
-                            sr_cpu_model(), sr_cpu_features_text(sr_cpu_features(), features));
+                            sr_device_identity(device, identity));
     for (size_t i = 0; i < count && used < SR_CHOOSER_IDENTITY; i++)
-        used += (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",
-                                 sr_provider_numerics(providers[i], text));
+        if (sr_provider_is_for(providers[i], device->kind))
+            used += (size_t)snprintf(out + used, SR_CHOOSER_IDENTITY - used, "; %s",
+                                     sr_provider_numerics(providers[i], text));
 }
 
 // In new memory; *out is NULL if the environment names no folder.
@@ -82,10 +83,11 @@ static sr_status find_folder(char **out) {
     return *out ? SR_OK : SR_E_MEMORY;
 }
 
-sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics) {
+sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const sr_device_properties *device,
+                                const char *numerics) {
     char name[64];
     *cache = (sr_chooser_cache){0};
-    write_identity(numerics, cache->identity);
+    write_identity(device, numerics, cache->identity);
     SR_TRY(find_folder(&cache->folder));
     if (cache->folder == NULL)
         return SR_OK;
@@ -183,7 +185,7 @@ static sr_status check_bytes(const sr_chooser_cache *cache, char *data, size_t b
     if (sr_hash64(data, bytes) != checksum)
         return SR_FAIL(SR_E_CHECKSUM, "%s: is damaged", cache->path);
     if (memcmp(header->identity, cache->identity, sizeof header->identity) != 0)
-        return SR_FAIL(SR_E_DATA, "%s: was made for another processor or build", cache->path);
+        return SR_FAIL(SR_E_DATA, "%s: was made for another device or build", cache->path);
     for (uint32_t i = 0; i < header->count; i++)
         if (!entry_fits(&entries[i]))
             return SR_FAIL(SR_E_DATA, "%s: entry %u is damaged", cache->path, i);

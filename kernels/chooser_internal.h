@@ -42,7 +42,9 @@ typedef struct sr_chooser_cache {
 } sr_chooser_cache;
 
 // Sets folder and path by the environment and the identity; reads nothing.
-SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const char *numerics);
+SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache,
+                                             const sr_device_properties *device,
+                                             const char *numerics);
 void sr_chooser_cache_release(sr_chooser_cache *cache);
 // The question of a request.
 void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
@@ -64,13 +66,25 @@ typedef struct sr_chooser_result {
     uint64_t ns, default_ns;
 } sr_chooser_result;
 
-// Times the candidates; the first is the default. SR_E_LIMIT if the request is too large to be
-// timed; also errors of allocation and of the default.
-SR_NODISCARD sr_status sr_chooser_race(const sr_kernel_request *request,
+// Times the candidates; the first is the default. 'device' is the name of the one that kernels are
+// launched on. SR_E_LIMIT if the request is too large to be timed; also errors of allocation and of
+// the default.
+SR_NODISCARD sr_status sr_chooser_race(const char *device, const sr_kernel_request *request,
                                        const sr_chooser_candidate *candidates, int count,
                                        size_t workspace, sr_chooser_result *out);
 // Frees the memory of races.
 void sr_chooser_race_release(void);
+
+// Where launched kernels are timed (chooser_launch.c): a device of the races' own with a stream.
+// Opens it, unless it is the one that is open, with so much memory for arguments.
+SR_NODISCARD sr_status sr_chooser_launch_reserve(const char *device, size_t bytes, sr_address *out);
+// Copies numbers to its memory.
+SR_NODISCARD sr_status sr_chooser_launch_fill(sr_address to, const void *from, size_t bytes);
+// Nanoseconds of 'repeats' runs, one after the other, on the device's clock.
+SR_NODISCARD sr_status sr_chooser_launch_time(const sr_kernel_call *call, int64_t repeats,
+                                              int64_t *ns);
+// Closes it.
+void sr_chooser_launch_release(void);
 
 // Writes all candidates for a request that 'entry' serves by default, 'entry' first; returns their
 // number.

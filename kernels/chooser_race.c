@@ -6,7 +6,8 @@
 // timed in milliseconds, with the caches in the state of the middle of a run. Turns of the
 // candidates alternate, so that noise affects all of them; the fastest turn counts, as noise only
 // adds time. CPU time of the thread is measured, so time in which other threads have the processor
-// does not count.
+// does not count. A kernel that is launched runs as a whole, as often as fits into a turn, and is
+// timed by the device (chooser_launch.c).
 //
 // Arguments are consecutive in memory that is kept from race to race. Inputs repeat one mebibyte of
 // random numbers: zeros, denormals and infinities would be faster or slower than the values in
@@ -22,13 +23,15 @@
 
 // Turns of each candidate after the first, which determines how many blocks a turn has.
 #define TURNS 5
-// Time of a stage in one turn, its maximum for long blocks, and the time after which a race ends
-// with fewer turns. A stage with few blocks runs all of them: they may differ.
+// Time of a stage or of launches in one turn, its maximum for long blocks, and the time after which
+// a race ends with fewer turns. A stage with few blocks runs all of them: they may differ.
 #define STAGE_NS (2 * SR_NS_PER_MS)
 #define LONG_STAGE_NS (50 * SR_NS_PER_MS)
 #define FEW_BLOCKS 16
 #define RACE_NS (200 * SR_NS_PER_MS)
 #define LEAST_TURNS 2
+// Most launches of a turn.
+#define LAUNCHES 100
 // Neighbouring blocks that are run together.
 #define NEIGHBOURS 4
 // A candidate that is slower than the fastest by this factor drops out.
@@ -50,6 +53,7 @@ static float *pattern;   // [PATTERN]
 static uint16_t *halves; // [2][PATTERN]: the same as bf16, and as f16
 
 void sr_chooser_race_release(void) {
+    sr_chooser_launch_release();
     sr_free(buffer);
     sr_free(pattern);
     sr_free(halves);
@@ -83,11 +87,26 @@ static void fill(char *to, size_t bytes, const void *from, size_t from_bytes) {
         memcpy(to + done, from, bytes - done < from_bytes ? bytes - done : from_bytes);
 }
 
+// One period of the numbers of a dtype.
+static const void *numbers_of(sr_dtype dtype, size_t *bytes) {
+    const bool narrow = dtype == SR_BF16 || dtype == SR_F16;
+    *bytes = PATTERN * (narrow ? sizeof *halves : sizeof *pattern);
+    return narrow ? (const void *)(halves + (dtype == SR_F16 ? PATTERN : 0)) : pattern;
+}
+
 static void fill_numbers(char *to, size_t bytes, sr_dtype dtype) {
-    if (dtype == SR_BF16 || dtype == SR_F16)
-        fill(to, bytes, halves + (dtype == SR_F16 ? PATTERN : 0), PATTERN * sizeof *halves);
-    else
-        fill(to, bytes, pattern, PATTERN * sizeof *pattern);
+    size_t period;
+    const void *numbers = numbers_of(dtype, &period);
+    fill(to, bytes, numbers, period);
+}
+
+static sr_status fill_device(sr_address to, size_t bytes, sr_dtype dtype) {
+    size_t period;
+    const void *numbers = numbers_of(dtype, &period);
+    for (size_t done = 0; done < bytes; done += period)
+        SR_TRY(sr_chooser_launch_fill(sr_address_add(to, done), numbers,
+                                      bytes - done < period ? bytes - done : period));
+    return SR_OK;
 }
 
 static sr_status reserve(size_t bytes) {
@@ -118,16 +137,20 @@ typedef struct runner {
     sr_prepared prepared;
     bool ready, fits;                 // prepared; its memory is within the limit
     int64_t blocks[SR_KERNEL_STAGES]; // of a turn
+    int64_t launches;                 // of a turn
     double best;                      // ns of a whole run
 } runner;
 
 typedef struct race {
+    const char *device;
     const sr_kernel_request *request;
     runner runners[SR_CHOOSER_MAX_CANDIDATES];
     int count;
-    void *p[SR_KERNEL_MAX_ARGS];
+    void *p[SR_KERNEL_MAX_ARGS]; // for blocks
     char *workspace;
     sr_worker worker;
+    sr_address address[SR_KERNEL_MAX_ARGS]; // for launches
+    sr_address device_workspace;
 } race;
 
 static sr_kernel_args args_of(const race *r, const runner *one, int s) {
@@ -173,8 +196,24 @@ static sr_status time_stage(race *r, runner *one, int s, double *ns) {
     return SR_OK;
 }
 
+static sr_status time_launches(const race *r, runner *one, bool first, double *ns) {
+    const sr_kernel_call call = {.prepared = &one->prepared,
+                                 .request = r->request,
+                                 .p = r->address,
+                                 .workspace = r->device_workspace};
+    const int64_t repeats = first ? 1 : one->launches;
+    int64_t taken;
+    SR_TRY(sr_chooser_launch_time(&call, repeats, &taken));
+    *ns = (double)taken / (double)repeats;
+    if (first)
+        one->launches = taken > STAGE_NS / LAUNCHES ? (STAGE_NS + taken - 1) / taken : LAUNCHES;
+    return SR_OK;
+}
+
 static sr_status take_turn(race *r, runner *one, bool first) {
     double ns = 0;
+    if (one->prepared.launch)
+        SR_TRY(time_launches(r, one, first, &ns));
     for (int s = 0; s < one->prepared.stages; s++) {
         if (one->prepared.stage[s].blocks == 0)
             continue;
@@ -228,6 +267,33 @@ static sr_status prepare_all(race *r, const sr_chooser_candidate *candidates, si
     return SR_OK;
 }
 
+static sr_status lay_out_for_launches(race *r, size_t all, size_t workspace) {
+    sr_address at;
+    SR_TRY(sr_chooser_launch_reserve(r->device, all, &at));
+    for (int i = 0; i < r->request->args; i++) {
+        const size_t own = bytes_of(r->request, i);
+        r->address[i] = own > 0 ? at : sr_address_none();
+        SR_TRY(fill_device(at, own, r->request->dtype[i]));
+        at = sr_address_add(at, own);
+    }
+    r->device_workspace = workspace > 0 ? at : sr_address_none();
+    return SR_OK;
+}
+
+static sr_status lay_out_for_blocks(race *r, size_t all, size_t workspace) {
+    SR_TRY(reserve(all));
+    char *at = buffer;
+    for (int i = 0; i < r->request->args; i++) {
+        const size_t own = bytes_of(r->request, i);
+        r->p[i] = own > 0 ? at : NULL;
+        fill_numbers(at, own, r->request->dtype[i]);
+        at += own;
+    }
+    r->workspace = at;
+    r->worker.scratch = at + aligned(workspace);
+    return SR_OK;
+}
+
 static sr_status lay_out(race *r) {
     size_t workspace = 0, scratch = 0, bytes = 0;
     for (int i = 0; i < r->count; i++) {
@@ -243,17 +309,8 @@ static sr_status lay_out(race *r) {
     if (all > MOST_BYTES)
         return SR_FAIL(SR_E_LIMIT, "timing it would take %zu MiB of memory", all >> 20);
     SR_TRY(make_pattern());
-    SR_TRY(reserve(all));
-    char *at = buffer;
-    for (int i = 0; i < r->request->args; i++) {
-        const size_t own = bytes_of(r->request, i);
-        r->p[i] = own > 0 ? at : NULL;
-        fill_numbers(at, own, r->request->dtype[i]);
-        at += own;
-    }
-    r->workspace = at;
-    r->worker.scratch = at + aligned(workspace);
-    return SR_OK;
+    return r->runners[0].prepared.launch ? lay_out_for_launches(r, all, workspace)
+                                         : lay_out_for_blocks(r, all, workspace);
 }
 
 static void choose_winner(const race *r, sr_chooser_result *out) {
@@ -272,9 +329,10 @@ static void choose_winner(const race *r, sr_chooser_result *out) {
     out->default_ns = (uint64_t)first->best;
 }
 
-sr_status sr_chooser_race(const sr_kernel_request *request, const sr_chooser_candidate *candidates,
-                          int count, size_t workspace, sr_chooser_result *out) {
-    race r = {.request = request, .count = count};
+sr_status sr_chooser_race(const char *device, const sr_kernel_request *request,
+                          const sr_chooser_candidate *candidates, int count, size_t workspace,
+                          sr_chooser_result *out) {
+    race r = {.device = device, .request = request, .count = count};
     sr_kernels_thread_init();
     sr_status status = prepare_all(&r, candidates, workspace);
     if (status == SR_OK)

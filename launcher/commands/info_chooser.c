@@ -41,8 +41,8 @@ sr_status sr_info_chooser(void) {
     char fingerprint[SR_FINGERPRINT_BYTES];
     sr_device_properties device;
     SR_TRY(sr_device_describe(NULL, &device));
-    const sr_chooser_options options = {.on = true,
-                                        .numerics = sr_fingerprint(&device, fingerprint)};
+    const sr_chooser_options options = {
+        .on = true, .numerics = sr_fingerprint(&device, fingerprint), .device = device.name};
     int count = 0;
     sr_chooser_use(&options);
     if (sr_chooser_file() == NULL) {

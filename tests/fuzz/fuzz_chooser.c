@@ -18,7 +18,9 @@ enum { BEGINNING = 1, CHECKSUM = 2, MOST = 1 << 20 };
 static sr_chooser_cache open_cache(void) {
     sr_chooser_cache cache;
     require(setenv("SERRIED_CACHE", scratch_folder(), 1) == 0);
-    require(sr_chooser_cache_init(&cache, "fuzz") == SR_OK && cache.path != NULL);
+    sr_device_properties device;
+    require(sr_device_describe("cpu", &device) == SR_OK &&
+            sr_chooser_cache_init(&cache, &device, "fuzz") == SR_OK && cache.path != NULL);
     return cache;
 }
 

@@ -139,7 +139,8 @@ static void use_chooser(const sr_recipe *recipe, const sr_device *device) {
     const sr_device_properties *properties = sr_device_get_properties(device);
     const sr_chooser_options options = {.on = recipe->chooser != SR_CHOOSER_OFF,
                                         .workspace = (size_t)recipe->chooser_workspace,
-                                        .numerics = sr_fingerprint(properties, fingerprint)};
+                                        .numerics = sr_fingerprint(properties, fingerprint),
+                                        .device = properties->name};
     sr_chooser_use(&options);
 }
 

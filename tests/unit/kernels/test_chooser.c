@@ -78,7 +78,7 @@ static sr_chooser_result race(size_t limit) {
     const sr_chooser_candidate candidates[] = {{&slow, 0}, {&slow, 1}, {&slow, 2}};
     sr_chooser_result result = {-1, 0, 0};
     memset(runs, 0, sizeof runs);
-    assert_ok(sr_chooser_race(&request, candidates, 3, limit, &result));
+    assert_ok(sr_chooser_race("cpu", &request, candidates, 3, limit, &result));
     sr_chooser_race_release();
     return result;
 }
@@ -138,7 +138,7 @@ static void test_what_cannot_be_prepared_is_left_out(void **state) {
     const sr_kernel_request request = linear_request();
     const sr_chooser_candidate candidates[] = {{&slow, 0}, {&slow, 1}};
     sr_chooser_result result;
-    assert_status(SR_E_UNSUPPORTED, sr_chooser_race(&request, candidates, 2, MUCH, &result));
+    assert_status(SR_E_UNSUPPORTED, sr_chooser_race("cpu", &request, candidates, 2, MUCH, &result));
 }
 
 // ---- the cache ----
@@ -170,10 +170,16 @@ static sr_chooser_entry entry_of(int number) {
     return item;
 }
 
-static sr_chooser_cache open_cache(void) {
+static sr_chooser_cache open_cache_of(const char *numerics) {
+    sr_device_properties device;
     sr_chooser_cache cache;
-    assert_ok(sr_chooser_cache_init(&cache, "numerics 1"));
+    assert_ok(sr_device_describe("cpu", &device));
+    assert_ok(sr_chooser_cache_init(&cache, &device, numerics));
     return cache;
+}
+
+static sr_chooser_cache open_cache(void) {
+    return open_cache_of("numerics 1");
 }
 
 // Adds entries first .. first + count - 1 and saves.
@@ -222,8 +228,7 @@ static void test_what_was_written_is_found(void **state) {
     assert_int_equal(0, stat(path, &s));
     assert_int_equal(0600, s.st_mode & 0777);
     // Other numerics, processors or builds have their own file.
-    sr_chooser_cache other;
-    assert_ok(sr_chooser_cache_init(&other, "numerics 2"));
+    sr_chooser_cache other = open_cache_of("numerics 2");
     assert_string_not_equal(path, other.path);
     sr_chooser_cache_release(&other);
     sr_free(path);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "collective/backend_local_internal.h"
+#include "kernels/chooser.h"
 #include "kernels/device/module.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
@@ -99,6 +100,62 @@ static void test_a_missing_kernel_names_the_kind(void **state) {
     request.dtype[0] = SR_U8;
     assert_status(SR_E_UNSUPPORTED, sr_kernel_prepare(&request, &prepared));
     assert_null(strstr(sr_error_message(), "choice"));
+}
+
+// ---- The chooser ----
+
+static sr_kernel_request small_request(sr_device_kind kind) {
+    const sr_linear_params p = {.n = 8, .c = 16, .k = 4};
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, kind, SR_KERNEL_linear_dw, SR_F32, &p, sizeof p);
+    return request;
+}
+
+static void expect_variant(const sr_kernel_request *request, const char *name) {
+    sr_prepared prepared;
+    assert_ok(sr_kernel_prepare(request, &prepared));
+    assert_string_equal(name, sr_kernel_variant(prepared.entry, prepared.variant));
+    sr_prepared_release(&prepared);
+}
+
+static void expect_quick(void *user, const sr_chooser_choice *c) {
+    assert_string_equal("linear_dw/choice", c->entry);
+    assert_string_equal("quick", c->variant);
+    assert_true(c->seconds >= 0.001 && c->default_seconds >= 0.004); // of one run
+    ++*(int *)user;
+}
+
+// Times are those of the device's events, and the cache is the device's own.
+static void test_the_chooser_of_a_device(void **state) {
+    char folder[256], *file;
+    (void)state;
+    test_folder_make(folder);
+    assert_int_equal(0, setenv("SERRIED_CACHE", folder, 1));
+    const sr_kernel_request request = small_request(describe("test-device").kind);
+    const sr_chooser_options there = {.on = true, .device = "test-device:1"},
+                             here = {.on = true, .device = "cpu"}, off = {.on = false};
+    const sr_chooser_stats before = sr_chooser_get_stats();
+    sr_chooser_use(&here);
+    file = sr_strdup(sr_chooser_file());
+    expect_variant(&request, ""); // the CPU's choices are not for it
+    assert_int_equal(before.timed, sr_chooser_get_stats().timed);
+    sr_chooser_use(&there);
+    assert_string_not_equal(file, sr_chooser_file());
+    expect_variant(&request, "quick");
+    expect_variant(&request, "quick");
+    assert_int_equal(before.timed + 1, sr_chooser_get_stats().timed);
+    assert_int_equal(before.found + 1, sr_chooser_get_stats().found);
+    int count = 0;
+    sr_chooser_visit(expect_quick, &count);
+    assert_int_equal(1, count);
+    sr_chooser_save();
+    sr_chooser_use(&here);
+    sr_chooser_use(&there); // like a process that starts
+    expect_variant(&request, "quick");
+    assert_int_equal(before.timed + 1, sr_chooser_get_stats().timed);
+    sr_chooser_use(&off);
+    sr_free(file);
+    test_folder_remove(folder);
 }
 
 // ---- The fingerprint ----
@@ -241,6 +298,7 @@ int main(void) {
         cmocka_unit_test(test_a_device_of_a_module),
         cmocka_unit_test(test_kernels_of_two_kinds),
         cmocka_unit_test(test_a_missing_kernel_names_the_kind),
+        cmocka_unit_test(test_the_chooser_of_a_device),
         cmocka_unit_test(test_the_fingerprint_of_a_device),
         cmocka_unit_test(test_ranks_agree_on_a_kind_of_device),
         cmocka_unit_test(test_modules_that_are_refused),
