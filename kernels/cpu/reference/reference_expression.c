@@ -86,6 +86,24 @@ static bool repeats_next(repeats *r, const sr_expression_params *p) {
     return false;
 }
 
+static bool is_push(uint8_t code) {
+    return code != SR_CODE_END && code < SR_CODE_ADD;
+}
+
+// Whether a comparison follows that only decides what is picked, "LT s t PICK": one loop then.
+static bool is_compared_pick(const uint8_t *code) {
+    return (*code == SR_CODE_LT || *code == SR_CODE_GT) && is_push(code[1]) && is_push(code[2]) &&
+           code[3] == SR_CODE_PICK;
+}
+
+// Whether the output can be written while inputs are read, and the last opcode is not a push.
+static bool is_apart(const sr_kernel_args *args, const sr_expression *e) {
+    bool apart = !is_push(e->code[0]) || e->code[1] != SR_CODE_END;
+    for (int i = 0; i < e->inputs; i++)
+        apart = apart && args->p[i] != args->p[e->inputs];
+    return apart;
+}
+
 #define SR_TYPED_BODY "kernels/cpu/reference/reference_expression.inc"
 #include "kernels/cpu/reference/reference_typed.inc"
 
