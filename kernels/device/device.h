@@ -104,8 +104,8 @@ void sr_device_visit_kinds(void (*visit)(void *user, const char *name), void *us
 uint32_t sr_device_features(const sr_device_properties *device);
 // Keeps only these features from now on; called before any kernel is chosen.
 void sr_device_restrict(const sr_device_properties *device, uint32_t keep);
-// The device's component of the fingerprint, "processor avx2 avx512": what decides the bits of its
-// kernels, if these of its features do. Returns out.
+// The device's component of the fingerprint, "NAME WHAT" as "processor avx2 avx512" without ';':
+// what decides the bits of its kernels, if these of its features do. Returns out.
 char *sr_device_numerics(const sr_device_properties *device, uint32_t features,
                          char out[SR_DEVICE_TEXT]);
 // What the time of its kernels depends on beside their code: model and features. Returns out.

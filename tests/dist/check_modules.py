@@ -64,6 +64,10 @@ class Modules(suite.Suite):
                     "--allow-numerics-change")
         done = self.call("val", os.path.join(self.folder, "own"), "device=test-device")
         self.expect("val", done, 0)
+        line = suite.under_mpirun(2, [self.serried, "val", os.path.join(self.folder, "own"), "device=test-device"])
+        done = subprocess.run(line, env=self.environment("modules"), text=True, capture_output=True,
+                              timeout=100 * suite.SLOW, check=False)
+        self.expect("val on two ranks", done, 0)
 
     def default(self):
         """A module of the list is the default where it has a device; otherwise the CPU is, with one line of why."""

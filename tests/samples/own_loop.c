@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A custom training loop: ranks, data, steps and the digest, using only public functions.
-//
+// A custom training loop: ranks, data, steps and the digest, using only public functions. The same
+// recipe and data give the same digest on any number of ranks, and with `serried train`:
 //   mpirun -np 2 ./own_loop RECIPE data.train=DATA
-//
-// The same recipe and data give the same digest on any number of ranks, and with `serried train`.
 #include <serried.h>
 #include <stdio.h>
 #include <string.h>

@@ -88,26 +88,41 @@ static int threads_of(const sr_placement *p) {
     return threads > 0 ? threads : 1;
 }
 
-sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
-    const int ranks = sr_comm_size(comm);
-    int asked;
-    SR_TRY(threads_asked_for(&asked));
+// Hosts and masks of all ranks, in new memory.
+static sr_status gather(sr_comm *comm, binding **out) {
     const binding own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
-    binding *bindings = sr_alloc_array((size_t)ranks, sizeof *bindings, "placement of ranks");
-    if (!bindings)
+    binding *all = sr_alloc_array((size_t)sr_comm_size(comm), sizeof *all, "placement of ranks");
+    if (!all)
         return SR_E_MEMORY;
-    sr_status status = sr_comm_all_gather(comm, &own, sizeof own, bindings, "placement of ranks");
-    if (status == SR_OK) {
-        int index;
-        count_neighbours(bindings, ranks, sr_comm_rank(comm), &out->ranks, &index);
-        out->index = count_on_host(bindings, sr_comm_rank(comm));
-        take_share(&own.mask, index, out);
-        out->threads = asked > 0 ? asked : threads_of(out);
-        if (out->bound)
-            status = sr_cpu_set_bind(&out->cpus);
+    const sr_status status = sr_comm_all_gather(comm, &own, sizeof own, all, "placement of ranks");
+    if (status != SR_OK) {
+        sr_free(all);
+        return status;
     }
+    *out = all;
+    return SR_OK;
+}
+
+sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
+    binding *bindings = NULL;
+    int asked, index;
+    SR_TRY(threads_asked_for(&asked));
+    SR_TRY(gather(comm, &bindings));
+    const int rank = sr_comm_rank(comm);
+    count_neighbours(bindings, sr_comm_size(comm), rank, &out->ranks, &index);
+    out->index = count_on_host(bindings, rank);
+    take_share(&bindings[rank].mask, index, out);
+    out->threads = asked > 0 ? asked : threads_of(out);
     sr_free(bindings);
-    return status;
+    return out->bound ? sr_cpu_set_bind(&out->cpus) : SR_OK;
+}
+
+sr_status sr_placement_index(sr_comm *comm, int *out) {
+    binding *bindings = NULL;
+    SR_TRY(gather(comm, &bindings));
+    *out = count_on_host(bindings, sr_comm_rank(comm));
+    sr_free(bindings);
+    return SR_OK;
 }
 
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,

@@ -24,6 +24,8 @@ typedef struct sr_placement {
 // order. Nothing is bound if there are more ranks than cores, if a cgroup's quota is smaller than
 // the mask, or with SERRIED_PIN=0. SERRIED_THREADS, if set, is the number of threads that compute.
 SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
+// Collective: the number of this rank among all ranks of its host, for those that take no share.
+SR_NODISCARD sr_status sr_placement_index(sr_comm *comm, int *out);
 
 // The processors for concurrent lane 'index' of 'lanes', in a rank whose processors are on several
 // NUMA nodes: a subset of the rank's share, so that a lane's memory is on the node that it computes

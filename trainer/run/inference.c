@@ -16,6 +16,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/run_recipe.h"
@@ -73,6 +74,7 @@ static sr_status classes_of_data(sr_inference *in) {
 static sr_status create_engine(sr_inference *in, int threads) {
     const sr_recipe *r = in->recipe;
     sr_device_properties device;
+    int index;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
                                   .act_seconds = r->deadline_act,
@@ -80,7 +82,8 @@ static sr_status create_engine(sr_inference *in, int threads) {
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
     sr_kernels_use_portable(r->numerics_portable);
-    SR_TRY(sr_choose_device(in->recipe, 0, &device));
+    SR_TRY(sr_placement_index(in->comm, &index));
+    SR_TRY(sr_choose_device(in->recipe, index, &device));
     SR_TRY(sr_fingerprint_agree(in->comm, &device, r->numerics_strict));
     const sr_engine_options options = {.recipe = in->recipe,
                                        .task = in->task,
