@@ -102,12 +102,14 @@ const sr_provider *const *sr_providers(size_t *count) {
 static sr_status check_entries(const sr_provider *provider, const char *origin) {
     for (size_t i = 0; i < provider->count; i++) {
         const sr_kernel_entry *e = &provider->entries[i];
-        if (e->abi != SR_KERNEL_ABI || e->struct_size != sizeof *e)
+        if (e->abi != SR_KERNEL_ABI || e->struct_size != sizeof *e) {
             return SR_FAIL(SR_E_UNSUPPORTED,
                            "%s: kernel %zu of provider '%s' is for interface %u with %u bytes, but "
-                           "this serried has interface %u with %zu",
+                           "this serried has interface %u with %zu; install the module of this "
+                           "version",
                            origin, i, provider->name, e->abi, e->struct_size, SR_KERNEL_ABI,
                            sizeof *e);
+        }
     }
     return SR_OK;
 }
@@ -116,12 +118,13 @@ static sr_status check_entries(const sr_provider *provider, const char *origin) 
 static sr_status check(const sr_provider *provider, const char *origin) {
     size_t count;
     const sr_provider *const *all = sr_providers(&count);
-    if (provider->abi != SR_KERNEL_ABI || provider->struct_size != sizeof *provider)
+    if (provider->abi != SR_KERNEL_ABI || provider->struct_size != sizeof *provider) {
         return SR_FAIL(SR_E_UNSUPPORTED,
                        "%s: a provider for interface %u with %u bytes, but this serried has "
                        "interface %u with %zu; install the module of this version",
                        origin, provider->abi, provider->struct_size, SR_KERNEL_ABI,
                        sizeof *provider);
+    }
     for (size_t i = 0; i < count; i++)
         if (same_device(all[i], provider) && strcmp(all[i]->name, provider->name) == 0)
             return SR_FAIL(SR_E_USAGE, "%s: the provider '%s' of kernels for '%s' exists already",

@@ -162,7 +162,7 @@ char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_
 // ---- Opening ----
 
 sr_status sr_device_open(const char *name, sr_device **out) {
-    sr_device_properties properties;
+    sr_device_properties properties = {0};
     SR_TRY(sr_device_describe(name, &properties));
     sr_device *device = sr_alloc(sizeof *device, "device");
     if (!device)

@@ -119,14 +119,16 @@ typedef struct rank_device {
 } rank_device;
 
 static sr_status compare_kinds(const sr_comm *comm, const rank_device *all) {
-    for (int r = 1; r < sr_comm_size(comm); r++)
-        if (strcmp(all[r].kernels, all[0].kernels) != 0)
+    for (int r = 1; r < sr_comm_size(comm); r++) {
+        if (strcmp(all[r].kernels, all[0].kernels) != 0) {
             return SR_FAIL(SR_E_NUMERICS,
                            "rank %d (%s) computes on device '%s', but rank 0 (%s) on '%s', and "
                            "their bits differ; 'serried doctor' on each host shows why: make the "
                            "device usable on all, or give device=cpu",
                            r, sr_comm_peer_name(comm, r), all[r].name, sr_comm_peer_name(comm, 0),
                            all[0].name);
+        }
+    }
     return SR_OK;
 }
 

@@ -50,18 +50,38 @@ static sr_kernel_request add_request(sr_device_kind kind, int64_t count) {
     return request;
 }
 
+// Adds a value to itself on the device, count numbers.
+static void run_add(const sr_prepared_entry *kernel, int count) {
+    float *x = sr_alloc_array((size_t)count, sizeof *x, "a test");
+    sr_device *device;
+    sr_stream *stream;
+    assert_non_null(x);
+    for (int i = 0; i < count; i++)
+        x[i] = (float)i;
+    assert_ok(sr_device_open("test-device", &device));
+    assert_ok(sr_stream_create(device, NULL, &stream));
+    const sr_address memory = device_copy(device, x, (size_t)count * sizeof *x);
+    const sr_address p[] = {memory, memory, memory};
+    const sr_kernel_call call = {
+        .prepared = &kernel->prepared, .request = &kernel->request, .p = p};
+    assert_ok(sr_stream_launch(stream, &call));
+    assert_ok(sr_stream_download(stream, x, memory, (size_t)count * sizeof *x));
+    assert_ok(sr_stream_wait(stream));
+    for (int i = 0; i < count; i++)
+        assert_true(x[i] == (float)(2 * i));
+    sr_stream_free(stream);
+    sr_device_close(device);
+    sr_free(x);
+}
+
 // The same request for two kinds of devices is two kernels.
 static void test_kernels_of_two_kinds(void **state) {
     enum { COUNT = 1000 };
-    static float a[COUNT], sum[COUNT];
     (void)state;
-    const sr_device_properties described = describe("test-device");
-    const sr_kernel_request there = add_request(described.kind, COUNT),
+    const sr_kernel_request there = add_request(describe("test-device").kind, COUNT),
                             here = add_request(SR_DEVICE_CPU, COUNT);
     const sr_prepared_entry *own, *cpus;
     sr_prepared_cache *cache;
-    sr_device *device;
-    sr_stream *stream;
     assert_ok(sr_prepared_cache_create(&cache));
     assert_ok(sr_prepared_cache_get(cache, &there, &own));
     assert_ok(sr_prepared_cache_get(cache, &here, &cpus));
@@ -71,21 +91,8 @@ static void test_kernels_of_two_kinds(void **state) {
                          sr_kernel_find_in(&here, SR_KERNEL_REFERENCE));
     assert_null(sr_kernel_find_in(&there, "x86"));
     assert_null(sr_kernel_find_in(&here, "choice"));
-    for (int i = 0; i < COUNT; i++)
-        a[i] = (float)i;
-    assert_ok(sr_device_open("test-device", &device));
-    assert_ok(sr_stream_create(device, NULL, &stream));
-    const sr_address x = device_copy(device, a, sizeof a);
-    const sr_address p[] = {x, x, x};
-    const sr_kernel_call call = {.prepared = &own->prepared, .request = &own->request, .p = p};
-    assert_ok(sr_stream_launch(stream, &call));
-    assert_ok(sr_stream_download(stream, sum, x, sizeof sum));
-    assert_ok(sr_stream_wait(stream));
-    for (int i = 0; i < COUNT; i++)
-        assert_true(sum[i] == 2 * a[i]);
-    sr_stream_free(stream);
+    run_add(own, COUNT);
     sr_prepared_cache_free(cache);
-    sr_device_close(device);
 }
 
 static void test_a_missing_kernel_names_the_kind(void **state) {
