@@ -56,8 +56,9 @@ static void print_memory(const sr_phase *phase, const sr_plan *plan, int executo
                  sr_text_bytes(sr_plan_live_bound_bytes(plan), text), executors);
 }
 
-static void print_device(const sr_engine *e) {
-    const sr_device_properties *device = sr_device_get_properties(e->device);
+static void print_device(const sr_engine *engine) {
+    const sr_device_properties *device =
+        sr_device_get_properties(sr_engine_get_info(engine).device);
     char text[16];
     (void)printf("\ndevice %s: %s, memory %s (%s)\n", device->name, device->model,
                  sr_text_bytes(device->memory, text), device->memory_owner);

@@ -5,6 +5,7 @@
 // The source takes its memory back as soon as the engine is done with it. Ranks are threads.
 #include <pthread.h>
 
+#include "tests/unit/support/picture_slot.h"
 #include "tests/unit/support/test_support.h"
 
 #include "collective/backend_local_internal.h"
@@ -49,10 +50,11 @@ static void fill(const engine_rank *r, int lane, lane_memory *out) {
         out->label[i] = (int32_t)((r->f->labels[first + i] + r->step) % ENGINE_CLASSES);
 }
 
-static sr_status get(void *user, int lane, sr_lane_inputs *out) {
+static sr_status get(void *user, int lane, sr_slot *out) {
     engine_rank *r = user;
-    fill(r, lane, &r->memory[lane]);
-    *out = (sr_lane_inputs){.image = r->memory[lane].image, .label = r->memory[lane].label};
+    lane_memory *memory = &r->memory[lane];
+    fill(r, lane, memory);
+    *out = picture_slot(SAMPLES, ENGINE_SIDE, memory->image, memory->label);
     return SR_OK;
 }
 
@@ -67,11 +69,12 @@ static sr_status take_step(engine_rank *r, int64_t step) {
     const sr_ema_settings ema = {
         .decay = 0.9 - 0.1 * (double)step, .due = step % 2 == 1, .lookahead = step % 4 == 3};
     r->step = step;
-    for (int p = 0; p < e->phase_count; p++) {
-        sr_phase_set_step(e->phases[p], step, step * ENGINE_BATCH, 0.05 / (double)(step + 1),
+    for (int p = 0; p < sr_engine_get_info(e).phases; p++) {
+        sr_phase *phase = sr_engine_get_phase(e, p);
+        sr_phase_set_step(phase, step, step * ENGINE_BATCH, 0.05 / (double)(step + 1),
                           1.0 / ENGINE_BATCH, ema);
         SR_TRY(sr_engine_step(e, p, step, &source));
-        r->out.loss[step][p] = sr_phase_loss_sum(e->phases[p]);
+        r->out.loss[step][p] = sr_phase_loss_sum(phase);
         if (r->out.loss[step][p] == 0)
             return SR_FAIL(SR_E_INTERNAL, "the loss of phase %d is 0", p);
     }
@@ -81,14 +84,14 @@ static sr_status take_step(engine_rank *r, int64_t step) {
 static sr_status infer(engine_rank *r) {
     sr_engine *e = r->f->engine;
     lane_memory *memory = &r->memory[0];
-    if (!e->task->infer)
+    if (!sr_engine_get_info(e).task->infer)
         return SR_OK;
     for (int average = 0; average < 2; average++) {
         float *logits = r->out.logits[average];
         fill(r, average, memory);
         SR_TRY(sr_engine_use_average(e, average));
-        SR_TRY(sr_engine_infer(e, SAMPLES, ENGINE_SIDE, ENGINE_SIDE, memory->image, logits,
-                               sizeof r->out.logits[average]));
+        const sr_slot slot = picture_slot(SAMPLES, ENGINE_SIDE, memory->image, memory->label);
+        SR_TRY(sr_engine_infer(e, &slot, logits, sizeof r->out.logits[average]));
         done(r, 0);
     }
     return sr_engine_use_average(e, false);
@@ -97,11 +100,11 @@ static sr_status infer(engine_rank *r) {
 static sr_status mix(engine_rank *r) {
     sr_engine *e = r->f->engine;
     const sr_mixed_lane into = {r->out.mixed, r->out.partner, r->out.weight};
-    sr_lane_inputs inputs;
-    if (!e->task->mix)
+    sr_slot slot;
+    if (!sr_engine_get_info(e).task->mix)
         return SR_OK;
-    SR_TRY(get(r, 1, &inputs));
-    return sr_engine_mix(e, 2, 1, &inputs, &into);
+    SR_TRY(get(r, 1, &slot));
+    return sr_engine_mix(e, 2, 1, &slot, &into);
 }
 
 static sr_status save(engine_rank *r) {
@@ -110,7 +113,7 @@ static sr_status save(engine_rank *r) {
                             .step = STEPS,
                             .lanes = ENGINE_LANES,
                             .batch = ENGINE_BATCH,
-                            .seed = e->seed,
+                            .seed = sr_engine_get_info(e).seed,
                             .image_height = ENGINE_SIDE,
                             .image_width = ENGINE_SIDE};
     return sr_state_save(e, r->folder, &manifest, 2, r->out.digest[0]);
