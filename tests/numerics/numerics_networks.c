@@ -26,11 +26,12 @@ typedef struct network {
 } network;
 
 static void print_networks(const network *networks, size_t count) {
-    static const char *const precisions[][2] = {{"fp32", "precision=fp32"},
-                                                {"bf16", "precision=bf16"}};
+    enum { PRECISIONS = 3 };
+    static const char *const precisions[PRECISIONS][2] = {
+        {"fp32", "precision=fp32"}, {"bf16", "precision=bf16"}, {"fp16", "precision=fp16"}};
     print_heading();
     for (size_t i = 0; i < count; i++) {
-        for (size_t p = 0; p < 2; p++) {
+        for (size_t p = 0; p < PRECISIONS; p++) {
             char hex[SR_SHA256_HEX];
             double first, last;
             engine_run(networks[i].recipe, 1, precisions[p][1], STEPS, &first, &last, hex);

@@ -48,6 +48,7 @@ typedef struct sr_gradient_report {
     double loss_scale;     // after it; 0: the loss is not scaled
     int64_t skipped_steps; // so far
 } sr_gradient_report;
+// The report of the last step.
 sr_gradient_report sr_phase_get_gradients(const sr_phase *phase);
 
 // Arrays of a phase; SR_PHASE_STATE + i is state i of the optimiser.
