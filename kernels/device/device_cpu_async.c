@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // "cpu-async": a CPU that behaves like an accelerator, for tests.
 //
-// Every range is one memory file mapped twice: the address that callers hold allows nothing (a host
-// access is a fault at the very line), the kernels' mapping allows reading and writing and ends
-// with a page that does not. Addresses of freed ranges stay taken for a while, so that work on a
-// stream that still uses one is a fault, too, and no new range is taken for an old one. No stream
-// is direct, and all run at the wrong time where they may (stream_cpu.c), by a seed:
-// SERRIED_TEST_SEED, or else 0.
+// Every range is there twice: the address that callers hold has no memory (a host access is a fault
+// at the very line), what kernels see has, and ends with a page that has none. Addresses of freed
+// ranges stay taken for a while, so that work on a stream that still uses one is a fault, too, and
+// no new range is taken for an old one. No stream is direct, and all run at the wrong time where
+// they may (stream_cpu.c), by a seed: SERRIED_TEST_SEED, or else 0.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
-#define GUARD ((size_t)4096) // bytes behind the kernels' mapping, which fault
+#define GUARD ((size_t)4096) // bytes behind what kernels see, which fault
 #define FREED_RANGES 64u     // the last ones, whose addresses stay taken
 
 typedef struct async_state {
@@ -81,24 +78,19 @@ static void release(sr_device *device, sr_device_range *r) {
         keep_addresses(state, r);
     else
         unmap(r);
-    if (r->handle >= 0)
-        (void)close((int)r->handle);
+}
+
+// Addresses without memory; NULL with errno set.
+static void *take_addresses(size_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
 }
 
 static sr_status reserve(sr_device *device, sr_device_range *r) {
     char text[16];
-    void *base =
-        mmap(NULL, r->limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base != MAP_FAILED)
-        r->base.at = (uintptr_t)base;
-    r->handle = memfd_create("cpu-async", MFD_CLOEXEC);
-    void *mapping = MAP_FAILED;
-    if (r->handle >= 0)
-        mapping = mmap(NULL, r->limit + GUARD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                       (int)r->handle, 0);
-    if (mapping != MAP_FAILED)
-        r->mapping = mapping;
-    if (r->base.at && r->mapping)
+    r->base.at = (uintptr_t)take_addresses(r->limit);
+    r->mapping = r->base.at ? take_addresses(r->limit + GUARD) : NULL;
+    if (r->mapping)
         return SR_OK;
     const int error = errno;
     release(device, r);
@@ -109,12 +101,9 @@ static sr_status reserve(sr_device *device, sr_device_range *r) {
 static sr_status commit(sr_device *device, sr_device_range *r, size_t bytes) {
     char text[16];
     (void)device;
-    const int error = ftruncate((int)r->handle, (off_t)bytes) != 0 ? errno : 0;
-    if (error == EFBIG)
-        return sr_file_fail("device memory", "cannot grow", error);
-    if (error != 0)
-        return SR_FAIL(SR_E_MEMORY, "cannot grow device memory to %s: %s; lower the batch or lanes",
-                       sr_text_bytes(bytes, text), strerror(error));
+    if (mprotect(r->mapping, bytes, PROT_READ | PROT_WRITE) != 0)
+        return SR_FAIL(SR_E_MEMORY, "cannot map %s of memory: %s; lower the batch or the lanes",
+                       sr_text_bytes(bytes, text), strerror(errno));
     return SR_OK;
 }
 

@@ -347,7 +347,7 @@ class Files(suite.Suite):
         limited = os.path.join(self.folder, "limited")
         words = ["File too large", "file sizes is 20 KiB (ulimit -f)", "ulimit -f unlimited"]
         self.refused("pack: over ulimit -f", self.pack_line(limited), [*words, limited], 1, small_files)
-        for name, values in (("processes", []), ("threads", ["data.processes=0"]), ("async", ["device=cpu-async"])):
+        for name, values in (("processes", []), ("threads", ["data.processes=0"])):
             run = os.path.join(self.folder, "limited-" + name)
             line = [self.serried, "train", self.recipe, "-o", run, "data.train=" + self.data, "batch=16", "steps=4"]
             self.refused(f"train: over ulimit -f, {name}", [*line, *values], words, 1, small_files)
