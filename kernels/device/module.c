@@ -20,7 +20,7 @@
 enum { MODULES_MAX = 16, NAME_MAX_BYTES = 32 };
 
 static const char *const listed[] = {
-#define SR_MODULE(name, help) name,
+#define SR_MODULE(name) name,
 #include "kernels/device/module_list.def"
 #undef SR_MODULE
     NULL};
@@ -137,7 +137,7 @@ static sr_status load(const char *path, const sr_module **out) {
 }
 
 // No field after the head is read before its ABI and size are known to match.
-static sr_status check(const char *path, const sr_module *m) {
+static sr_status check(const char *path, const char *name, const sr_module *m) {
     static const char cure[] = "install the module of this version of serried";
     if (!m)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s: its sr_module_entry returns NULL; %s", path, cure);
@@ -152,6 +152,9 @@ static sr_status check(const char *path, const sr_module *m) {
     if (!m->version || strcmp(m->version, SR_VERSION) != 0)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s is of serried %s, but this is serried %s; %s", path,
                        m->version ? m->version : "of no version", SR_VERSION, cure);
+    if (!m->name || strcmp(m->name, name) != 0)
+        return SR_FAIL(SR_E_UNSUPPORTED, "%s is the module '%s'; give the file its name", path,
+                       m->name ? m->name : "");
     return SR_OK;
 }
 
@@ -163,7 +166,7 @@ static sr_status add_all(const open_module *m) {
 
 static sr_status open_file(open_module *m) {
     SR_TRY(load(m->path, &m->module));
-    SR_TRY(check(m->path, m->module));
+    SR_TRY(check(m->path, m->name, m->module));
     return add_all(m);
 }
 

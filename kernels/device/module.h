@@ -5,8 +5,7 @@
 //   static const sr_device_ops *const devices[] = {&sr_device_cuda, NULL};
 //   static const sr_provider *const providers[] = {&sr_provider_cuda_reference, NULL};
 //   static const sr_module module = {
-//       SR_MODULE_HEAD, .name = "cuda", .help = "NVIDIA GPUs", .devices = devices, .providers =
-//       providers};
+//       SR_MODULE_HEAD, .name = "cuda", .devices = devices, .providers = providers};
 //   const sr_module *sr_module_entry(void) {
 //       return &module;
 //   }
@@ -38,7 +37,6 @@ extern "C" {
 typedef struct sr_module {
     uint32_t struct_size, abi;
     const char *name; // as in the file's name
-    const char *help; // one line, for listings
     const char *version;
     const struct sr_device_ops *const *devices; // kernels/device/device_internal.h
     const struct sr_provider *const *providers; // kernels/kernel.h, of these devices

@@ -199,14 +199,13 @@ const sr_module *sr_module_entry(void) {
     static const sr_module module = {.struct_size = sizeof module,
                                      .abi = MODULE_ABI,
                                      .name = MODULE_NAME,
-                                     .help = "a device of tests",
                                      .version = MODULE_VERSION,
                                      .devices = devices,
                                      .providers = providers};
     ops = sr_device_cpu_async;
     ops.abi = DEVICE_ABI;
     ops.name = MODULE_NAME;
-    ops.help = module.help;
+    ops.help = "a device of tests";
     ops.kernels = MODULE_NAME;
     ops.count = count;
     ops.describe = describe;

@@ -255,6 +255,7 @@ static void test_modules_that_are_refused(void **state) {
             "libserried-test-version.so is of serried 0.0.1, but this is serried " SR_VERSION);
     refused("test-ops", "a device for interface 77, but this serried has interface");
     refused("test-kernels", "kernel 0 of provider 'reference' is for interface 77");
+    refused("test-renamed", "libserried-test-renamed.so is the module 'test-device'");
     refused("test-null", "its sr_module_entry returns NULL");
     refused("test-entry", "has no function sr_module_entry");
     refused("test-text", "libserried-test-text.so cannot be loaded: ");
