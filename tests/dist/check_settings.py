@@ -239,7 +239,7 @@ class Settings(suite.Suite):
                               os.path.join(self.folder, "as-" + name), "--format", name])
             self.report(done.returncode == 0, f"pack --format {name}", done.stderr[-400:])
         text = self.call([self.serried, "bench", "step", "--help"]).stdout
-        kinds = re.search(r"--precision=P\s+(.*?) \(", text, re.S).group(1).split(" or ")
+        kinds = re.search(r"--precision=P\s+(.*?) \(", text, re.S).group(1).replace(" or ", ", ").split(", ")
         for kind in kinds:
             done = self.call([self.serried, "bench", "step", self.recipe, "--no-peer", "--steps", "1", "--blocks", "1",
                               "--batch", "8", "-p", kind])
