@@ -45,7 +45,6 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
     SR_TRY(sr_engine_create(&engine, &j->engine));
     sr_phase_set_lengths(sr_engine_get_phase(j->engine, 0), &lengths);
     SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
-    const sr_engine_info lanes = sr_engine_get_info(j->engine);
     const sr_pipeline_options pipeline = {.dataset = r->data.train,
                                           .split = "train",
                                           .transforms = r->augment,
@@ -56,8 +55,8 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
                                           .seed = (uint64_t)r->seed,
                                           .batch = r->batch,
                                           .lanes = (int)r->lanes,
-                                          .lane_begin = lanes.lane_begin,
-                                          .lane_end = lanes.lane_end,
+                                          .lane_begin = sr_engine_get_info(j->engine).lane_begin,
+                                          .lane_end = sr_engine_get_info(j->engine).lane_end,
                                           .workers = 1};
     return sr_feed_create(&pipeline, 1, &j->feed);
 }

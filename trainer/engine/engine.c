@@ -104,11 +104,14 @@ static sr_status create_executor(sr_engine *e, int index) {
     return status == SR_OK ? back : status;
 }
 
-static sr_status create_run(sr_engine *e, int index) {
+static sr_status create_run(sr_engine *e, int index, bool trains) {
     sr_lane_run *run = &e->runs[index];
     run->engine = e;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         sr_input_set_init(&run->inputs[i], e->device);
+        if (trains)
+            SR_TRY(sr_input_feed_reserve(&e->feed, &run->inputs[i]));
+    }
     run->settings = sr_alloc_array(2, sizeof *run->settings, "lane settings");
     return run->settings ? SR_OK : SR_E_MEMORY;
 }
@@ -126,7 +129,7 @@ static sr_status create_executors(sr_engine *e, bool one) {
     if (!e->executors || !e->runs)
         return SR_E_MEMORY;
     for (int i = 0; i < e->executor_count; i++) {
-        SR_TRY(create_run(e, i));
+        SR_TRY(create_run(e, i, !one));
         SR_TRY(create_executor(e, i));
     }
     for (int p = 0; p < e->phase_count && !one; p++)

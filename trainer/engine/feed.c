@@ -190,6 +190,20 @@ static sr_status check_lane(const sr_input_feed *feed, const sr_array *array) {
                    sr_info_text(&info, text[0]), feed->task->name, sr_info_text(&wanted, text[1]));
 }
 
+static size_t bytes_of(const sr_array *array) {
+    const sr_info info = info_of(array);
+    return (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
+}
+
+sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set) {
+    for (int i = 0; i < feed->inputs; i++)
+        SR_TRY(sr_input_set_reserve(
+            set, i, bytes_of(sr_slot_find(&feed->lane, feed->task->inputs[i].name))));
+    SR_TRY(sr_input_set_reserve(set, INPUT_KEY, sizeof((sr_lane_settings *)NULL)->key));
+    SR_TRY(sr_input_set_reserve(set, INPUT_STOP, sizeof((sr_lane_settings *)NULL)->stop));
+    return sr_input_set_reserve(set, INPUT_LOSS_SEED, sizeof((sr_lane_settings *)NULL)->loss_seed);
+}
+
 static sr_status wait_for_copies(sr_input_feed *feed) {
     SR_TRY(sr_event_record(feed->copied, feed->copies));
     SR_TRY(sr_event_wait(feed->copied, feed->act_seconds));
@@ -211,9 +225,7 @@ sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
     for (int i = 0; i < feed->inputs; i++) {
         if (!arrays[i])
             continue;
-        const sr_info info = info_of(arrays[i]);
-        const size_t bytes = (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
-        SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes, feed->copies));
+        SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes_of(arrays[i]), feed->copies));
     }
     if (settings) {
         SR_TRY(

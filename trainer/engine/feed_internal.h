@@ -42,6 +42,8 @@ SR_NODISCARD sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_
 sr_tensor sr_input_feed_record_stop(sr_context *context);
 sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 
+// Makes room in a set for a lane of training, so that steps allocate nothing.
+SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
 // Fills a set with the arrays of a slot: for training with its settings, for inference (settings
 // NULL) without targets. Returns when they are there. SR_E_ARGUMENT for an array that is missing;
 // SR_E_SHAPE for another type or shape than feed->lane has, in training.

@@ -16,8 +16,8 @@ bool sr_input_set_in_place(const sr_input_set *set) {
     return sr_device_get_properties(set->device)->unified;
 }
 
-static sr_status grow(sr_input_set *set, int slot, size_t bytes) {
-    if (bytes <= set->capacity[slot])
+sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t bytes) {
+    if (sr_input_set_in_place(set) || bytes <= set->capacity[slot])
         return SR_OK;
     if (set->capacity[slot])
         sr_device_free(set->device, set->memory[slot]);
@@ -33,7 +33,7 @@ sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host, size_
         set->slots[slot] = sr_device_host_address(set->device, host);
         return SR_OK;
     }
-    SR_TRY(grow(set, slot, bytes));
+    SR_TRY(sr_input_set_reserve(set, slot, bytes));
     set->slots[slot] = set->memory[slot];
     return sr_stream_upload(stream, set->memory[slot], host, bytes);
 }

@@ -22,6 +22,8 @@ void sr_input_set_release(sr_input_set *set);
 // Whether host memory is read in place, so that it must stay as it is until the replay is complete;
 // otherwise until what was put on the stream has run.
 bool sr_input_set_in_place(const sr_input_set *set);
+// Makes room for a slot's value.
+SR_NODISCARD sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t bytes);
 // Gives a slot its value: 'bytes' bytes of host memory, 64-byte aligned. Copies are put on the
 // stream.
 SR_NODISCARD sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host,
