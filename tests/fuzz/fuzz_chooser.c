@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { BEGINNING = 1, CHECKSUM = 2, MOST = 1 << 20 };
 
 static sr_chooser_cache open_cache(void) {
-    sr_chooser_cache cache;
+    sr_chooser_cache cache = {0};
     require(setenv("SERRIED_CACHE", scratch_folder(), 1) == 0);
     sr_device_properties device;
     require(sr_device_describe("cpu", &device) == SR_OK &&

@@ -50,15 +50,16 @@ static void record(sr_lane_recording *r) {
 }
 
 extern const sr_task_desc sr_task_classify;
-const sr_task_desc sr_task_classify = {.struct_size = sizeof(sr_task_desc),
-                                       .abi = SR_TASK_ABI,
-                                       .name = "classify",
-                                       .transformer = "classify",
-                                       .inputs = {[IMAGE] = {"image"}, [LABEL] = {"label", true}},
-                                       .phases = 1,
-                                       .uses_loss = true,
-                                       .scalars = 1,
-                                       .scalar_names = {"hits"},
-                                       .record = record,
-                                       .mix = mix,
-                                       .infer = infer};
+const sr_task_desc sr_task_classify = {
+    .struct_size = sizeof(sr_task_desc),
+    .abi = SR_TASK_ABI,
+    .name = "classify",
+    .transformer = "classify",
+    .inputs = {[IMAGE] = {.name = "image"}, [LABEL] = {.name = "label", .target = true}},
+    .phases = 1,
+    .uses_loss = true,
+    .scalars = 1,
+    .scalar_names = {"hits"},
+    .record = record,
+    .mix = mix,
+    .infer = infer};

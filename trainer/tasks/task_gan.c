@@ -42,7 +42,7 @@ const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
                                   .abi = SR_TASK_ABI,
                                   .name = "gan",
                                   .transformer = "classify",
-                                  .inputs = {[IMAGE] = {"image"}},
+                                  .inputs = {[IMAGE] = {.name = "image"}},
                                   .phases = 2,
                                   .phase_names = {"D", "G"},
                                   .record = record};

@@ -394,7 +394,7 @@ static void test_ema(void **state) {
 }
 
 static void test_limit(void **state) {
-    const double values[] = {-3, -2, -0.5, 0, 0.5, 2, 3, INFINITY, -INFINITY, NAN};
+    const double values[] = {-3, -2, -0.5, 0, 0.5, 2, 3, HUGE_VAL, -HUGE_VAL, (double)NAN};
     const double want[] = {-2, -2, -0.5, 0, 0.5, 2, 2, 2, -2};
     const sr_count_params p = {10};
     (void)state;
