@@ -109,7 +109,7 @@ int sr_step_settings_list(const sr_step_options *o, const sr_step_result *r, boo
     const int layout_count = list_layouts(o, r, best, layouts);
     static const char *const precisions[PRECISIONS] = {"fp16", "bf16", "fp32"};
     int count = 0, first = 0;
-    while (strcmp(precisions[first], r->precision) != 0)
+    while (first < PRECISIONS - 1 && strcmp(precisions[first], r->precision) != 0)
         first++;
     for (int p = first; p < PRECISIONS; p++) {
         for (int i = 0; i < layout_count; i++) {
