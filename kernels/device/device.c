@@ -70,9 +70,10 @@ static const char *name_of(const char *given) {
     return default_device;
 }
 
-// Finds the table that a name selects, and the number after its ':', or -1. Fills 'ops', 'kind' and
-// 'name'.
-static sr_status select_kind(const char *given, sr_device_properties *out, int *number) {
+// Finds the table that a name selects, the number after its ':', or -1, and the number of its
+// devices. Fills 'ops', 'kind' and 'name'.
+static sr_status select_kind(const char *given, sr_device_properties *out, int *number,
+                             int *count) {
     char kind[SR_DEVICE_TEXT], rest;
     const char *name = name_of(given);
     const char *colon = strchr(name, ':');
@@ -87,14 +88,13 @@ static sr_status select_kind(const char *given, sr_device_properties *out, int *
                        "device '%s': what follows ':' is the number of a device, 0, 1, "
                        "...",
                        name);
-    return SR_OK;
+    return count_of(out, count);
 }
 
 sr_status sr_device_count(const char *name, int *out) {
     sr_device_properties p;
     int number, count;
-    SR_TRY(select_kind(name, &p, &number));
-    SR_TRY(count_of(&p, &count));
+    SR_TRY(select_kind(name, &p, &number, &count));
     *out = number >= 0 ? 1 : count;
     return SR_OK;
 }
@@ -102,8 +102,7 @@ sr_status sr_device_count(const char *name, int *out) {
 sr_status sr_device_describe(const char *name, sr_device_properties *out) {
     sr_device_properties p;
     int number, count;
-    SR_TRY(select_kind(name, &p, &number));
-    SR_TRY(count_of(&p, &count));
+    SR_TRY(select_kind(name, &p, &number, &count));
     if (number >= count)
         return SR_FAIL(SR_E_USAGE,
                        "device '%s': this machine has %d device%s '%s', from number 0 on", p.name,

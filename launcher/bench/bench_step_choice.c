@@ -4,6 +4,7 @@
 // A try is judged by its speed relative to ours in the same turn, so that tries from different
 // minutes can be compared on a machine whose speed varies.
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "launcher/bench/bench_step_internal.h"
@@ -117,9 +118,13 @@ void sr_step_headline(const sr_step_result *r, sr_text *out) {
                 f->peers.name, f->text);
     add_kind(r, best, sr_step_equal_groups, "with equal groups", out);
     add_kind(r, best, sr_step_other_groups, "with other groups", out);
-    if (strcmp(r->precision, "fp32") != 0)
-        add_kind(r, best, sr_step_other_precision,
-                 strcmp(r->precision, "bf16") == 0 ? "in fp32" : "in bf16 or fp32", out);
+    if (strcmp(r->precision, "fp32") != 0) {
+        const int other = sr_step_fastest(r, sr_step_other_precision);
+        char name[32];
+        (void)snprintf(name, sizeof name, "in %s",
+                       other >= 0 ? r->finals[other].setting.precision : "another precision");
+        add_kind(r, best, sr_step_other_precision, name, out);
+    }
     sr_text_add(out, "; %d of the %d settings of --peer-best were measured", measured,
                 r->setting_count);
 }

@@ -361,7 +361,7 @@ static sr_dtype dtype_of(struct argp_state *state, const char *text) {
     for (size_t i = 0; i < DTYPES; i++)
         if (strcmp(text, sr_dtype_name(dtypes[i])) == 0)
             return dtypes[i];
-    argp_error(state, "--dtype: '%s' is none of f32, bf16 and f16", text);
+    argp_error(state, "--dtype: '%s' is not one of f32, bf16 and f16", text);
     return SR_DTYPE_COUNT;
 }
 

@@ -18,7 +18,7 @@ typedef struct sr_subject {
     sr_status (*stat)(const char *path, bool json, sr_text *out);
 } sr_subject;
 
-// SR_E_NOT_FOUND; SR_E_USAGE if the path is none of the kinds.
+// SR_E_NOT_FOUND; SR_E_USAGE if the path is of another kind.
 SR_NODISCARD sr_status sr_subject_find(const char *path, const sr_subject **out);
 
 // Packed data (subject_data.c).

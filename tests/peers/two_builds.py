@@ -1,49 +1,100 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the time of a training step of two builds of serried, measured in turns.
+"""Compares the time of a training step, and the memory, of two builds of serried, measured in turns.
 
-    tests/peers/two_builds.py [--pairs N] [--cores LIST] BUILD_A/serried BUILD_B/serried RECIPE [bench step's options]
+    tests/peers/two_builds.py [--pairs N] [--most N] [--within PERCENT] [--cores LIST] BUILD_A/serried BUILD_B/serried
+                              RECIPE [bench step's options]
+    tests/peers/two_builds.py --ranks N ... BUILD_A/serried BUILD_B/serried RECIPE [bench ranks' options]
 
-Both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
-whose speed changes from minute to minute affects both alike. Prints B's speed relative to A's: for the
-medians, for the fastest steps, and the median of the pairs.
+Without --ranks both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
+whose speed changes from minute to minute affects both alike. With --ranks each turn is a 'serried bench ranks' under
+mpirun, and its time is that of the common job's steps.
+
+Prints the median of the ratios B/A of the pairs' times with its 95 % interval, and the ratio of the peaks of resident
+memory. After N pairs it takes more until the interval is within PERCENT of the median, --most at most.
 """
 import argparse
+import json
+import math
+import os
+import re
 import statistics
 import subprocess
 import sys
 
 
-def start(binary, rest, cores):
-    pinned = ["taskset", "-c", cores] if cores else []
-    process = subprocess.Popen([*pinned, binary, "bench", "step", *rest, "--serve"], text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    if not process.stdout.readline().startswith("ready"):
-        sys.exit(f"two_builds: {binary} did not get ready")
-    return process
+class Resident:
+    """A 'bench step' that takes steps on request."""
+
+    def __init__(self, binary, options, rest):
+        pinned = ["taskset", "-c", options.cores] if options.cores else []
+        self.process = subprocess.Popen([*pinned, binary, "bench", "step", *rest, "--serve"], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if not self.process.stdout.readline().startswith("ready"):
+            sys.exit(f"two_builds: {binary} did not get ready")
+
+    def take(self):
+        """Seconds of a step."""
+        self.process.stdin.write("run 1\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def peak(self):
+        """The most resident memory so far, in MiB."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1024
 
 
-def take(process):
-    process.stdin.write("run 1\n")
-    process.stdin.flush()
-    return float(process.stdout.readline())
+class Job:
+    """A 'bench ranks' for each turn."""
+
+    def __init__(self, binary, options, rest):
+        self.command = ["mpirun", "-n", str(options.ranks), binary, "bench", "ranks", *rest, "--json"]
+        self.highest = 0
+
+    def take(self):
+        """Seconds of a step of the common job."""
+        process = subprocess.Popen(self.command, text=True, stdout=subprocess.PIPE)
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            sys.exit(f"two_builds: {' '.join(self.command)} failed")
+        self.highest = max(self.highest, usage.ru_maxrss / 1024)
+        return json.loads(out)["common_ms"]["median"] / 1e3
+
+    def peak(self):
+        """The most resident memory of a rank, in MiB."""
+        return self.highest
+
+
+def interval(values):
+    """The 95 % interval of the median: order statistics by the normal approximation of the sign test."""
+    ordered, count = sorted(values), len(values)
+    below = max(0, math.floor((count - 1.96 * math.sqrt(count)) / 2) - 1)
+    return ordered[below], ordered[count - 1 - below]
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--pairs", type=int, default=20)
+parser.add_argument("--most", type=int, default=200)
+parser.add_argument("--within", type=float, default=2)
 parser.add_argument("--cores", help="of both, as taskset names them")
+parser.add_argument("--ranks", type=int)
 parser.add_argument("a")
 parser.add_argument("b")
 options, rest = parser.parse_known_args()
-a, b = start(options.a, rest, options.cores), start(options.b, rest, options.cores)
+kind = Job if options.ranks else Resident
+a, b = kind(options.a, options, rest), kind(options.b, options, rest)
 times = []
-for pair in range(options.pairs):
-    first, second = (a, b) if pair % 2 == 0 else (b, a)
-    one, other = take(first), take(second)
-    times.append((one, other) if pair % 2 == 0 else (other, one))
+while len(times) < options.most:
+    first, second = (a, b) if len(times) % 2 == 0 else (b, a)
+    one, other = first.take(), second.take()
+    times.append((one, other) if first is a else (other, one))
+    ratios = [y / x for x, y in times]
+    middle, (low, high) = statistics.median(ratios), interval(ratios)
+    if len(times) >= options.pairs and max(high - middle, middle - low) <= options.within / 100:
+        break
 of_a, of_b = zip(*times)
-pairs = sorted(x / y for x, y in times)
 print(f"step: A {1e3 * statistics.median(of_a):.1f} ms, B {1e3 * statistics.median(of_b):.1f} ms, of {len(times)} pairs")
-print(f"speed of B over A: medians {statistics.median(of_a) / statistics.median(of_b):.3f}, "
-      f"fastest {min(of_a) / min(of_b):.3f}, pairs {statistics.median(pairs):.3f} "
-      f"({pairs[len(pairs) // 4]:.3f} to {pairs[-len(pairs) // 4]:.3f})")
+print(f"time of B over A: {middle:.3f} ({low:.3f} to {high:.3f}, 95 %), fastest steps {min(of_b) / min(of_a):.3f}")
+print(f"memory: A {a.peak():.0f} MiB, B {b.peak():.0f} MiB, ratio {b.peak() / a.peak():.3f}")

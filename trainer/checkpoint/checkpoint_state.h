@@ -46,10 +46,10 @@ SR_NODISCARD sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *write
 SR_NODISCARD sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, sr_weights_kind kind,
                                                  const sr_stored_tensor *tensors, int count,
                                                  const sr_manifest *manifest);
-// On rank 0, after every rank has written (a barrier). The generation exists when it returns; after
-// a failure there is none. Then the links are made (sr_checkpoint_link) and all generations except
-// the newest 'keep' (at least 2) and the best one are removed. A failure of these is only a
-// warning, since the checkpoint itself is complete.
+// On rank 0, after every rank has written (a barrier). Makes the generation complete, or fails and
+// leaves no generation. Then makes the links (sr_checkpoint_link) and removes all generations
+// except the newest 'keep' (at least 2) and the best one. A failure of these is only a warning,
+// since the checkpoint itself is complete.
 SR_NODISCARD sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer,
                                             const sr_manifest *manifest, int keep);
 // On rank 0, for values that are known only after the commit, such as the metric of an evaluation:

@@ -68,7 +68,7 @@ uint64_t sr_safetensors_data_offset(const sr_safetensors *file);
 int sr_safetensors_count(const sr_safetensors *file);
 // The index-th tensor in file order; strings are borrowed until free.
 const sr_stored_tensor *sr_safetensors_get(const sr_safetensors *file, int index);
-// NULL if there is none of this name.
+// NULL if no tensor has this name.
 const sr_stored_tensor *sr_safetensors_find(const sr_safetensors *file, const char *name);
 // NULL if the file has no such key.
 const char *sr_safetensors_metadata(const sr_safetensors *file, const char *key);

@@ -196,12 +196,13 @@ static size_t bytes_of(const sr_array *array) {
 }
 
 sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set) {
+    const sr_lane_settings *settings = NULL; // for its types
     for (int i = 0; i < feed->inputs; i++)
         SR_TRY(sr_input_set_reserve(
             set, i, bytes_of(sr_slot_find(&feed->lane, feed->task->inputs[i].name))));
-    SR_TRY(sr_input_set_reserve(set, INPUT_KEY, sizeof((sr_lane_settings *)NULL)->key));
-    SR_TRY(sr_input_set_reserve(set, INPUT_STOP, sizeof((sr_lane_settings *)NULL)->stop));
-    return sr_input_set_reserve(set, INPUT_LOSS_SEED, sizeof((sr_lane_settings *)NULL)->loss_seed);
+    SR_TRY(sr_input_set_reserve(set, INPUT_KEY, sizeof settings->key));
+    SR_TRY(sr_input_set_reserve(set, INPUT_STOP, sizeof settings->stop));
+    return sr_input_set_reserve(set, INPUT_LOSS_SEED, sizeof settings->loss_seed);
 }
 
 static sr_status wait_for_copies(sr_input_feed *feed) {

@@ -193,6 +193,11 @@ static sr_status update(void *user, int64_t step, int64_t begin, int64_t end, sr
 
 // ---- What the ranks agree on before it ----
 
+// Whether they agree at all: otherwise each bucket is updated as soon as it is folded.
+static bool is_agreed(const sr_phase *phase) {
+    return phase->clip_norm > 0 || phase->loss_scale.scale > 0;
+}
+
 // Measures of a block: sums of squares of gradients, and of sums that become running statistics.
 enum { MEASURE_GRADIENTS = 0, MEASURE_BUFFERS };
 
@@ -393,7 +398,6 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
     SR_TRY_GOTO(make_groups(phase, o->settings), fail);
     SR_TRY_GOTO(make_layout(phase, o), fail);
     SR_TRY_GOTO(make_memory(phase, o), fail);
-    const bool agrees = phase->clip_norm > 0 || phase->loss_scale.scale > 0;
     const sr_exchange_options exchange = {.lanes = o->lanes,
                                           .bucket_bytes = o->bucket_bytes,
                                           .segments = phase->segments,
@@ -402,8 +406,8 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
                                           .values = phase->values,
                                           .elements = phase->elements,
                                           .update = update,
-                                          .measure = agrees ? measure : NULL,
-                                          .agree = agrees ? agree : NULL,
+                                          .measure = is_agreed(phase) ? measure : NULL,
+                                          .agree = is_agreed(phase) ? agree : NULL,
                                           .user = phase,
                                           .report_seconds = o->report_seconds,
                                           .act_seconds = o->act_seconds};
@@ -438,7 +442,10 @@ sr_phase_info sr_phase_get_info(const sr_phase *phase) {
     return (sr_phase_info){.name = phase->name,
                            .model = phase->model,
                            .optimizer = phase->optimizer,
-                           .elements = phase->elements};
+                           .elements = phase->elements,
+                           .arrays = 2 + phase->optimizer->states +
+                                     (sr_phase_has_average(phase) ? 1 : 0) +
+                                     (is_agreed(phase) ? 1 : 0)};
 }
 
 void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths) {

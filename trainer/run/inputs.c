@@ -127,13 +127,6 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
                           "the recipe trains for 0 steps: raise epochs, or give steps");
 }
 
-// Parameters with the sums of their gradients, optimiser state, average.
-static uint64_t state_bytes(const sr_phase *phase) {
-    const sr_phase_info info = sr_phase_get_info(phase);
-    return (uint64_t)info.elements * sizeof(float) *
-           (2 + (uint64_t)info.optimizer->states + (sr_phase_has_average(phase) ? 1 : 0));
-}
-
 sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const sr_device_properties *device = sr_device_get_properties(e.device);
@@ -145,7 +138,8 @@ sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
         SR_TRY(sr_engine_compile(engine, p, &plan));
         if (sr_plan_peak_bytes(plan) > activations)
             activations = sr_plan_peak_bytes(plan);
-        state += state_bytes(sr_engine_get_phase(engine, p));
+        const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
+        state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
     }
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
     if (all <= device->memory)

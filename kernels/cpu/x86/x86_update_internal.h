@@ -47,11 +47,15 @@ SR_INLINE void limit_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype t
 SR_X86_F32(limit, ELEMENTS(limit))
 
 // sums[0] becomes the tree sum of n sums.
-SR_INLINE void tree_of_sums(float *sums, int64_t n) {
-    for (int64_t step = 1; step < n; step *= 2)
-        for (int64_t i = 0; i + step < n; i += 2 * step)
-            sums[i] += sums[i + step];
-}
+#define TREE_OF(name, number)                                                                      \
+    SR_INLINE void name(number *sums, int64_t n) {                                                 \
+        for (int64_t step = 1; step < n; step *= 2)                                                \
+            for (int64_t i = 0; i + step < n; i += 2 * step)                                       \
+                sums[i] += sums[i + step];                                                         \
+    }
+TREE_OF(tree_of_sums, float)
+TREE_OF(tree_of_doubles, double)
+#undef TREE_OF
 
 // Stage 0: the sum of a block: chunks of 1,024 elements, each in sixteen interleaved sums, joined
 // as a tree.
@@ -85,13 +89,6 @@ static sr_status sum_join(const sr_kernel_args *args, int64_t block, sr_worker *
     tree_of_sums(sum, blocks);
     out[0] = blocks > 0 ? sum[0] : 0.0f;
     return SR_OK;
-}
-
-// sums[0] becomes the tree sum of n sums.
-SR_INLINE void tree_of_doubles(double *sums, int64_t n) {
-    for (int64_t step = 1; step < n; step *= 2)
-        for (int64_t i = 0; i + step < n; i += 2 * step)
-            sums[i] += sums[i + step];
 }
 
 // Sixteen interleaved sums of squares, and their tree.

@@ -37,6 +37,21 @@ static sr_status fill_pictures(engine_fixture *f) {
     return SR_OK;
 }
 
+sr_status engine_create_for(engine_fixture *f, const sr_task_desc *task, int threads) {
+    const sr_engine_options options = {.recipe = f->recipe,
+                                       .task = task,
+                                       .comm = f->comm,
+                                       .device = f->device,
+                                       .threads = threads,
+                                       .classes = ENGINE_CLASSES,
+                                       .batch = ENGINE_BATCH,
+                                       .lanes = ENGINE_LANES,
+                                       .image_height = ENGINE_SIDE,
+                                       .image_width = ENGINE_SIDE,
+                                       .seed = 3};
+    return sr_engine_create(&options, &f->engine);
+}
+
 sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const char *extra) {
     const char *overrides[4] = {"batch=32", "lanes=4"};
     int count = 2;
@@ -51,18 +66,7 @@ sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const 
     SR_TRY(sr_choose_task(f->recipe, &task));
     if (!f->comm)
         SR_TRY(sr_comm_create(&comm, &f->comm));
-    const sr_engine_options options = {.recipe = f->recipe,
-                                       .task = task,
-                                       .comm = f->comm,
-                                       .device = f->device,
-                                       .threads = threads,
-                                       .classes = ENGINE_CLASSES,
-                                       .batch = ENGINE_BATCH,
-                                       .lanes = ENGINE_LANES,
-                                       .image_height = ENGINE_SIDE,
-                                       .image_width = ENGINE_SIDE,
-                                       .seed = 3};
-    SR_TRY(sr_engine_create(&options, &f->engine));
+    SR_TRY(engine_create_for(f, task, threads));
     for (int p = 0; p < sr_engine_get_info(f->engine).phases; p++)
         SR_TRY(sr_phase_start_average(sr_engine_get_phase(f->engine, p)));
     return fill_pictures(f);

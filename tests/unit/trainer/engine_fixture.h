@@ -23,6 +23,8 @@ typedef struct engine_fixture {
 sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const char *extra);
 // The same, which must succeed.
 void engine_begin(engine_fixture *f, const char *recipe, int threads, const char *extra);
+// An engine of the fixture's recipe and communicator for another task, which gets no pictures.
+sr_status engine_create_for(engine_fixture *f, const sr_task_desc *task, int threads);
 // Frees all of it, the communicator included; also after engine_open has failed.
 void engine_end(engine_fixture *f);
 // Runs all phases of step 'number'; returns the loss of the last one.

@@ -196,18 +196,8 @@ static void create_boxes(engine_fixture *f, const char *device, box_source *s) {
     const sr_comm_options comm = {.backend = "self"};
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &f->recipe));
     assert_ok(sr_comm_create(&comm, &f->comm));
-    const sr_engine_options options = {.recipe = f->recipe,
-                                       .task = &task_boxes,
-                                       .comm = f->comm,
-                                       .device = device,
-                                       .threads = 2,
-                                       .classes = ENGINE_CLASSES,
-                                       .batch = ENGINE_BATCH,
-                                       .lanes = ENGINE_LANES,
-                                       .image_height = ENGINE_SIDE,
-                                       .image_width = ENGINE_SIDE,
-                                       .seed = 3};
-    assert_ok(sr_engine_create(&options, &f->engine));
+    f->device = device;
+    assert_ok(engine_create_for(f, &task_boxes, 2));
     *s = (box_source){.like = sr_engine_get_slot(f->engine)};
     s->image = sr_alloc((size_t)LANE * ENGINE_SIDE * ENGINE_SIDE * 3, "pictures");
     assert_non_null(s->image);
