@@ -23,8 +23,9 @@ from job import Job, result_of  # noqa: E402
 
 VALUES = ["steps=24", "checkpoint.every=[3it]", "deadline.act=2s", "data.memory=4MiB"]
 END_SECONDS = 5  # from the fault to the end of the job, or of the stop
-# Under bare mpirun a start may last SR_PATIENCE deadlines, and mpirun takes 2 s to end ranks that have a handler.
-BARE_END_SECONDS = 15
+# A start of MPI may last SR_PATIENCE deadlines, and bare mpirun takes 2 s to end ranks that have a handler.
+LATE_END_SECONDS = 15
+START_ENDED = "(deadline.act) for MPI to start on all ranks: ended"
 PATIENCE = 90  # for a job that continues, on a busy machine
 
 
@@ -103,8 +104,9 @@ class Faults(suite.Suite):
         if fault.outcome == CHECKPOINTED:
             unborn = job.was_unborn(code) or fault.bare and job.had_unborn_rank(code)
             return None if code in (0, 75) or unborn else f"code {code}"
-        limit = BARE_END_SECONDS if fault.bare and fault.outcome == NAMED_AND_ENDED else END_SECONDS
-        gone = job.wait_gone(max(0.5, limit - took)) if code != 0 else 0
+        gone = job.wait_gone(max(0.5, LATE_END_SECONDS - took)) if code != 0 else 0
+        late = fault.outcome == NAMED_AND_ENDED and (fault.bare or START_ENDED in job.text())
+        limit = LATE_END_SECONDS if late else END_SECONDS
         if code != 0 and (gone is None or took + gone > limit):
             return f"took {took + (gone or 0):.1f} s to end"
         if fault.outcome == ENDS_OR_GOES_ON:
