@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The language of the .cu files: how kernels are defined, and element types.
+//
+// A kernel computes what the CPU's kernel of its numerics class computes, to the bit: class
+// "reference" follows kernels/cpu/reference. One thread forms one output element, or one partial
+// sum, in the order written there. So products and sums are rounded separately (--fmad=false),
+// division and square root are IEEE's, and nothing depends on the number of blocks that run at
+// once; atomics on floating-point numbers are not used.
+//
+// Used are threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp, __shfl_*_sync,
+// __ballot_sync, integer atomics, vector types, and conversions of cuda_fp16.h and cuda_bf16.h;
+// shared memory is that of sr_cuda_shared. Kernels are launched by plans alone (cuda_plan.h).
+#ifndef SR_KERNELS_CUDA_KERNEL_H
+#define SR_KERNELS_CUDA_KERNEL_H
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "kernels/cuda/cuda_plan.h"
+#include "kernels/kernel_params.h"
+
+// SR_CUDA_KERNEL(name, type, threads, barriers) { ... a.x[i] ... }
+// defines the function 'name', whose struct 'a' is of this type, and name_kernel, which describes
+// it. 'threads' bounds those of a block; 'barriers' is 1 where they are used.
+#define SR_CUDA_KERNEL(name, type, bound, has_barriers)                                            \
+    extern "C" __global__ void __launch_bounds__(bound) name(const __grid_constant__ type a);      \
+    __attribute__((used, section(SR_CUDA_SECTION))) static const sr_cuda_kernel name##_kernel = {  \
+        #name, (const void *)name, sizeof(type), bound, has_barriers};                             \
+    extern "C" __global__ void __launch_bounds__(bound) name(const __grid_constant__ type a)
+
+// SR_CUDA_TYPED(name, type, threads, barriers) defines name_f32, name_bf16 and name_f16 of the
+// template 'template <class T> __device__ void name(const type &a)', and name_kernels, which
+// sr_cuda_typed selects from.
+#define SR_CUDA_TYPED(name, type, bound, has_barriers)                                             \
+    SR_CUDA_KERNEL(name##_f32, type, bound, has_barriers) {                                        \
+        name<sr_f32>(a);                                                                           \
+    }                                                                                              \
+    SR_CUDA_KERNEL(name##_bf16, type, bound, has_barriers) {                                       \
+        name<sr_bf16>(a);                                                                          \
+    }                                                                                              \
+    SR_CUDA_KERNEL(name##_f16, type, bound, has_barriers) {                                        \
+        name<sr_f16>(a);                                                                           \
+    }                                                                                              \
+    static const sr_cuda_kernel *const name##_kernels[] = {&name##_f32_kernel,                     \
+                                                           &name##_bf16_kernel, &name##_f16_kernel};
+
+// The element types: 'type' is what memory holds. Arithmetic is in float.
+struct sr_f32 {
+    typedef float type;
+    static __device__ float load(const type *p) {
+        return *p;
+    }
+    static __device__ void store(type *p, float v) {
+        *p = v;
+    }
+    static __device__ float rounded(float v) {
+        return v;
+    }
+};
+
+struct sr_bf16 {
+    typedef __nv_bfloat16 type;
+    static __device__ float load(const type *p) {
+        return __bfloat162float(*p);
+    }
+    static __device__ void store(type *p, float v) {
+        *p = __float2bfloat16_rn(v);
+    }
+    static __device__ float rounded(float v) {
+        return __bfloat162float(__float2bfloat16_rn(v));
+    }
+};
+
+struct sr_f16 {
+    typedef __half type;
+    static __device__ float load(const type *p) {
+        return __half2float(*p);
+    }
+    static __device__ void store(type *p, float v) {
+        *p = __float2half_rn(v);
+    }
+    static __device__ float rounded(float v) {
+        return __half2float(__float2half_rn(v));
+    }
+};
+
+// Element i of an argument of type T, in float.
+template <class T> static __device__ float sr_load(const void *p, int64_t i) {
+    return T::load((const typename T::type *)p + i);
+}
+// Stores element i, rounded.
+template <class T> static __device__ void sr_store(void *p, int64_t i, float v) {
+    T::store((typename T::type *)p + i, v);
+}
+
+// The number of this thread in its grid, of one dimension.
+static __device__ int64_t sr_thread(void) {
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+// The dynamic shared memory of the block.
+extern __shared__ __align__(16) unsigned char sr_cuda_shared[];
+
+static inline int64_t sr_blocks_for(int64_t count, int64_t threads) {
+    return (count + threads - 1) / threads;
+}
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA kernels made ready: which functions a request launches, on which grid, with which arguments.
+//
+// A function of a .cu file takes one struct by value. It begins with the pointers of the request's
+// arguments, in the order of kernel_list.def, and that of the workspace; what follows is the
+// kernel's own: params, strides, factors. No pointer stands anywhere else. A request is one or more
+// functions with the same struct, launched one after the other on a stream (cuda_launch.c).
+#ifndef SR_KERNELS_CUDA_PLAN_H
+#define SR_KERNELS_CUDA_PLAN_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_CUDA_PARTS 4            // functions of a request
+#define SR_CUDA_ARGUMENT_BYTES 512 // of a struct
+#define SR_CUDA_THREADS 1024       // of a block, at most
+
+// A function of a .cu file, defined by SR_CUDA_KERNEL (cuda_kernel.h). All of them are in the
+// section SR_CUDA_SECTION of the module.
+typedef struct sr_cuda_kernel {
+    const char *name;
+    const void *function;
+    size_t argument_bytes; // of its struct
+    int threads;           // of a block: its launch bound
+    int barriers;          // 1: has barriers or warp operations; 0: threads know nothing of others
+} sr_cuda_kernel;
+
+#define SR_CUDA_SECTION "sr_cuda_kernels"
+
+// A function with its grid.
+typedef struct sr_cuda_part {
+    const sr_cuda_kernel *kernel;
+    uint32_t blocks[3], threads[3];
+    size_t shared; // bytes of dynamic shared memory
+} sr_cuda_part;
+
+// The state of a prepared kernel.
+typedef struct sr_cuda_plan {
+    int parts, pointers; // pointers: of the request's arguments and the workspace
+    sr_cuda_part part[SR_CUDA_PARTS];
+    size_t bytes;
+    uint64_t arguments[SR_CUDA_ARGUMENT_BYTES / 8];
+} sr_cuda_plan;
+
+// Makes *out a launch without parts; 'arguments' are copied, pointers included, which each launch
+// fills. SR_E_MEMORY.
+SR_NODISCARD sr_status sr_cuda_plan_create(const sr_kernel_request *request, const void *arguments,
+                                           size_t bytes, sr_prepared *out, sr_cuda_plan **plan);
+// Adds a part of so many blocks and threads in one dimension.
+SR_NODISCARD sr_status sr_cuda_plan_add(sr_cuda_plan *plan, const sr_cuda_kernel *kernel,
+                                        int64_t blocks, int threads, size_t shared);
+// Adds a part of any grid. SR_E_UNSUPPORTED beyond the limits of a grid.
+SR_NODISCARD sr_status sr_cuda_plan_add_part(sr_cuda_plan *plan, const sr_cuda_part *part);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
