@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// "cuda": NVIDIA GPUs. "cuda:N" is number N of those that the process sees (CUDA_VISIBLE_DEVICES).
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/cuda/cuda_internal.h"
+
+enum { ALIGNMENT = 256 }; // of what is allocated inside of ranges, as cudaMalloc's
+
+// ---- Errors ----
+
+sr_status sr_cuda_fail(cudaError_t error, const char *format, ...) {
+    char what[256];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    (void)cudaGetLastError(); // of this thread; one that lasts comes again
+    return SR_FAIL(error == cudaErrorMemoryAllocation ? SR_E_MEMORY : SR_E_DEVICE, "%s: %s (%s)",
+                   what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+// Why no GPU can be used, with the cure.
+static sr_status fail_absent(cudaError_t error) {
+    (void)cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver)
+        return SR_FAIL(SR_E_DEVICE, "no NVIDIA driver of CUDA 13 or newer is loaded; install "
+                                    "driver 580 or newer");
+    if (error == cudaErrorNoDevice)
+        return SR_FAIL(SR_E_DEVICE, "the NVIDIA driver finds no GPU; look at nvidia-smi, and at "
+                                    "CUDA_VISIBLE_DEVICES");
+    return SR_FAIL(SR_E_DEVICE, "%s (%s); look at nvidia-smi", cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+sr_status sr_cuda_enter(const sr_device *device) {
+    static _Thread_local int current = -1;
+    const int ordinal = device->properties.ordinal;
+    if (current == ordinal)
+        return SR_OK;
+    const cudaError_t error = cudaSetDevice(ordinal);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(error, "using %s", device->properties.name);
+    current = ordinal;
+    return SR_OK;
+}
+
+// ---- What a GPU is ----
+
+static sr_status count(int *out) {
+    const cudaError_t error = cudaGetDeviceCount(out);
+    if (error != cudaSuccess)
+        return fail_absent(error);
+    return *out > 0 ? SR_OK : fail_absent(cudaErrorNoDevice);
+}
+
+static sr_status describe(int ordinal, sr_device_properties *out) {
+    struct cudaDeviceProp p;
+    const cudaError_t error = cudaGetDeviceProperties(&p, ordinal);
+    if (error != cudaSuccess)
+        return fail_absent(error);
+    (void)snprintf(out->model, sizeof out->model, "%.90s", p.name);
+    out->memory = p.totalGlobalMem;
+    out->alignment = ALIGNMENT;
+    out->asynchronous = true;
+    out->executors = 1;
+    return SR_OK;
+}
+
+// Own kernels have the same bits on every GPU. Those of libraries, which have not, name their
+// version and what they depend on as providers do.
+static char *numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
+    (void)ordinal;
+    (void)features;
+    (void)snprintf(out, SR_DEVICE_TEXT, "cuda");
+    return out;
+}
+
+static char *identity(int ordinal, char out[SR_DEVICE_IDENTITY]) {
+    struct cudaDeviceProp p = {.name = "unknown"};
+    int driver = 0;
+    (void)cudaGetDeviceProperties(&p, ordinal);
+    (void)cudaDriverGetVersion(&driver);
+    (void)snprintf(out, SR_DEVICE_IDENTITY, "%.90s; %d SMs; sm_%d%d; driver of CUDA %d.%d", p.name,
+                   p.multiProcessorCount, p.major, p.minor, driver / 1000, driver % 1000 / 10);
+    return out;
+}
+
+// ---- Opening ----
+
+static void close_device(sr_device *device) {
+    sr_cuda_device *state = sr_cuda_state(device);
+    if (state->copies)
+        (void)cudaStreamDestroy(state->copies);
+    sr_free(state);
+    device->state = NULL;
+}
+
+static sr_status open_device(sr_device *device) {
+    sr_cuda_device *state = sr_alloc(sizeof *state, "device");
+    if (!state)
+        return SR_E_MEMORY;
+    device->state = state;
+    sr_status status = sr_cuda_enter(device);
+    if (status == SR_OK) {
+        const cudaError_t error =
+            cudaStreamCreateWithPriority(&state->copies, cudaStreamNonBlocking, 0);
+        status = error == cudaSuccess
+                     ? sr_cuda_memory_open(device)
+                     : sr_cuda_fail(error, "making a stream of %s", device->properties.name);
+    }
+    if (status != SR_OK)
+        close_device(device);
+    return status;
+}
+
+const sr_device_ops sr_device_cuda = {
+    .struct_size = sizeof(sr_device_ops),
+    .abi = SR_DEVICE_ABI,
+    .name = "cuda",
+    .help = "NVIDIA GPUs",
+    .kernels = "cuda",
+    .count = count,
+    .describe = describe,
+    .numerics = numerics,
+    .identity = identity,
+    .open = open_device,
+    .close = close_device,
+    .reserve = sr_cuda_reserve,
+    .commit = sr_cuda_commit,
+    .release = sr_cuda_release,
+    .register_host = sr_cuda_register_host,
+    .unregister_host = sr_cuda_unregister_host,
+    .upload = sr_cuda_upload,
+    .download = sr_cuda_download,
+    .copy = sr_cuda_copy,
+    .stream_create = sr_cuda_stream_create,
+    .stream_free = sr_cuda_stream_free,
+    .stream_clear = sr_cuda_stream_clear,
+    .stream_launch = sr_cuda_stream_launch,
+    .stream_wait_event = sr_cuda_stream_wait_event,
+    .stream_wait = sr_cuda_stream_wait,
+    .event_create = sr_cuda_event_create,
+    .event_free = sr_cuda_event_free,
+    .event_record = sr_cuda_event_record,
+    .event_done = sr_cuda_event_done,
+    .event_wait = sr_cuda_event_wait,
+    .event_elapsed_ns = sr_cuda_event_elapsed_ns,
+};

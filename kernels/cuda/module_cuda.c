@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module libserried-cuda.so: what needs CUDA, opened at run time (kernels/device/module.h).
+#include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cuda_reference.h"
+#include "kernels/device/module.h"
+
+const sr_module *sr_module_entry(void) {
+    static const sr_device_ops *const devices[] = {&sr_device_cuda, NULL};
+    static const sr_provider *const providers[] = {&sr_provider_cuda_reference, NULL};
+    static const sr_module module = {SR_MODULE_HEAD, .name = "cuda", .devices = devices,
+                                     .providers = providers};
+    return &module;
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events and copies of a GPU.
+//
+// A kernel that fails is noticed later, when something waits for it, and CUDA does not say which
+// one it was. So a stream remembers the first and the last operator since its last wait.
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/base/clock.h"
+#include "kernels/base/memory.h"
+#include "kernels/cuda/cuda_internal.h"
+
+typedef struct cuda_stream {
+    sr_stream head;
+    cudaStream_t stream;
+    sr_kernel_site first, last; // launched since the last wait
+    int64_t launches;
+} cuda_stream;
+
+typedef struct cuda_event {
+    sr_event head;
+    cudaEvent_t event;
+} cuda_event;
+
+static cuda_stream *own(sr_stream *stream) {
+    return (cuda_stream *)stream;
+}
+
+static cudaEvent_t event_of(const sr_event *event) {
+    return ((const cuda_event *)event)->event;
+}
+
+static const char *name_of(const sr_device *device) {
+    return device->properties.name;
+}
+
+// ---- Copies ----
+
+// Without a stream the copy is complete when the call returns.
+static sr_status copy(sr_device *device, sr_stream *stream, void *to, const void *from,
+                      size_t bytes, enum cudaMemcpyKind kind) {
+    cudaStream_t s = stream ? own(stream)->stream : sr_cuda_state(device)->copies;
+    if (bytes == 0)
+        return SR_OK;
+    SR_TRY(sr_cuda_enter(device));
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, s);
+    if (error == cudaSuccess && !stream)
+        error = cudaStreamSynchronize(s);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(error, "copying %zu bytes %s %s", bytes,
+                            kind == cudaMemcpyHostToDevice   ? "to"
+                            : kind == cudaMemcpyDeviceToHost ? "from"
+                                                             : "on",
+                            name_of(device));
+    return SR_OK;
+}
+
+sr_status sr_cuda_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,
+                         size_t bytes) {
+    return copy(device, stream, (void *)to.at, from, bytes, cudaMemcpyHostToDevice);
+}
+
+sr_status sr_cuda_download(sr_device *device, sr_stream *stream, void *to, sr_address from,
+                           size_t bytes) {
+    return copy(device, stream, to, (const void *)from.at, bytes, cudaMemcpyDeviceToHost);
+}
+
+sr_status sr_cuda_copy(sr_device *device, sr_stream *stream, sr_address to, sr_address from,
+                       size_t bytes) {
+    return copy(device, stream, (void *)to.at, (const void *)from.at, bytes,
+                cudaMemcpyDeviceToDevice);
+}
+
+// ---- Streams ----
+
+sr_status sr_cuda_stream_create(sr_device *device, const sr_stream_options *options,
+                                sr_stream **out) {
+    (void)options; // of CPUs
+    SR_TRY(sr_cuda_enter(device));
+    cuda_stream *stream = sr_alloc(sizeof *stream, "stream");
+    if (!stream)
+        return SR_E_MEMORY;
+    stream->head.device = device;
+    const cudaError_t error =
+        cudaStreamCreateWithPriority(&stream->stream, cudaStreamNonBlocking, 0);
+    if (error != cudaSuccess) {
+        sr_free(stream);
+        return sr_cuda_fail(error, "making a stream of %s", name_of(device));
+    }
+    *out = &stream->head;
+    return SR_OK;
+}
+
+void sr_cuda_stream_free(sr_stream *stream) {
+    if (sr_cuda_enter(stream->device) == SR_OK) {
+        (void)cudaStreamSynchronize(own(stream)->stream);
+        (void)cudaStreamDestroy(own(stream)->stream);
+    }
+    sr_free(stream);
+}
+
+sr_status sr_cuda_stream_clear(sr_stream *stream, sr_address memory, size_t bytes) {
+    if (bytes == 0)
+        return SR_OK;
+    SR_TRY(sr_cuda_enter(stream->device));
+    const cudaError_t error = cudaMemsetAsync((void *)memory.at, 0, bytes, own(stream)->stream);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(error, "clearing %zu bytes on %s", bytes, name_of(stream->device));
+    return SR_OK;
+}
+
+// "model.c:12: conv2d", or "conv2d".
+static const char *site_text(const sr_kernel_site *site, char out[160]) {
+    if (site->file)
+        (void)snprintf(out, 160, "%s:%d: %s", site->file, site->line, site->what);
+    else
+        (void)snprintf(out, 160, "%s", site->what);
+    return out;
+}
+
+sr_status sr_cuda_stream_launch(sr_stream *stream, const sr_kernel_call *call) {
+    cuda_stream *s = own(stream);
+    sr_kernel_site site = call->site;
+    char text[160];
+    if (!site.what)
+        site.what = call->prepared->entry->name;
+    SR_TRY(sr_cuda_enter(stream->device));
+    const sr_kernel_launch launch = {.p = call->p,
+                                     .params = call->request->params,
+                                     .state = call->prepared->state,
+                                     .workspace = call->workspace,
+                                     .stream = s->stream};
+    const sr_status status = call->prepared->launch(&launch);
+    if (status != SR_OK) {
+        sr_error_prefix("%s", site_text(&site, text));
+        return status;
+    }
+    if (s->launches++ == 0)
+        s->first = site;
+    s->last = site;
+    return SR_OK;
+}
+
+sr_status sr_cuda_stream_wait(sr_stream *stream) {
+    cuda_stream *s = own(stream);
+    char first[160], last[160];
+    SR_TRY(sr_cuda_enter(stream->device));
+    const cudaError_t error = cudaStreamSynchronize(s->stream);
+    const int64_t launches = s->launches;
+    s->launches = 0;
+    if (error == cudaSuccess)
+        return SR_OK;
+    if (launches == 0)
+        return sr_cuda_fail(error, "%s", name_of(stream->device));
+    if (launches == 1)
+        return sr_cuda_fail(error, "%s: %s", site_text(&s->last, last), name_of(stream->device));
+    return sr_cuda_fail(error,
+                        "%s: one of %lld kernels, from %s to %s (CUDA_LAUNCH_BLOCKING=1 finds "
+                        "which one)",
+                        name_of(stream->device), (long long)launches, site_text(&s->first, first),
+                        site_text(&s->last, last));
+}
+
+sr_status sr_cuda_stream_wait_event(sr_stream *stream, sr_event *event) {
+    SR_TRY(sr_cuda_enter(stream->device));
+    const cudaError_t error = cudaStreamWaitEvent(own(stream)->stream, event_of(event), 0);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(error, "waiting for an event on %s", name_of(stream->device));
+    return SR_OK;
+}
+
+// ---- Events ----
+
+sr_status sr_cuda_event_create(sr_device *device, sr_event **out) {
+    SR_TRY(sr_cuda_enter(device));
+    cuda_event *event = sr_alloc(sizeof *event, "event");
+    if (!event)
+        return SR_E_MEMORY;
+    event->head.device = device;
+    const cudaError_t error = cudaEventCreateWithFlags(&event->event, cudaEventDefault);
+    if (error != cudaSuccess) {
+        sr_free(event);
+        return sr_cuda_fail(error, "making an event of %s", name_of(device));
+    }
+    *out = &event->head;
+    return SR_OK;
+}
+
+void sr_cuda_event_free(sr_event *event) {
+    if (sr_cuda_enter(event->device) == SR_OK)
+        (void)cudaEventDestroy(event_of(event));
+    sr_free(event);
+}
+
+sr_status sr_cuda_event_record(sr_event *event, sr_stream *stream) {
+    SR_TRY(sr_cuda_enter(event->device));
+    const cudaError_t error = cudaEventRecord(event_of(event), own(stream)->stream);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(error, "recording an event on %s", name_of(event->device));
+    return SR_OK;
+}
+
+bool sr_cuda_event_done(const sr_event *event) {
+    return sr_cuda_enter(event->device) != SR_OK ||
+           cudaEventQuery(event_of(event)) != cudaErrorNotReady;
+}
+
+// CUDA's own wait has no deadline.
+sr_status sr_cuda_event_wait(sr_event *event, double seconds) {
+    enum { SPIN_NS = 50000, SLEEP_NS = 20000 };
+    const int64_t begin = sr_clock_ns();
+    while (!sr_cuda_event_done(event)) {
+        const int64_t waited = sr_clock_ns() - begin;
+        if ((double)waited > seconds * (double)SR_NS_PER_S)
+            return SR_FAIL(SR_E_TIMEOUT, "%s did not come to an event within %g s",
+                           name_of(event->device), seconds);
+        if (waited > SPIN_NS)
+            sr_clock_sleep_ns(SLEEP_NS);
+    }
+    return SR_OK;
+}
+
+int64_t sr_cuda_event_elapsed_ns(const sr_event *begin, const sr_event *end) {
+    const double ns_per_ms = 1e6;
+    float ms = 0;
+    if (sr_cuda_enter(begin->device) != SR_OK ||
+        cudaEventElapsedTime(&ms, event_of(begin), event_of(end)) != cudaSuccess)
+        return 0;
+    return llround((double)ms * ns_per_ms);
+}
