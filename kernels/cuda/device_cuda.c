@@ -87,6 +87,23 @@ static char *identity(int ordinal, char out[SR_DEVICE_IDENTITY]) {
     return out;
 }
 
+// Exchanges between GPUs are faster where each reaches the memory of the others.
+static char *details(int ordinal, char out[SR_DEVICE_IDENTITY]) {
+    int driver = 0, runtime = 0, devices = 0, peers = 0, reached;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    (void)cudaGetDeviceCount(&devices);
+    for (int i = 0; i < devices; i++)
+        if (i != ordinal && cudaDeviceCanAccessPeer(&reached, ordinal, i) == cudaSuccess)
+            peers += reached;
+    int length = snprintf(out, SR_DEVICE_IDENTITY, "CUDA %d.%d, driver of CUDA %d.%d",
+                          runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+    if (devices > 1)
+        (void)snprintf(out + length, SR_DEVICE_IDENTITY - (size_t)length,
+                       ", peer access to %d of %d others", peers, devices - 1);
+    return out;
+}
+
 // ---- Opening ----
 
 static void close_device(sr_device *device) {
@@ -125,6 +142,7 @@ const sr_device_ops sr_device_cuda = {
     .describe = describe,
     .numerics = numerics,
     .identity = identity,
+    .details = details,
     .open = open_device,
     .close = close_device,
     .reserve = sr_cuda_reserve,

@@ -158,6 +158,11 @@ char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_
     return device->ops->identity(device->ordinal, out);
 }
 
+char *sr_device_details(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]) {
+    out[0] = '\0';
+    return device->ops->details ? device->ops->details(device->ordinal, out) : out;
+}
+
 // ---- Opening ----
 
 sr_status sr_device_open(const char *name, sr_device **out) {

@@ -7,7 +7,7 @@
 
 #include "kernels/device/stream.h"
 
-#define SR_DEVICE_ABI 3
+#define SR_DEVICE_ABI 4
 
 // A reserved range of addresses.
 typedef struct sr_device_range {
@@ -36,6 +36,7 @@ typedef struct sr_device_ops {
     void (*restrict_features)(uint32_t keep);
     char *(*numerics)(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]);
     char *(*identity)(int ordinal, char out[SR_DEVICE_IDENTITY]);
+    char *(*details)(int ordinal, char out[SR_DEVICE_IDENTITY]); // NULL: ""
     // The properties are filled. May set 'state'. NULL: nothing to do.
     sr_status (*open)(sr_device *device);
     void (*close)(sr_device *device); // NULL: nothing to do

@@ -7,12 +7,10 @@
 
 #include "dataio/transforms/transform.h"
 #include "graph/op.h"
-#include "kernels/base/cpuid.h"
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/table.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
-#include "kernels/kernel.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/info_internal.h"
 #include "trainer/engine/plugins.h"
@@ -53,28 +51,6 @@ static sr_status print_ops(void) {
     return SR_OK;
 }
 
-static bool runs_here(const sr_kernel_entry *entry) {
-    return (entry->needs & ~sr_cpu_features()) == 0;
-}
-
-static sr_status print_kernels(void) {
-    char text[SR_PROVIDER_TEXT];
-    size_t count;
-    const sr_provider *const *providers = sr_providers(&count);
-    puts("# Of the kernels that support a request, the one listed last runs.");
-    printf("%-30s %-18s %-19s %s\n", "# kernel/provider", "activations", "numerics", "runs here");
-    for (size_t i = 0; i < count; i++) {
-        const sr_provider *provider = providers[i];
-        printf("# %s\n", sr_provider_numerics(provider, text));
-        for (size_t k = 0; k < provider->count; k++) {
-            const sr_kernel_entry *e = &provider->entries[k];
-            printf("%-30s %-18s %-19s %-4s %s\n", e->name, e->dtypes ? e->dtypes : "?",
-                   e->numerics_class, runs_here(e) ? "yes" : "no", sr_kernel_doc(e->kernel));
-        }
-    }
-    return SR_OK;
-}
-
 static void print_device(void *user, const char *name) {
     sr_device_properties device;
     char memory[16];
@@ -90,41 +66,6 @@ static sr_status print_devices(void) {
     puts("# Devices that a recipe's 'device' can name; NAME:N is one of several.");
     sr_device_visit_kinds(print_device, NULL);
     return SR_OK;
-}
-
-static void add_member(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_string(out, value);
-}
-
-static void add_kernel(sr_text *out, const sr_provider *provider, const sr_kernel_entry *e) {
-    char needs[80], text[SR_PROVIDER_TEXT];
-    sr_text_add(out, "{\"name\": ");
-    sr_text_add_json_string(out, e->name);
-    add_member(out, "kernel", sr_kernel_name(e->kernel));
-    add_member(out, "computes", sr_kernel_doc(e->kernel));
-    add_member(out, "provider", sr_provider_numerics(provider, text));
-    add_member(out, "dtypes", e->dtypes ? e->dtypes : "");
-    add_member(out, "numerics", e->numerics_class);
-    add_member(out, "needs", e->needs ? sr_cpu_features_text(e->needs, needs) : "");
-    sr_text_add(out, ", \"runs_here\": %s}", runs_here(e) ? "true" : "false");
-}
-
-static sr_status print_kernels_json(void) {
-    size_t count;
-    const sr_provider *const *providers = sr_providers(&count);
-    const char *comma = "";
-    sr_text out;
-    sr_text_init(&out);
-    sr_text_add(&out, "[");
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < providers[i]->count; k++, comma = ",\n ") {
-            sr_text_add(&out, "%s", comma);
-            add_kernel(&out, providers[i], &providers[i]->entries[k]);
-        }
-    }
-    sr_text_add(&out, "]\n");
-    return sr_command_print(SR_OK, &out);
 }
 
 static sr_status print_models(void) {
@@ -225,16 +166,15 @@ static const struct {
     {"models", print_models, NULL},       {"optimizers", print_optimizers, NULL},
     {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
     {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
-    {"devices", print_devices, NULL},     {"kernels", print_kernels, print_kernels_json},
-    {"chooser", sr_info_chooser, NULL},
-};
+    {"devices", print_devices, NULL},     {"chooser", sr_info_chooser, NULL},
+}; // and kernels, plugins, which take more arguments
 #define TABLES (sizeof tables / sizeof *tables)
 
 static sr_status unknown(const char *name) {
-    const char *names[TABLES];
+    const char *names[TABLES + 2] = {"kernels", "plugins"};
     for (size_t i = 0; i < TABLES; i++)
-        names[i] = tables[i].name;
-    const char *nearest = sr_text_nearest(name, names, TABLES);
+        names[2 + i] = tables[i].name;
+    const char *nearest = sr_text_nearest(name, names, TABLES + 2);
     if (nearest)
         return SR_FAIL(SR_E_USAGE, "no table '%s'; did you mean '%s'?", name, nearest);
     return SR_FAIL(SR_E_USAGE, "no table '%s'; 'serried info --help' lists them", name);
@@ -244,12 +184,14 @@ typedef struct info_arguments {
     const char *name;
     const char *files[SR_PLUGIN_FILES_MAX];
     int count;
+    const char *device;
     bool json;
 } info_arguments;
 
-enum { KEY_JSON = 0x100 };
+enum { KEY_JSON = 0x100, KEY_DEVICE };
 
 static const struct argp_option options[] = {
+    {"device", KEY_DEVICE, "NAME", 0, "whose kernels to print (default: cpu)", 0},
     {"json", KEY_JSON, NULL, 0, "print options or kernels as JSON, an array of objects", 0},
     {0},
 };
@@ -259,6 +201,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     bool plugins = a->name && strcmp(a->name, "plugins") == 0;
     if (key == KEY_JSON)
         a->json = true;
+    else if (key == KEY_DEVICE)
+        a->device = value;
     else if (key == ARGP_KEY_ARG && !a->name)
         a->name = value;
     else if (key == ARGP_KEY_ARG && plugins && a->count < SR_PLUGIN_FILES_MAX)
@@ -271,12 +215,20 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
                           "FILE...");
     else if (key == ARGP_KEY_END && plugins && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    return key == KEY_JSON || key == ARGP_KEY_ARG || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+    else if (key == ARGP_KEY_END && a->device && strcmp(a->name, "kernels") != 0)
+        argp_error(state, "--device is for kernels, not '%s'", a->name);
+    else if (key != ARGP_KEY_END)
+        return ARGP_ERR_UNKNOWN;
+    return 0;
 }
 
 static sr_status print(const info_arguments *a) {
     if (strcmp(a->name, "plugins") == 0 && !a->json)
         return print_plugins(a->files, a->count);
+    if (strcmp(a->name, "kernels") == 0) {
+        const char *device = a->device ? a->device : "cpu";
+        return a->json ? sr_info_kernels_json(device) : sr_info_kernels(device);
+    }
     for (size_t i = 0; i < TABLES; i++) {
         if (strcmp(tables[i].name, a->name) != 0)
             continue;
@@ -302,7 +254,7 @@ int sr_cmd_info(int argc, char **argv) {
         "              what a recipe can name, with its options\n"
         "  ops         operators of the graph\n"
         "  devices     devices to compute on, and why one cannot be used\n"
-        "  kernels     kernels, and whether they run on this processor\n"
+        "  kernels     kernels of a device, and whether they run here\n"
         "  chooser     the fastest kernels measured here, among those with the same bits\n"
         "  plugins     what plug-in files contain, after the checks made for a recipe",
         NULL,

@@ -167,7 +167,8 @@ static void check_cache(sr_findings *f) {
 static void check_device(void *user, const char *name) {
     sr_findings *f = user;
     sr_device_properties device;
-    char memory[16], executors[48] = "a lane at a time for each core of a rank";
+    char details[SR_DEVICE_IDENTITY], memory[16],
+        executors[48] = "a lane at a time for each core of a rank";
     if (sr_device_describe(name, &device) != SR_OK) {
         sr_findings_add(f, SR_FINDING_NOTE, "device", "%s", sr_error_message());
         return;
@@ -175,9 +176,10 @@ static void check_device(void *user, const char *name) {
     if (device.executors > 0)
         (void)snprintf(executors, sizeof executors, "%d lane%s at a time", device.executors,
                        device.executors == 1 ? "" : "s");
-    sr_findings_add(f, SR_FINDING_OK, "device", "%s: %d, %s; %s (%s); %s", name, device.count,
+    const char *more = sr_device_details(&device, details);
+    sr_findings_add(f, SR_FINDING_OK, "device", "%s: %d, %s; %s (%s); %s%s%s", name, device.count,
                     device.model, sr_text_bytes(device.memory, memory), device.memory_owner,
-                    executors);
+                    executors, *more ? "; " : "", more);
 }
 
 void sr_doctor_check_machine(sr_findings *findings) {

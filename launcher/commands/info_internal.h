@@ -7,6 +7,10 @@
 
 // Measurements of kernels that give the same bits (kernels/chooser.h).
 SR_NODISCARD sr_status sr_info_chooser(void);
+// The entries of the kernel table for the kind of this device, as text and as an array of objects.
+// Its module is opened.
+SR_NODISCARD sr_status sr_info_kernels(const char *device);
+SR_NODISCARD sr_status sr_info_kernels_json(const char *device);
 // Every key of a recipe, as text and as an array of objects.
 SR_NODISCARD sr_status sr_info_options(void);
 SR_NODISCARD sr_status sr_info_options_json(void);
