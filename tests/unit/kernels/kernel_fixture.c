@@ -6,6 +6,7 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "tests/unit/support/device_run.h"
 #include "tests/unit/support/test_support.h"
 
 const sr_dtype fixture_types[4] = {SR_F32, SR_BF16, SR_F16, SR_F64};
@@ -135,7 +136,8 @@ static void make_request(sr_kernel_id kernel, const void *params, size_t bytes, 
             assert_int_equal(args[i]->count, sr_kernel_argument_count(request, i));
 }
 
-// One run; 'reverse' runs the blocks backwards and overwrites the scratch before each.
+// One run; 'reverse' runs the blocks backwards and overwrites the scratch before each. On a device
+// it overwrites the workspace.
 static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *request,
                           void *const *p, bool reverse) {
     void *workspace = sr_alloc(prepared->workspace, "test workspace");
@@ -144,6 +146,8 @@ static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *
     sr_kernel_args args = {p, request->params, prepared->state, workspace, 0};
     sr_status status = SR_OK;
     assert_true(workspace && scratch);
+    if (prepared->launch)
+        device_run(device_of_test(), prepared, request, p, reverse ? 0xff : 0);
     if (reverse)
         memset(workspace, 0xff, prepared->workspace);
     for (int s = 0; s < prepared->stages; s++) {
@@ -169,6 +173,15 @@ static void prepare(const char *provider, const sr_kernel_request *request, sr_p
     *prepared = (sr_prepared){0};
     assert_ok(entry->prepare(request, prepared));
     prepared->entry = entry;
+}
+
+// Where the device of the tests has such a kernel, it runs there: f64 is for CPUs alone.
+static void use_device(const char *provider, sr_kernel_request *request) {
+    if (!device_of_test())
+        return;
+    request->device = sr_device_get_properties(device_of_test())->kind;
+    if (!sr_kernel_find_in(request, provider) && sr_kernel_activation(request) == SR_F64)
+        request->device = SR_DEVICE_CPU;
 }
 
 sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
@@ -200,6 +213,7 @@ void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, s
     for (int i = 0; i < count; i++)
         if (args[i])
             before[i] = copy_of(args[i]);
+    use_device(provider, &request);
     prepare(provider, &request, &prepared);
     assert_ok(run_once(&prepared, &request, p, false));
     for (int i = 0; i < count; i++) {

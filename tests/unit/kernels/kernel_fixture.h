@@ -36,7 +36,8 @@ sr_dtype parameter_type(sr_dtype activation);
 
 // Runs the kernel of a provider ("reference") on the arguments (NULL: absent). The blocks of each
 // stage run in order on zeroed scratch, then once more in reverse on scratch with other contents:
-// the bits must be equal. Fails the test if the provider does not serve the request.
+// the bits must be equal. Runs on the device of the tests, if that has kernels of its own. Fails
+// the test if the provider does not serve the request.
 void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                 int count, test_array *const *args);
 // The same, run once, returning the status.

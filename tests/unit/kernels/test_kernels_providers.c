@@ -7,7 +7,6 @@
 //     roundoff(T) |want| + (8 + 2 sqrt(terms)) 2^-24 magnitude
 // where 'magnitude' is the result of the reference kernel on the absolute values of the inputs (the
 // sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
-// sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
 // differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
 // wrong term makes a far larger difference. With T bf16 or f16 the result is rounded once more.
 // Winograd convolutions add and subtract values of whole tiles: for them 'magnitude' is the largest

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel of the test's device (SERRIED_TEST_DEVICE), where that has kernels of its own: it
+// exists in f32, bf16 and f16, and those of class "reference" have the bits of the CPU's reference,
+// in place, too, where operators use them so. The problems are those of kernel_cases.c.
+#include "tests/unit/support/test_support.h"
+
+#include <math.h>
+
+#include "graph/op.h"
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/kernel_problem.h"
+#include "tests/unit/support/device_run.h"
+
+static int checked; // problems
+
+static sr_prepared prepare(const sr_kernel_request *request) {
+    sr_prepared prepared = {0};
+    const sr_kernel_entry *entry = sr_kernel_find_in(request, SR_KERNEL_REFERENCE);
+    if (!entry)
+        fail_msg("%s has no kernel %s in %s", sr_device_kind_name(request->device),
+                 sr_kernel_name(request->kernel), sr_dtype_name(sr_kernel_activation(request)));
+    assert_ok(sr_kernel_prepare_as(request, entry, 0, &prepared));
+    return prepared;
+}
+
+static bool is_nan(sr_dtype dtype, const void *value) {
+    double number = 0;
+    if (dtype == SR_F32) {
+        float f;
+        memcpy(&f, value, sizeof f);
+        number = (double)f;
+    } else if (dtype == SR_BF16 || dtype == SR_F16) {
+        uint16_t h;
+        memcpy(&h, value, sizeof h);
+        number = (double)(dtype == SR_BF16 ? sr_bf16_to_f32(h) : sr_f16_to_f32(h));
+    } else if (dtype == SR_F64) {
+        memcpy(&number, value, sizeof number);
+    }
+    return isnan(number);
+}
+
+// Equal bits; which NaN it is does not matter.
+static void assert_same(const problem *c, int i, const char *got, const char *want,
+                        const char *how) {
+    const sr_dtype dtype = c->request.dtype[i];
+    const size_t size = sr_dtype_size(dtype);
+    for (size_t k = 0; k < bytes_of(c, i); k += size)
+        if (memcmp(got + k, want + k, size) != 0 &&
+            !(is_nan(dtype, got + k) && is_nan(dtype, want + k)))
+            fail_msg("%s %s%s: element %zu of argument %d differs from the reference",
+                     sr_kernel_name(c->request.kernel),
+                     sr_dtype_name(sr_kernel_activation(&c->request)), how, k / size, i);
+}
+
+static arrays run_reference(const problem *c, const arrays *inputs) {
+    arrays a = copy_arrays(c, inputs);
+    sr_prepared prepared = prepare(&c->request);
+    void *workspace = sr_alloc(prepared.workspace + 1, "test workspace");
+    void *scratch = sr_alloc(prepared.scratch + 1, "test scratch");
+    assert_true(workspace && scratch);
+    assert_ok(sr_prepared_run(&prepared, &c->request, a.p, workspace, scratch));
+    sr_free(workspace);
+    sr_free(scratch);
+    sr_prepared_release(&prepared);
+    return a;
+}
+
+static void run_on_device(const problem *c, const sr_prepared *prepared,
+                          const sr_kernel_request *request, const arrays *inputs,
+                          const arrays *want) {
+    arrays a = copy_arrays(c, inputs);
+    device_run(device_of_test(), prepared, request, a.p, 0xff);
+    for (int i = 0; i < request->args; i++)
+        if (is_result(&c->arg[i]))
+            assert_same(c, i, a.p[i], want->p[i], "");
+    free_arrays(&a);
+}
+
+// Output 'out' is written over input 'in'.
+static void run_in_place(const problem *c, const sr_prepared *prepared,
+                         const sr_kernel_request *request, const arrays *inputs, const arrays *want,
+                         int in, int out) {
+    arrays a = copy_arrays(c, inputs);
+    void *const own = a.p[out];
+    a.p[out] = a.p[in];
+    device_run(device_of_test(), prepared, request, a.p, 0xff);
+    assert_same(c, out, a.p[out], want->p[out], " in place");
+    a.p[out] = own;
+    free_arrays(&a);
+}
+
+static void check_in_place(const problem *c, const sr_prepared *prepared,
+                           const sr_kernel_request *request, const arrays *inputs,
+                           const arrays *want) {
+    const sr_op *op = sr_op_find(sr_kernel_name(c->request.kernel));
+    for (int bit = 0; op && bit < 32; bit++) {
+        const int in = bit % 8, out = op->inputs + bit / 8;
+        if (op->in_place >> bit & 1 && bytes_of(c, in) == bytes_of(c, out))
+            run_in_place(c, prepared, request, inputs, want, in, out);
+    }
+}
+
+// Called by the cases of kernel_cases.c.
+void check_problem(const problem *c) {
+    if (sr_kernel_activation(&c->request) == SR_F64)
+        return;
+    sr_kernel_request request = c->request;
+    request.device = sr_device_get_properties(device_of_test())->kind;
+    arrays inputs = make_inputs(c), want = run_reference(c, &inputs);
+    sr_prepared prepared = prepare(&request);
+    run_on_device(c, &prepared, &request, &inputs, &want);
+    check_in_place(c, &prepared, &request, &inputs, &want);
+    sr_prepared_release(&prepared);
+    free_arrays(&inputs);
+    free_arrays(&want);
+    checked++;
+}
+
+static void test_the_references_bits(void **state) {
+    (void)state;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return;
+    }
+    for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++) {
+        assert_non_null(kernel_cases[kernel]);
+        kernel_cases[kernel]((sr_kernel_id)kernel);
+    }
+    assert_true(checked > SR_KERNEL_COUNT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_the_references_bits, arrays_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of devices that are not CPUs, run on arrays of the host.
+#ifndef SR_TESTS_UNIT_DEVICE_RUN_H
+#define SR_TESTS_UNIT_DEVICE_RUN_H
+
+#include "kernels/device/device.h"
+#include "kernels/kernel.h"
+
+// The device of the tests (SERRIED_TEST_DEVICE), opened once; NULL if it runs the CPU's kernels.
+sr_device *device_of_test(void);
+// Copies the arguments (NULL: absent; equal pointers are one array) to the device, launches, and
+// copies them back. Every byte of the workspace is 'fill' before.
+void device_run(sr_device *device, const sr_prepared *prepared, const sr_kernel_request *request,
+                void *const *p, int fill);
+
+#endif
