@@ -111,7 +111,8 @@ char *sr_device_numerics(const sr_device_properties *device, uint32_t features,
 // What the time of its kernels depends on beside their code: model and features. Returns out.
 char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]);
 
-// What else a user may want to know of it, as "driver of CUDA 13.0; peer access to 7 of 7 others", or
+// What else a user may want to know of it, as "driver of CUDA 13.0; peer access to 7 of 7 others",
+// or
 // "". Returns out.
 char *sr_device_details(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]);
 

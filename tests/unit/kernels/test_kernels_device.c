@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel of the test's device (SERRIED_TEST_DEVICE), where that has kernels of its own: it
 // exists in f32, bf16 and f16, and those of class "reference" have the bits of the CPU's reference,
-// in place, too, where operators use them so. The problems are those of kernel_cases.c.
+// in place, too, where operators use them so. The problems are those of kernel_cases.c; kernels
+// that only the reference implements have none there, but golden digests, whose tests run on the
+// device, too.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -116,6 +118,18 @@ void check_problem(const problem *c) {
     checked++;
 }
 
+// Whose digests are in test_kernels_reference.c, test_kernels_windows.c and test_mix.c.
+static bool has_golden_digest(sr_kernel_id kernel) {
+    static const sr_kernel_id list[] = {SR_KERNEL_random_normal, SR_KERNEL_mix_batch,
+                                        SR_KERNEL_upsample2d,    SR_KERNEL_upsample2d_grad,
+                                        SR_KERNEL_softmax_xent,  SR_KERNEL_softmax_xent_grad,
+                                        SR_KERNEL_topk_hits,     SR_KERNEL_softmax};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i] == kernel)
+            return true;
+    return false;
+}
+
 static void test_the_references_bits(void **state) {
     (void)state;
     if (!device_of_test()) {
@@ -123,8 +137,9 @@ static void test_the_references_bits(void **state) {
         return;
     }
     for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++) {
-        assert_non_null(kernel_cases[kernel]);
-        kernel_cases[kernel]((sr_kernel_id)kernel);
+        assert_true(!kernel_cases[kernel] == has_golden_digest((sr_kernel_id)kernel));
+        if (kernel_cases[kernel])
+            kernel_cases[kernel]((sr_kernel_id)kernel);
     }
     assert_true(checked > SR_KERNEL_COUNT);
 }
