@@ -175,13 +175,12 @@ static void prepare(const char *provider, const sr_kernel_request *request, sr_p
     prepared->entry = entry;
 }
 
-// Where the device of the tests has such a kernel, it runs there: f64 is for CPUs alone.
+// The reference's kernels run on the device of the tests, but those in f64, which is for CPUs
+// alone.
 static void use_device(const char *provider, sr_kernel_request *request) {
-    if (!device_of_test())
-        return;
-    request->device = sr_device_get_properties(device_of_test())->kind;
-    if (!sr_kernel_find_in(request, provider) && sr_kernel_activation(request) == SR_F64)
-        request->device = SR_DEVICE_CPU;
+    if (device_of_test() && strcmp(provider, SR_KERNEL_REFERENCE) == 0 &&
+        sr_kernel_activation(request) != SR_F64)
+        request->device = sr_device_get_properties(device_of_test())->kind;
 }
 
 sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
