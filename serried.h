@@ -6,6 +6,7 @@
 #define SERRIED_H
 
 // Basics: statuses and messages, memory, options, texts, random numbers, arithmetic.
+#include "kernels/base/device_code.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"

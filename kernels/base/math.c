@@ -1,300 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions (see math.h): argument reduction and polynomials in plain IEEE arithmetic.
+// Elementary functions (see math.h): those of math_inline.h, and powers.
 //
-// Only + - * / and bit operations in a written order, and no contraction (-ffp-contract=off), so
-// every compiler gives the same bits. Coefficients are interpolants at Chebyshev nodes, computed
-// with 300 bits (mpmath) for this file; the comment of each table gives the bound of the error
-// relative to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek 1983 for
-// reduction, Dekker 1971 for double-double products. fp32 versions work in fp64 and round once.
-// Deliberately not correctly rounded (that would cost tables), and not vectorised: provider kernels
-// have their own, those of class "reference" with the same operations and tables (math_tables.h).
+// Powers are in the same style, with double-double products (Dekker 1971).
 #include "kernels/base/math.h"
 
-#include "kernels/base/math_tables.h"
-
-#include <math.h> // INFINITY, NAN and classification macros only
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#define INF64 ((double)INFINITY)
-#define NAN64 ((double)NAN)
-
-static double from_bits(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint64_t to_bits(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static double poly(const double *c, int degree, double x) {
-    double y = c[degree];
-    for (int i = degree - 1; i >= 0; i--)
-        y = y * x + c[i];
-    return y;
-}
-
-// x * 2^k for -1100 < k < 1100, rounding once where the result is subnormal.
-static double scale(double x, int k) {
-    int half = k / 2;
-    x *= from_bits((uint64_t)(1023 + half) << 52);
-    return x * from_bits((uint64_t)(1023 + k - half) << 52);
-}
-
-// (e^r - 1 - r) / r^2 on |r| <= ln2 / 2: 2^-61.
-static const double exp_c[] = {0x1p-1,
-                               0x1.5555555555557p-3,
-                               0x1.5555555555556p-5,
-                               0x1.11111111100dcp-7,
-                               0x1.6c16c16c162d4p-10,
-                               0x1.a01a01abe7fe1p-13,
-                               0x1.a01a01a6d889cp-16,
-                               0x1.71de0231960ebp-19,
-                               0x1.27e4db646b17ep-22,
-                               0x1.af4de97ca4194p-26,
-                               0x1.1f730349868cep-29};
-
-// e^(high + low) for finite sums in about [-746, 710].
-static double exp_sum(double high, double low) {
-    double k = (high * SR_MATH_INV_LN2 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
-    double r = (high - k * SR_MATH_LN2_HIGH) + (low - k * SR_MATH_LN2_LOW);
-    double e = 1.0 + (r + r * r * poly(exp_c, 10, r));
-    return scale(e, (int)k);
-}
-
-double sr_exp(double x) {
-    if (isnan(x))
-        return x;
-    if (x > 709.782712893384)
-        return INF64;
-    if (x < -745.1332191019412)
-        return 0.0;
-    return exp_sum(x, 0.0);
-}
+#include "kernels/base/math_inline.h"
 
 float sr_expf(float x) {
-    if (isnan(x))
-        return x;
-    if (x > 88.8f)
-        return INFINITY;
-    if (x < -104.0f)
-        return 0.0f;
-    double k = ((double)x * SR_MATH_INV_LN2 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
-    double r = ((double)x - k * SR_MATH_LN2_HIGH) - k * SR_MATH_LN2_LOW;
-    double e = 1.0 + (r + r * r * poly(sr_math_expf, SR_MATH_EXPF_DEGREE, r));
-    return (float)(e * from_bits((uint64_t)(1023 + (int)k) << 52));
-}
-
-// x = 2^k * m for x > 0 and finite, m in [sqrt(1/2), sqrt(2)).
-static double split_mantissa(double x, int *k) {
-    int e = 0;
-    if (x < 0x1p-1022) {
-        x *= 0x1p54;
-        e = -54;
-    }
-    uint64_t bits = to_bits(x);
-    e += (int)(bits >> 52) - 1023;
-    double m = from_bits((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff) << 52);
-    if (m >= 1.4142135623730951) {
-        m *= 0.5;
-        e++;
-    }
-    *k = e;
-    return m;
-}
-
-// (log(1 + f) - 2 s) / s^3 in z = s^2, where s = f / (2 + f): 2^-57.
-static const double log_c[] = {0x1.5555555555558p-1, 0x1.9999999995204p-2, 0x1.2492492e09d4dp-2,
-                               0x1.c71c62c639fdep-3, 0x1.7462bd8f7796ep-3, 0x1.39fd392179a95p-3,
-                               0x1.2b6688a387e03p-3};
-
-double sr_log_f64(double x) {
-    if (isnan(x) || x < 0.0)
-        return NAN64;
-    if (x == 0.0)
-        return -INF64;
-    if (isinf(x))
-        return x;
-    int e;
-    double f = split_mantissa(x, &e) - 1.0, k = e;
-    double s = f / (2.0 + f), z = s * s;
-    double r = z * poly(log_c, 6, z);
-    return k * SR_MATH_LN2_HIGH + (f - (s * (f - r) - k * SR_MATH_LN2_LOW)); // 2 s = f - s f
+    return sr_expf_inline(x);
 }
 
 float sr_logf(float x) {
-    return (float)sr_log_f64((double)x);
-}
-
-// (tanh(x) - x) / x^3 in z = x^2 on |x| <= 0.625: 2^-56.
-static const double tanh_c[] = {
-    -0x1.5555555555555p-2,  0x1.111111111110dp-3,  -0x1.ba1ba1ba1afe8p-5,  0x1.664f488278efap-6,
-    -0x1.226e354dd4eddp-7,  0x1.d6d3cc5378ea9p-9,  -0x1.7da2fd4310125p-10, 0x1.35520241b7981p-11,
-    -0x1.f4fc9fa05eab3p-13, 0x1.92d2601c7792fp-14, -0x1.370b93bca653bp-15, 0x1.99a489c3aefb6p-17,
-    -0x1.473cebe02d13ap-19};
-
-double sr_tanh(double x) {
-    double a = x < 0.0 ? -x : x;
-    if (isnan(x))
-        return x;
-    if (a < 0.625) {
-        double z = x * x;
-        return z == 0.0 ? x : x + x * (z * poly(tanh_c, 12, z)); // keeps the sign of zero
-    }
-    double y = a > 22.0 ? 1.0 : 1.0 - 2.0 / (exp_sum(2.0 * a, 0.0) + 1.0);
-    return x < 0.0 ? -y : y;
+    return sr_logf_inline(x);
 }
 
 float sr_tanhf(float x) {
-    return (float)sr_tanh((double)x);
-}
-
-static double erfc_poly(int piece, double t) {
-    double y = sr_math_erfc[SR_MATH_ERFC_DEGREE][piece];
-    for (int i = SR_MATH_ERFC_DEGREE - 1; i >= 0; i--)
-        y = y * t + sr_math_erfc[i][piece];
-    return y;
-}
-
-double sr_erf(double x) {
-    double a = x < 0.0 ? -x : x;
-    if (isnan(x))
-        return x;
-    if (a < 1.0) {
-        double z = x * x;
-        return x + x * (SR_MATH_ERF_SLOPE + z * poly(sr_math_erf, SR_MATH_ERF_DEGREE, z));
-    }
-    double y = 1.0;
-    if (a < 6.0) {
-        int piece = a < 4.0 ? (int)a - 1 : 3;
-        y = 1.0 - erfc_poly(piece, a - sr_math_erfc_middle[piece]);
-    }
-    return x < 0.0 ? -y : y;
+    return sr_tanhf_inline(x);
 }
 
 float sr_erff(float x) {
-    return (float)sr_erf((double)x);
+    return sr_erff_inline(x);
 }
 
-// (sin(x) - x) / x^3 and (cos(x) - 1 + z / 2) / z^2 in z = x^2 on |x| <= pi / 4: 2^-55, 2^-59.
-static const double sin_c[] = {-0x1.5555555555555p-3,  0x1.1111111110bb1p-7,
-                               -0x1.a01a019e8357dp-13, 0x1.71de37961e4c6p-19,
-                               -0x1.ae600a926c89ap-26, 0x1.5e0af186af739p-33};
-static const double cos_c[] = {0x1.5555555555555p-5,  -0x1.6c16c16c16966p-10,
-                               0x1.a01a019f4e867p-16, -0x1.27e4fa17a41b4p-22,
-                               0x1.1eeb68b109173p-29, -0x1.907d7aebd5e3dp-37};
-
-// 2 / pi, 64 bits a word after a word for its zero integer part.
-static const uint64_t two_over_pi[] = {0,
-                                       UINT64_C(0xa2f9836e4e441529),
-                                       UINT64_C(0xfc2757d1f534ddc0),
-                                       UINT64_C(0xdb6295993c439041),
-                                       UINT64_C(0xfe5163abdebbc561),
-                                       UINT64_C(0xb7246e3a424dd2e0),
-                                       UINT64_C(0x06492eea09d1921c),
-                                       UINT64_C(0xfe1deb1cb129a73e),
-                                       UINT64_C(0xe88235f52ebb4484),
-                                       UINT64_C(0xe99c7026b45f7e41),
-                                       UINT64_C(0x3991d639835339f4),
-                                       UINT64_C(0x9c845f8bbdf9283b),
-                                       UINT64_C(0x1ff897ffde05980f),
-                                       UINT64_C(0xef2f118b5a0a6d1f),
-                                       UINT64_C(0x6d367ecf27cb09b7),
-                                       UINT64_C(0x4f463f669e5fea2d),
-                                       UINT64_C(0x7527bac7ebe5f17b),
-                                       UINT64_C(0x3d0739f78a5292ea),
-                                       UINT64_C(0x6bfb5fb11f8d5d08),
-                                       UINT64_C(0x56033046fc7b6bab),
-                                       UINT64_C(0xf0cfbc209af4361d)};
-
-__extension__ typedef unsigned __int128 wide;
-
-// Payne and Hanek: |x| - q pi / 2 for 2^18 <= |x| < infinity; returns q mod 4. Of the product of
-// the 53-bit mantissa and 2 / pi, 192 bits from the weight 2 downwards are computed.
-static int reduce_large(double x, double *r) {
-    uint64_t bits = to_bits(x);
-    uint64_t m = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(1) << 52;
-    unsigned start = (unsigned)((bits >> 52) & 0x7ff) - 1075 - 2 + 64; // |x| = m * 2^(start - 62)
-    uint64_t word[3];
-    wide carry = 0;
-    for (int i = 2; i >= 0; i--) {
-        const uint64_t *w = two_over_pi + start / 64 + i;
-        unsigned shift = start % 64;
-        uint64_t part = shift ? w[0] << shift | w[1] >> (64 - shift) : w[0];
-        carry += (wide)m * part;
-        word[i] = (uint64_t)carry;
-        carry >>= 64;
-    }
-    int q = (int)(word[0] >> 62);
-    uint64_t f0 = word[0] << 2 | word[1] >> 62, f1 = word[1] << 2 | word[2] >> 62;
-    uint64_t f2 = word[2] << 2;
-    int negative = f0 >> 63 != 0; // a fraction of a half or more: one further, and negative
-    if (negative) {
-        q++;
-        f2 = ~f2 + 1;
-        f1 = ~f1 + (f2 == 0);
-        f0 = ~f0 + (f2 == 0 && f1 == 0);
-    }
-    // The fraction in pieces of 53 bits; the first ones may be zero.
-    double a = (double)(f0 >> 11) * 0x1p-53;
-    double b = (double)((f0 & 0x7ff) << 42 | f1 >> 22) * 0x1p-106;
-    double c = (double)((f1 & 0x3fffff) << 31 | f2 >> 33) * 0x1p-159;
-    double s = a + b, t = (b - (s - a)) + c;
-    double high = s + t, low = t - (high - s);
-    double y =
-        high * 0x1.921fb54442d18p+0 + (high * 0x1.1a62633145c07p-54 + low * 0x1.921fb54442d18p+0);
-    *r = negative ? -y : y;
-    return q & 3;
+double sr_exp(double x) {
+    return sr_exp_inline(x);
 }
 
-// x - q pi / 2 in [-pi/4, pi/4] for finite x; returns q mod 4.
-static int reduce(double x, double *r) {
-    double a = x < 0.0 ? -x : x;
-    if (a >= 0x1p18) {
-        int q = reduce_large(a, r);
-        if (x < 0.0) {
-            *r = -*r;
-            q = -q & 3;
-        }
-        return q;
-    }
-    // Cody and Waite: pi / 2 in parts of 33 bits, so that k times a part is exact.
-    double k = (x * 0x1.45f306dc9c883p-1 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
-    *r = ((x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e03707p-69;
-    return (int)k & 3;
+double sr_log_f64(double x) {
+    return sr_log_f64_inline(x);
 }
 
-static double sin_core(double r) {
-    double z = r * r;
-    return z == 0.0 ? r : r + r * (z * poly(sin_c, 5, z)); // keeps the sign of zero
+double sr_tanh(double x) {
+    return sr_tanh_inline(x);
 }
 
-static double cos_core(double r) {
-    double z = r * r;
-    return 1.0 - (0.5 * z - z * z * poly(cos_c, 5, z));
-}
-
-// sin(x + shift pi / 2)
-static double sin_shifted(double x, int shift) {
-    if (!isfinite(x))
-        return NAN64;
-    double r;
-    int q = (reduce(x, &r) + shift) & 3;
-    double y = q & 1 ? cos_core(r) : sin_core(r);
-    return q & 2 ? -y : y;
+double sr_erf(double x) {
+    return sr_erf_inline(x);
 }
 
 double sr_sin(double x) {
-    return sin_shifted(x, 0);
+    return sr_sin_inline(x);
 }
 
 double sr_cos(double x) {
-    return sin_shifted(x, 1);
+    return sr_cos_inline(x);
 }
 
 // An unevaluated sum with |low| <= ulp(high) / 2.
@@ -323,7 +72,7 @@ static const double atanh_c[] = {0x1.999999999999ap-3, 0x1.2492492492523p-3, 0x1
 // log(x) to about 2^-64 for finite x > 0: 2 atanh(s) + k ln 2 in pairs.
 static pair log_pair(double x) {
     int e;
-    double f = split_mantissa(x, &e) - 1.0, k = e;
+    double f = sr_math_split(x, &e) - 1.0, k = e;
     double d = 2.0 + f, d_low = f - (d - 2.0);
     double s = f / d;
     pair sd = product(s, d);
@@ -332,7 +81,7 @@ static pair log_pair(double x) {
     z.low += 2.0 * s * s_low;
     pair u = product(z.high, 0x1.5555555555555p-2);
     u.low += z.high * 0x1.5555555555555p-56 + z.low * 0x1.5555555555555p-2;
-    u = sum_ordered(u.high, u.low + z.high * z.high * poly(atanh_c, 7, z.high));
+    u = sum_ordered(u.high, u.low + z.high * z.high * sr_math_poly(atanh_c, 7, z.high));
     pair p = product(s, u.high);
     p.low += s * u.low + s_low * u.high;
     pair q = sum_ordered(s, p.high);
@@ -359,30 +108,30 @@ static double pow_positive(double x, double y) {
     pair l = log_pair(x);
     double estimate = y * l.high;
     if (estimate > 709.8)
-        return INF64;
+        return SR_MATH_INF64;
     if (estimate < -745.2)
         return 0.0;
     pair p = product(y, l.high); // |y| < 2^63: |log x| >= 2^-53
-    return exp_sum(p.high, p.low + y * l.low);
+    return sr_math_exp_sum(p.high, p.low + y * l.low);
 }
 
 double sr_pow(double x, double y) {
     if (y == 0.0 || x == 1.0)
         return 1.0;
     if (isnan(x) || isnan(y))
-        return NAN64;
+        return SR_MATH_NAN64;
     double a = x < 0.0 ? -x : x;
     if (isinf(y)) {
         if (a == 1.0)
             return 1.0;
-        return (a > 1.0) == (y > 0.0) ? INF64 : 0.0;
+        return (a > 1.0) == (y > 0.0) ? SR_MATH_INF64 : 0.0;
     }
     int kind = parity(y);
     double result;
     if (a == 0.0 || isinf(a))
-        result = (a == 0.0) == (y > 0.0) ? 0.0 : INF64;
+        result = (a == 0.0) == (y > 0.0) ? 0.0 : SR_MATH_INF64;
     else if (x < 0.0 && kind == 0)
-        return NAN64;
+        return SR_MATH_NAN64;
     else
         result = a == 1.0 ? 1.0 : pow_positive(a, y);
     return signbit(x) && kind == 1 ? -result : result;

@@ -4,6 +4,8 @@
 #ifndef SR_KERNELS_BASE_MATH_TABLES_H
 #define SR_KERNELS_BASE_MATH_TABLES_H
 
+#include "kernels/base/device_code.h"
+
 #define SR_MATH_INV_LN2 0x1.71547652b82fep+0
 #define SR_MATH_LN2_HIGH 0x1.62e42feep-1 // 32 bits, so that k * SR_MATH_LN2_HIGH is exact
 #define SR_MATH_LN2_LOW 0x1.a39ef35793c76p-33
@@ -11,14 +13,14 @@
 
 // (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, to 2^-32, for fp32.
 #define SR_MATH_EXPF_DEGREE 5
-static const double sr_math_expf[SR_MATH_EXPF_DEGREE + 1] = {
+SR_DEVICE_TABLE double sr_math_expf[SR_MATH_EXPF_DEGREE + 1] = {
     0x1.0000000b9129bp-1, 0x1.5555555a78ed4p-3,  0x1.5554e9063586ep-5,
     0x1.1110e0f238322p-7, 0x1.6d43246b523b4p-10, 0x1.a124f19fe89acp-13};
 
 // (erf(x) / x - 2 / sqrt(pi)) / z in z = x^2 on |x| <= 1: 2^-57.
 #define SR_MATH_ERF_DEGREE 11
 #define SR_MATH_ERF_SLOPE 0x1.06eba8214db69p-3 // 2 / sqrt(pi) - 1
-static const double sr_math_erf[SR_MATH_ERF_DEGREE + 1] = {
+SR_DEVICE_TABLE double sr_math_erf[SR_MATH_ERF_DEGREE + 1] = {
     -0x1.812746b0379e7p-2,  0x1.ce2f21a042bd7p-4,  -0x1.b82ce312882f8p-6,  0x1.565bcd0e434bbp-8,
     -0x1.c02db3f4735cbp-11, 0x1.f9a324ddf0f34p-14, -0x1.f4d21efdafc7dp-17, 0x1.b9e2333703249p-20,
     -0x1.5f39372686202p-23, 0x1.f8d476ab1a455p-27, -0x1.3c1e91b012003p-30, 0x1.0f8a27a51ad26p-34};
@@ -26,8 +28,8 @@ static const double sr_math_erf[SR_MATH_ERF_DEGREE + 1] = {
 // erfc(middle + t) on [1, 2], [2, 3], [3, 4] and [4, 6], side by side: 2^-58 absolute.
 #define SR_MATH_ERFC_PIECES 4
 #define SR_MATH_ERFC_DEGREE 18
-static const double sr_math_erfc_middle[SR_MATH_ERFC_PIECES] = {1.5, 2.5, 3.5, 5.0};
-static const double sr_math_erfc[SR_MATH_ERFC_DEGREE + 1][SR_MATH_ERFC_PIECES] = {
+SR_DEVICE_TABLE double sr_math_erfc_middle[SR_MATH_ERFC_PIECES] = {1.5, 2.5, 3.5, 5.0};
+SR_DEVICE_TABLE double sr_math_erfc[SR_MATH_ERFC_DEGREE + 1][SR_MATH_ERFC_PIECES] = {
     {0x1.15aaa8ec85205p-5, 0x1.aab859b20ac9ep-12, 0x1.8ef2a9a18d857p-21, 0x1.b0c1a759f7739p-40},
     {-0x1.e723726b824aap-4, -0x1.1d83170fbf6fep-9, -0x1.6a597219a93a2p-18, -0x1.13af279f14cf6p-36},
     {0x1.6d5a95d0a1b7fp-3, 0x1.64e3dcd3af4bap-8, 0x1.3d0e43d674155p-16, 0x1.589b1dcb78698p-34},

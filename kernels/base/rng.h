@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "kernels/base/device_code.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,7 +24,7 @@ typedef struct sr_rng4 {
 sr_rng4 sr_philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3);
 
 // [0, 1) with 24 bits, exact in fp32.
-static inline float sr_rng_unit(uint32_t word) {
+SR_DEVICE_INLINE float sr_rng_unit(uint32_t word) {
     return (float)(word >> 8) * 0x1p-24f;
 }
 

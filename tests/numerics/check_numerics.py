@@ -36,7 +36,7 @@ SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16," + UNR
 FOREIGN = {"DNNL_MAX_CPU_ISA": "SSE41", "DNNL_CPU_ISA_HINTS": "PREFER_YMM", "DNNL_DEFAULT_FPMATH_MODE": "ANY"}
 VERSIONS = {
     "serried-numerics": "SR_NUMERICS_VERSION in trainer/engine/fingerprint.h",
-    "reference": "SR_REFERENCE_NUMERICS in kernels/cpu/reference/reference_internal.h",
+    "reference": "SR_REFERENCE_NUMERICS in kernels/reference_order.h",
     "onednn": "SR_ONEDNN_NUMERICS in kernels/cpu/onednn/onednn_internal.h",
     "x86": "SR_X86_NUMERICS in kernels/cpu/x86/x86_internal.h",
     "data": "SR_DATA_NUMERICS in dataio/pipeline/data_numerics.h",

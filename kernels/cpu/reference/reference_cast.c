@@ -9,22 +9,6 @@
 
 #define CHUNK 256
 
-// f64 to f32 rounded to odd: an inexact result has its last bit set, so that a second rounding to
-// bf16 or f16 gives the same result as a single one (Boldo & Melquiond 2008).
-static float odd_f32(double value) {
-    float f = (float)value;
-    if ((double)f == value || value != value)
-        return f;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    const double magnitude = value < 0 ? -value : value;
-    if ((double)(f < 0 ? -f : f) > magnitude)
-        bits--; // step to the neighbour towards zero
-    bits |= 1u;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 #define LOAD_LOOP(type, expression)                                                                \
     do {                                                                                           \
         const type *v = (const type *)from + begin;                                                \
@@ -69,10 +53,10 @@ static void store(sr_dtype dtype, const double *v, int64_t begin, int64_t n, voi
             ((float *)to)[begin + i] = (float)v[i];
     else if (dtype == SR_BF16)
         for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)to)[begin + i] = sr_f32_to_bf16(odd_f32(v[i]));
+            ((uint16_t *)to)[begin + i] = sr_f32_to_bf16(sr_f64_to_f32_odd(v[i]));
     else if (dtype == SR_F16)
         for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)to)[begin + i] = sr_f32_to_f16(odd_f32(v[i]));
+            ((uint16_t *)to)[begin + i] = sr_f32_to_f16(sr_f64_to_f32_odd(v[i]));
     else
         for (int64_t i = 0; i < n; i++)
             ((double *)to)[begin + i] = v[i];

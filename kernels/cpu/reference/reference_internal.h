@@ -10,18 +10,8 @@
 
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
+#include "kernels/reference_order.h"
 
-#define SR_REFERENCE_NUMERICS 6 // sr_provider.numerics
-
-// Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
-#define SR_REFERENCE_BLOCK 65536
-// Most rows and elements of one leaf of a sum over rows.
-#define SR_REFERENCE_ROWS 1024
-// Most terms of a sum that are added one after the other (reference_sum.inc).
-#define SR_REFERENCE_TERMS 32
-// Number of interleaved sums to which neighbouring elements are added in turn.
-#define SR_REFERENCE_CHUNK 1024
-#define SR_REFERENCE_WAYS 16
 #define SR_REFERENCE_LEVELS 63 // of a tree of sums
 
 // prepare of each kernel: fills stages, workspace and scratch.
@@ -38,19 +28,9 @@ typedef struct sr_block_range {
     int64_t begin, end;
 } sr_block_range;
 
-static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
-    return (count + size - 1) / size;
-}
-
 static inline sr_block_range sr_block_range_of(int64_t block, int64_t size, int64_t count) {
     const int64_t begin = block * size, end = begin + size;
     return (sr_block_range){begin, end < count ? end : count};
-}
-
-// Rows of one leaf of a sum over rows of 'channels' elements.
-static inline int64_t sr_rows_per_block(int64_t channels) {
-    const int64_t rows = SR_REFERENCE_BLOCK / channels;
-    return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
 }
 
 // Levels of the tree of at most 'sums' >= 1 sums.

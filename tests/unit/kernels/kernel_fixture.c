@@ -256,7 +256,7 @@ void assert_digest(int version, uint64_t golden) {
     if (digest != golden)
         fail_msg("bits of the reference moved (0x%016llx, not 0x%016llx) but its version did not: "
                  "if that is meant, raise SR_REFERENCE_NUMERICS "
-                 "(kernels/cpu/reference/reference_internal.h) and write the new digest",
+                 "(kernels/reference_order.h) and write the new digest",
                  (unsigned long long)digest, (unsigned long long)golden);
 }
 
