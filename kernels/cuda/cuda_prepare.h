@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the .cu files share on the host: making plans.
+#ifndef SR_KERNELS_CUDA_PREPARE_H
+#define SR_KERNELS_CUDA_PREPARE_H
+
+#include "kernels/base/memory.h"
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/cuda_reference.h"
+#include "kernels/reference_order.h"
+
+#define SR_CUDA_ELEMENTS 256 // threads of a block that do not work together
+#define SR_CUDA_COLUMN 512   // threads of a block of sr_merge_columns, at most
+
+// The params of a request.
+template <class P> static inline const P *sr_cuda_params(const sr_kernel_request *request) {
+    return (const P *)(const void *)request->params;
+}
+
+// A plan in the making. After a failure nothing is added; 'done' returns it.
+struct sr_cuda_making {
+    sr_prepared *out;
+    sr_cuda_plan *plan;
+    sr_status status;
+
+    template <class A>
+    sr_cuda_making(const sr_kernel_request *request, const A &arguments, sr_prepared *prepared)
+        : out(prepared), plan(NULL),
+          status(sr_cuda_plan_create(request, &arguments, sizeof arguments, prepared, &plan)) {
+    }
+
+    // Blocks of x by y threads.
+    void add_grid(const sr_cuda_kernel *kernel, int64_t blocks_x, int64_t blocks_y,
+                  int64_t blocks_z, int threads_x, int threads_y, size_t shared) {
+        if (status == SR_OK && (blocks_x > INT32_MAX || blocks_y > UINT16_MAX ||
+                                blocks_z > UINT16_MAX))
+            status = SR_FAIL(SR_E_UNSUPPORTED,
+                             "%s: %lld x %lld x %lld blocks; a grid has at most 2^31 - 1 x 65,535 "
+                             "x 65,535",
+                             kernel->name, (long long)blocks_x, (long long)blocks_y,
+                             (long long)blocks_z);
+        if (status != SR_OK)
+            return;
+        const sr_cuda_part part = {kernel,
+                                   {(uint32_t)blocks_x, (uint32_t)blocks_y, (uint32_t)blocks_z},
+                                   {(uint32_t)threads_x, (uint32_t)threads_y, 1},
+                                   shared};
+        status = sr_cuda_plan_add_part(plan, &part);
+    }
+
+    // For each of 'columns', threads of one block: for sr_merge_columns.
+    void add_columns(const sr_cuda_kernel *kernel, int64_t columns) {
+        const int wide = columns < 32 ? (int)columns : 32;
+        if (wide > 0)
+            add_grid(kernel, sr_blocks_for(columns, wide), 1, 1, wide, SR_CUDA_COLUMN / wide, 0);
+    }
+
+    void add(const sr_cuda_kernel *kernel, int64_t blocks, int threads, size_t shared = 0) {
+        if (status == SR_OK)
+            status = sr_cuda_plan_add(plan, kernel, blocks, threads, shared);
+    }
+
+    // One thread for each of 'count' elements.
+    void add_elements(const sr_cuda_kernel *kernel, int64_t count) {
+        add(kernel, sr_blocks_for(count, SR_CUDA_ELEMENTS), SR_CUDA_ELEMENTS);
+    }
+
+    sr_status done() {
+        if (status != SR_OK) {
+            sr_free(plan);
+            out->launch = NULL;
+            out->state = NULL;
+            out->state_free = NULL;
+        }
+        return status;
+    }
+};
+
+// A request that is one kernel with a thread for each of 'count' elements.
+template <class A>
+static inline sr_status sr_cuda_elementwise(const sr_kernel_request *request, const A &arguments,
+                                            const sr_cuda_kernel *kernel, int64_t count,
+                                            sr_prepared *out) {
+    sr_cuda_making making(request, arguments, out);
+    making.add_elements(kernel, count);
+    return making.done();
+}
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// dropout and random_normal: kernels/cpu/reference/reference_elementwise.c, reference_random.c.
+#include "kernels/cuda/cuda_prepare.h"
+#include "kernels/draws.h"
+
+// ---- dropout: x, key, y. One thread has the four elements of a draw ----
+
+struct dropout_args {
+    const void *x;
+    const int32_t *key;
+    void *y, *workspace;
+    int64_t count;
+    double probability;
+    float keep_scale;
+    uint32_t scope;
+};
+
+template <class T> static __device__ void cuda_dropout(const dropout_args &a) {
+    const int64_t first = sr_thread() * 4;
+    if (first >= a.count)
+        return;
+    const sr_rng4 draw = sr_draw_words(a.key, a.scope, first / 4);
+    for (int k = 0; k < 4; k++) {
+        const bool keep = (double)sr_rng_unit(draw.v[k]) >= a.probability;
+        if (first + k < a.count)
+            sr_store<T>(a.y, first + k, keep ? sr_load<T>(a.x, first + k) * a.keep_scale : 0.0f);
+    }
+}
+SR_CUDA_TYPED(cuda_dropout, dropout_args, 256, 0)
+
+sr_status sr_cuda_prepare_dropout(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_dropout_params *p = sr_cuda_params<sr_dropout_params>(request);
+    const dropout_args a = {NULL,
+                            NULL,
+                            NULL,
+                            NULL,
+                            p->count,
+                            p->probability,
+                            (float)(1.0 / (1.0 - p->probability)),
+                            p->scope};
+    return sr_cuda_elementwise(request, a, cuda_dropout_kernels[request->dtype[0]],
+                               sr_blocks_of(p->count, 4), out);
+}
+
+// ---- random_normal: key, y. One thread has a pair of elements ----
+
+struct normal_args {
+    const int32_t *key;
+    void *y, *workspace;
+    int64_t count;
+    uint32_t scope;
+};
+
+template <class T> static __device__ void cuda_random_normal(const normal_args &a) {
+    const int64_t first = sr_thread() * 2;
+    if (first >= a.count)
+        return;
+    double pair[2];
+    sr_draw_normals(a.key, a.scope, first / 2, pair);
+    sr_store<T>(a.y, first, (float)pair[0]);
+    if (first + 1 < a.count)
+        sr_store<T>(a.y, first + 1, (float)pair[1]);
+}
+SR_CUDA_TYPED(cuda_random_normal, normal_args, 256, 0)
+
+sr_status sr_cuda_prepare_random_normal(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_dropout_params *p = sr_cuda_params<sr_dropout_params>(request);
+    const normal_args a = {NULL, NULL, NULL, p->count, p->scope};
+    return sr_cuda_elementwise(request, a, cuda_random_normal_kernels[request->dtype[1]],
+                               sr_blocks_of(p->count, 2), out);
+}

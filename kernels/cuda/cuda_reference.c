@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The provider of CUDA's reference kernels: one entry for every kernel of kernel_list.def, which
+// serves every request whose activations are not f64.
+#include "kernels/cuda/cuda_reference.h"
+
+#include "kernels/reference_order.h"
+
+static bool supports(const sr_kernel_request *request) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
+    if (!sr_kernel_fits(request))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (arguments[i].type == SR_ARG_T && request->dtype[i] == SR_F64)
+            return false;
+    return true;
+}
+
+// For listings: f32 where no argument is an activation.
+#define VARIES_T 1
+#define VARIES_P 0
+#define VARIES_F32 0
+#define VARIES_F64 0
+#define VARIES_I32 0
+#define VARIES_U8 0
+#define VARIES_ANY 1
+#define VARIES_CAST 1
+#define IN(type, name, elements) VARIES_##type |
+#define OPT(type, name, elements) VARIES_##type |
+#define OUT(type, name, elements) VARIES_##type |
+#define UPD(type, name, elements) VARIES_##type |
+
+static const sr_kernel_entry entries[] = {
+#define SR_KERNEL(id, params, doc, ...)                                                            \
+    {                                                                                              \
+        .struct_size = sizeof(sr_kernel_entry),                                                    \
+        .abi = SR_KERNEL_ABI,                                                                      \
+        .kernel = SR_KERNEL_##id,                                                                  \
+        .name = #id "/reference",                                                                  \
+        .provider = "reference",                                                                   \
+        .numerics_class = "reference",                                                             \
+        .supports = supports,                                                                      \
+        .prepare = sr_cuda_prepare_##id,                                                           \
+        .dtypes = (__VA_ARGS__ 0) ? "f32 bf16 f16" : "f32",                                        \
+    },
+#include "kernels/kernel_list.def"
+#undef SR_KERNEL
+};
+
+const sr_provider sr_provider_cuda_reference = {
+    .struct_size = sizeof(sr_provider),
+    .abi = SR_KERNEL_ABI,
+    .name = "reference",
+    .device = "cuda",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .numerics = SR_REFERENCE_NUMERICS,
+};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sums of numerics class "reference" in kernels (kernels/cpu/reference/reference_sum.inc): at
+// most SR_REFERENCE_TERMS terms in order, and these sums by the binary tree on their numbers,
+// ((0 + 1) + (2 + 3)) + ... . A tree may be cut where numbers are multiples of a power of two, and
+// the sums of the parts be added by a tree in turn: the additions are the same.
+#ifndef SR_KERNELS_CUDA_SUM_H
+#define SR_KERNELS_CUDA_SUM_H
+
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/reference_order.h"
+
+// Sums that are formed one after the other, a binary counter: where bit k of the number of finished
+// sums is set, level k has the sum of 2^k of them. For at most 2^LEVELS sums. All indices of levels
+// are constants, so that they are registers.
+template <int LEVELS> struct sr_tree {
+    float level[LEVELS];
+    uint32_t number;
+
+    __device__ sr_tree() : number(0) {
+    }
+
+    // Finishes a sum.
+    __device__ void push(float sum) {
+        place<0>(sum);
+        number++;
+    }
+
+    // The total with one more sum, which is not finished.
+    __device__ float total(float sum) const {
+        return join<0>(sum);
+    }
+
+  private:
+    template <int K> __device__ void place(float sum) {
+        if constexpr (K < LEVELS) {
+            if (number >> K & 1)
+                place<K + 1>(level[K] + sum);
+            else
+                level[K] = sum;
+        }
+    }
+
+    template <int K> __device__ float join(float sum) const {
+        if constexpr (K < LEVELS)
+            return join<K + 1>(number >> K & 1 ? level[K] + sum : sum);
+        return sum;
+    }
+};
+
+// The same of single terms.
+template <int LEVELS> struct sr_tree_of_terms {
+    sr_tree<LEVELS> tree;
+    float sum;
+    int terms;
+
+    __device__ sr_tree_of_terms() : sum(0), terms(0) {
+    }
+
+    __device__ void add(float term) {
+        if (terms == SR_REFERENCE_TERMS) {
+            tree.push(sum);
+            sum = 0;
+            terms = 0;
+        }
+        sum += term;
+        terms++;
+    }
+
+    __device__ float total() const {
+        return tree.total(sum);
+    }
+};
+
+// Walks over the tree of n sums in memory, with the threads of a column of a block:
+// merge(left, right, step) adds sum 'right' to sum 'left' = right - step. All threads take part.
+template <class Merge> static __device__ void sr_merge_columns(int64_t n, const Merge &merge) {
+    for (int64_t step = 1; step < n; step *= 2) {
+        for (int64_t i = 2 * step * threadIdx.y; i + step < n; i += 2 * step * blockDim.y)
+            merge(i, i + step, step);
+        __syncthreads();
+    }
+}
+
+// Elements of a chunk: SR_REFERENCE_WAYS neighbouring threads, 'way' of them this one, have the
+// terms way, way + SR_REFERENCE_WAYS, ... of n; the first one gets the sum. All threads of a warp
+// take part. Sums have a zero where there is no term, which changes no bit: none is -0.
+template <class A, class Term>
+static __device__ A sr_sum_chunk(int64_t n, int way, const Term &term) {
+    A sum = 0;
+    for (int64_t i = way; i < n; i += SR_REFERENCE_WAYS)
+        sum += term(i);
+    for (int step = 1; step < SR_REFERENCE_WAYS; step *= 2)
+        sum += __shfl_down_sync(0xffffffffu, sum, step, SR_REFERENCE_WAYS);
+    return sum;
+}
+
+// ---- Sums over elements: blocks of SR_CUDA_CHUNKS chunks, then the tree of their sums ----
+
+enum { SR_CUDA_CHUNKS = 8, SR_CUDA_SUM_THREADS = 128, SR_CUDA_TREE_THREADS = 512 };
+
+static inline int64_t sr_cuda_sum_blocks(int64_t count) {
+    return sr_blocks_of(count, SR_CUDA_CHUNKS * SR_REFERENCE_CHUNK);
+}
+
+// sums[blockIdx.x] = the terms of a block. Shared: SR_CUDA_CHUNKS of A.
+template <class A, class Term>
+static __device__ void sr_sum_block(int64_t count, A *sums, const Term &term) {
+    A *chunk = (A *)(void *)sr_cuda_shared;
+    const int way = threadIdx.x % SR_REFERENCE_WAYS, number = threadIdx.x / SR_REFERENCE_WAYS;
+    const int64_t first =
+        ((int64_t)blockIdx.x * SR_CUDA_CHUNKS + number) * SR_REFERENCE_CHUNK;
+    const int64_t left = count - first;
+    const A sum = sr_sum_chunk<A>(left < SR_REFERENCE_CHUNK ? left : SR_REFERENCE_CHUNK, way,
+                                  [&](int64_t i) { return term(first + i); });
+    if (way == 0)
+        chunk[number] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = ((chunk[0] + chunk[1]) + (chunk[2] + chunk[3])) +
+                           ((chunk[4] + chunk[5]) + (chunk[6] + chunk[7]));
+}
+
+// sums[0] = the tree of n sums, by one block of one column; 0 where there are none.
+template <class A> static __device__ A sr_sum_tree(A *sums, int64_t n) {
+    for (int64_t step = 1; step < n; step *= 2) {
+        for (int64_t i = 2 * step * threadIdx.x; i + step < n; i += 2 * step * blockDim.x)
+            sums[i] += sums[i + step];
+        __syncthreads();
+    }
+    return n > 0 ? sums[0] : (A)0;
+}
+
+#endif
