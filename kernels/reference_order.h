@@ -5,6 +5,9 @@
 #define SR_KERNELS_REFERENCE_ORDER_H
 
 #include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernel_params.h"
 
 #define SR_REFERENCE_NUMERICS 6 // sr_provider.numerics
 
@@ -26,6 +29,18 @@ static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
 static inline int64_t sr_rows_per_block(int64_t channels) {
     const int64_t rows = SR_REFERENCE_BLOCK / channels;
     return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
+}
+
+// A linear layer is a 1 x 1 convolution of one image of one row of N pixels.
+static inline sr_conv_params sr_linear_as_conv(const sr_linear_params *linear) {
+    sr_conv_params p;
+    memset(&p, 0, sizeof p);
+    p.n = p.h = p.r = p.s = p.p = 1;
+    p.w = p.q = linear->n;
+    p.c = linear->c;
+    p.k = linear->k;
+    p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = p.groups = 1;
+    return p;
 }
 
 #endif

@@ -16,8 +16,10 @@ enum {
 #undef SR_OPCODE
 };
 
-#define CODE(...) {__VA_ARGS__, END}
-#define LITERALS(...) {__VA_ARGS__}
+#define CODE(...)                                                                                  \
+    { __VA_ARGS__, END }
+#define LITERALS(...)                                                                              \
+    { __VA_ARGS__ }
 #define IN(type, name, elements) +1
 #define OUT(type, name, elements)
 #define SR_EXPRESSION(name, formula, call, arguments, list, literals, ...)                         \

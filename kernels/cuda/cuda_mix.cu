@@ -43,8 +43,8 @@ template <class T> static __device__ void cuda_mix_batch(const mix_args &a) {
         sr_store<T>(a.y, i, mine * sr_load<T>(a.x, i) + theirs * sr_load<T>(a.x, other));
         return;
     }
-    const bool inside = at.h >= plan->top && at.h < plan->bottom && at.w >= plan->left &&
-                        at.w < plan->right;
+    const bool inside =
+        at.h >= plan->top && at.h < plan->bottom && at.w >= plan->left && at.w < plan->right;
     ((typename T::type *)a.y)[i] = ((const typename T::type *)a.x)[inside ? other : i];
 }
 SR_CUDA_TYPED(cuda_mix_batch, mix_args, 256, 0)

@@ -25,14 +25,13 @@ struct sr_cuda_making {
     template <class A>
     sr_cuda_making(const sr_kernel_request *request, const A &arguments, sr_prepared *prepared)
         : out(prepared), plan(NULL),
-          status(sr_cuda_plan_create(request, &arguments, sizeof arguments, prepared, &plan)) {
-    }
+          status(sr_cuda_plan_create(request, &arguments, sizeof arguments, prepared, &plan)) {}
 
     // Blocks of x by y threads.
     void add_grid(const sr_cuda_kernel *kernel, int64_t blocks_x, int64_t blocks_y,
                   int64_t blocks_z, int threads_x, int threads_y, size_t shared) {
-        if (status == SR_OK && (blocks_x > INT32_MAX || blocks_y > UINT16_MAX ||
-                                blocks_z > UINT16_MAX))
+        if (status == SR_OK &&
+            (blocks_x > INT32_MAX || blocks_y > UINT16_MAX || blocks_z > UINT16_MAX))
             status = SR_FAIL(SR_E_UNSUPPORTED,
                              "%s: %lld x %lld x %lld blocks; a grid has at most 2^31 - 1 x 65,535 "
                              "x 65,535",

@@ -30,14 +30,9 @@ SR_CUDA_TYPED(cuda_dropout, dropout_args, 256, 0)
 
 sr_status sr_cuda_prepare_dropout(const sr_kernel_request *request, sr_prepared *out) {
     const sr_dropout_params *p = sr_cuda_params<sr_dropout_params>(request);
-    const dropout_args a = {NULL,
-                            NULL,
-                            NULL,
-                            NULL,
-                            p->count,
-                            p->probability,
-                            (float)(1.0 / (1.0 - p->probability)),
-                            p->scope};
+    const dropout_args a = {
+        NULL,    NULL, NULL, NULL, p->count, p->probability, (float)(1.0 / (1.0 - p->probability)),
+        p->scope};
     return sr_cuda_elementwise(request, a, cuda_dropout_kernels[request->dtype[0]],
                                sr_blocks_of(p->count, 4), out);
 }

@@ -130,9 +130,8 @@ struct channel_dot_args {
 template <class T> static __device__ void cuda_channel_dot(const channel_dot_args &a) {
     int64_t channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
     const float shift = a.shift && channel < a.shape.channels ? a.shift[channel] : 0.0f;
-    const float sum = sum_leaf(a.shape, [&](int64_t i) {
-        return sr_load<T>(a.a, i) * (sr_load<T>(a.b, i) - shift);
-    });
+    const float sum = sum_leaf(
+        a.shape, [&](int64_t i) { return sr_load<T>(a.a, i) * (sr_load<T>(a.b, i) - shift); });
     if (is_first_of_column(a.shape, &channel))
         a.sums[(int64_t)blockIdx.x * a.shape.channels + channel] = sum;
 }
@@ -213,8 +212,7 @@ struct batchnorm_train_args {
 template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_train_args &a) {
     const int64_t first = (int64_t)blockIdx.x * a.shape.leaf_rows, left = a.shape.rows - first;
     const float inverse = 1.0f / (float)(left < a.shape.leaf_rows ? left : a.shape.leaf_rows);
-    const float mean =
-        sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.x, i); }) * inverse;
+    const float mean = sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.x, i); }) * inverse;
     const float squares = sum_leaf(a.shape, [&](int64_t i) {
         const float d = sr_load<T>(a.x, i) - mean;
         return d * d;
@@ -338,9 +336,8 @@ template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchno
     int64_t channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
     const float mean = channel < a.shape.channels ? a.mean[channel] : 0.0f;
     const float plain = sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.dy, i); });
-    const float product = sum_leaf(a.shape, [&](int64_t i) {
-        return sr_load<T>(a.dy, i) * (sr_load<T>(a.x, i) - mean);
-    });
+    const float product = sum_leaf(
+        a.shape, [&](int64_t i) { return sr_load<T>(a.dy, i) * (sr_load<T>(a.x, i) - mean); });
     if (is_first_of_column(a.shape, &channel)) {
         float *leaf = a.leaf + 2 * (int64_t)blockIdx.x * a.shape.channels + channel;
         leaf[0] = plain;

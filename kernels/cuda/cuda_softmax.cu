@@ -43,9 +43,8 @@ template <class Term> static __device__ float sum_classes(int64_t k, const Term 
     sr_tree<LEVELS> groups;
     for (int64_t group = 0; group < k; group += GROUP * SR_REFERENCE_CHUNK) {
         const int64_t first = group + number * SR_REFERENCE_CHUNK, left = k - first;
-        const float sum =
-            sr_sum_chunk<float>(left < SR_REFERENCE_CHUNK ? left : SR_REFERENCE_CHUNK, way,
-                                [&](int64_t i) { return term(first + i); });
+        const float sum = sr_sum_chunk<float>(left < SR_REFERENCE_CHUNK ? left : SR_REFERENCE_CHUNK,
+                                              way, [&](int64_t i) { return term(first + i); });
         if (way == 0)
             chunk[number] = sum;
         __syncthreads();

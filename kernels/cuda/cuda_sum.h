@@ -16,8 +16,7 @@ template <int LEVELS> struct sr_tree {
     float level[LEVELS];
     uint32_t number;
 
-    __device__ sr_tree() : number(0) {
-    }
+    __device__ sr_tree() : level(), number(0) {}
 
     // Finishes a sum.
     __device__ void push(float sum) {
@@ -26,9 +25,7 @@ template <int LEVELS> struct sr_tree {
     }
 
     // The total with one more sum, which is not finished.
-    __device__ float total(float sum) const {
-        return join<0>(sum);
-    }
+    __device__ float total(float sum) const { return join<0>(sum); }
 
   private:
     template <int K> __device__ void place(float sum) {
@@ -53,8 +50,7 @@ template <int LEVELS> struct sr_tree_of_terms {
     float sum;
     int terms;
 
-    __device__ sr_tree_of_terms() : sum(0), terms(0) {
-    }
+    __device__ sr_tree_of_terms() : sum(0), terms(0) {}
 
     __device__ void add(float term) {
         if (terms == SR_REFERENCE_TERMS) {
@@ -66,9 +62,7 @@ template <int LEVELS> struct sr_tree_of_terms {
         terms++;
     }
 
-    __device__ float total() const {
-        return tree.total(sum);
-    }
+    __device__ float total() const { return tree.total(sum); }
 };
 
 // Walks over the tree of n sums in memory, with the threads of a column of a block:
@@ -107,8 +101,7 @@ template <class A, class Term>
 static __device__ void sr_sum_block(int64_t count, A *sums, const Term &term) {
     A *chunk = (A *)(void *)sr_cuda_shared;
     const int way = threadIdx.x % SR_REFERENCE_WAYS, number = threadIdx.x / SR_REFERENCE_WAYS;
-    const int64_t first =
-        ((int64_t)blockIdx.x * SR_CUDA_CHUNKS + number) * SR_REFERENCE_CHUNK;
+    const int64_t first = ((int64_t)blockIdx.x * SR_CUDA_CHUNKS + number) * SR_REFERENCE_CHUNK;
     const int64_t left = count - first;
     const A sum = sr_sum_chunk<A>(left < SR_REFERENCE_CHUNK ? left : SR_REFERENCE_CHUNK, way,
                                   [&](int64_t i) { return term(first + i); });

@@ -169,36 +169,17 @@ sr_status sr_reference_prepare_conv2d_dw(const sr_kernel_request *request, sr_pr
     return prepare_dw((const void *)request->params, request->dtype[0], out);
 }
 
-// One image of one row of N pixels.
-static sr_conv_params as_convolution(const sr_kernel_request *request) {
-    const sr_linear_params *p = (const void *)request->params;
-    return (sr_conv_params){.n = 1,
-                            .h = 1,
-                            .w = p->n,
-                            .c = p->c,
-                            .k = p->k,
-                            .r = 1,
-                            .s = 1,
-                            .p = 1,
-                            .q = p->n,
-                            .stride_h = 1,
-                            .stride_w = 1,
-                            .dilation_h = 1,
-                            .dilation_w = 1,
-                            .groups = 1};
-}
-
 sr_status sr_reference_prepare_linear(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_conv_params p = as_convolution(request);
+    const sr_conv_params p = sr_linear_as_conv((const void *)request->params);
     return prepare_forward(&p, request->dtype[0], out);
 }
 
 sr_status sr_reference_prepare_linear_dx(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_conv_params p = as_convolution(request);
+    const sr_conv_params p = sr_linear_as_conv((const void *)request->params);
     return prepare_dx(&p, request->dtype[0], out);
 }
 
 sr_status sr_reference_prepare_linear_dw(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_conv_params p = as_convolution(request);
+    const sr_conv_params p = sr_linear_as_conv((const void *)request->params);
     return prepare_dw(&p, request->dtype[0], out);
 }
