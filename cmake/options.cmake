@@ -6,6 +6,7 @@ option(SERRIED_WITH_CAIRO "Plots as PNG and SVG" ON)
 option(SERRIED_WITH_LMDB "Writing LMDB stores; they are read in any build" ON)
 option(SERRIED_WITH_X86 "AVX2 and AVX-512 kernels" ON)
 option(SERRIED_WITH_CUDA "The loadable module for NVIDIA GPUs" OFF)
+option(SERRIED_SOFT_GPU "That module for the software GPU, for tests" OFF)
 set(SERRIED_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 set(CMAKE_C_STANDARD 17)

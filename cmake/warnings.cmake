@@ -8,10 +8,10 @@ add_library(sr_flags INTERFACE)
 target_compile_options(sr_flags INTERFACE
   -ffp-contract=off -fno-math-errno -fno-common -fno-semantic-interposition
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-  -Wdouble-promotion -Wcast-qual -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla
-  -Wswitch-enum -Wformat=2)
+  -Wdouble-promotion -Wcast-qual -Wundef -Wvla -Wswitch-enum -Wformat=2
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
 # gcc 12 mistakes what a function stored through &p for the address of p.
-target_compile_options(sr_flags INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-dangling-pointer>)
+target_compile_options(sr_flags INTERFACE $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-dangling-pointer>)
 if(SERRIED_WERROR)
   target_compile_options(sr_flags INTERFACE -Werror)
 endif()

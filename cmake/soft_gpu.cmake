@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# CUDA code compiled by the host's compiler for the software GPU (tests/soft_gpu). Nothing of it is installed.
+find_path(SERRIED_CUDA_INCLUDE cuda_runtime_api.h PATHS /usr/local/cuda/include)
+if(NOT SERRIED_CUDA_INCLUDE)
+  message(FATAL_ERROR "SERRIED_SOFT_GPU needs the headers of CUDA 13; set SERRIED_CUDA_INCLUDE to their folder")
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  message(FATAL_ERROR "SERRIED_SOFT_GPU needs an x86-64 processor")
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}" CACHE STRING "Flags of release builds")
+set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}" CACHE STRING "Flags of debug builds")
+enable_language(CXX)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# sr_soft_gpu_sources(TARGET a.c b.cu ...): adds sources that call CUDA, or hold kernels, to a target that
+# runs on the software GPU.
+function(sr_soft_gpu_sources target)
+  set(folder ${CMAKE_SOURCE_DIR}/tests/soft_gpu)
+  set(language ${folder}/device_language.h)
+  set(kernels ${ARGN})
+  list(FILTER kernels INCLUDE REGEX "\\.cu$")
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX
+    COMPILE_OPTIONS "-xc++;-include;${language}" OBJECT_DEPENDS ${language})
+  target_sources(${target} PRIVATE ${ARGN} ${folder}/register_kernels.c)
+  target_include_directories(${target} SYSTEM PRIVATE ${SERRIED_CUDA_INCLUDE})
+  target_link_libraries(${target} PRIVATE sr_flags soft_cudart)
+endfunction()

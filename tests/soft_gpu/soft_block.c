@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of a kernel on the software GPU.
+//
+// A kernel without barriers is a loop over blocks and threads. In one with barriers, each thread of
+// a block has a stack of its own and runs until it waits for others; a block's threads share an
+// operating system thread. What CUDA leaves open is drawn from the seed: the order of blocks, and
+// for each block the order in which its threads run between barriers, so that a missing barrier is
+// a wrong result.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/soft_gpu/soft_gpu_internal.h"
+
+#define STACK ((size_t)131072)
+#define PAGE ((size_t)4096)
+#define POISON 0xff
+#define CANARY 0xa5 // in the bytes between the end of shared memory and the page that faults
+#define SHARED_BYTES ((size_t)(SOFT_GPU_SHARED_MAX + 4095) / 4096 * 4096)
+enum { WARP = 32, WARPS = SR_CUDA_THREADS / WARP };
+
+typedef enum thread_state { RUNNABLE, AT_BARRIER, IN_WARP, EXITED } thread_state;
+
+typedef struct thread {
+    void *stack; // pointer, while it does not run
+    uint3 index;
+    thread_state state;
+    soft_gpu_place place; // where it waits
+    uint64_t value;       // that it gives to its warp, then what it gets
+    uint32_t source;
+} thread;
+
+typedef struct warp {
+    uint32_t existing, live, waiting, at_barrier; // bits of lanes
+} warp;
+
+// The block that runs on this operating system thread.
+typedef struct block {
+    const soft_launch *launch;
+    const void *arguments;
+    size_t argument_bytes;
+    unsigned count, exited, at_barrier;
+    thread *current;
+    void *scheduler; // its stack pointer
+    warp warps[WARPS];
+    thread threads[SR_CUDA_THREADS];
+    unsigned char *stacks; // of threads, kept for later blocks
+    unsigned stack_count;
+} block;
+
+__thread soft_gpu_thread soft_gpu_now;
+static __thread block *running, *own;         // own: kept for later launches
+static __thread bool in_thread;               // of any kernel
+static __thread unsigned char *shared_memory; // SHARED_BYTES, and a page without memory
+
+bool soft_in_thread(void) {
+    return in_thread;
+}
+
+// ---- Threads that wait for each other ----
+
+static thread *self(const char *operation) {
+    if (!running)
+        soft_mistake("%s in a kernel that is registered without barriers", operation);
+    return running->current;
+}
+
+static unsigned number_of(const thread *t) {
+    return (unsigned)(t - running->threads);
+}
+
+static warp *warp_of(const thread *t) {
+    return &running->warps[number_of(t) / WARP];
+}
+
+static void leave(thread *t) {
+    soft_switch_stack(&t->stack, running->scheduler);
+}
+
+static const thread *find_state(thread_state state) {
+    const thread *t = running->threads;
+    while (t < running->threads + running->count && t->state != state)
+        t++;
+    return t;
+}
+
+static void check_barrier(const thread *t) {
+    if (running->exited > 0) {
+        const uint3 i = find_state(EXITED)->index;
+        soft_mistake("waits at a barrier (%s:%d), but thread (%u, %u, %u) has ended", t->place.file,
+                     t->place.line, i.x, i.y, i.z);
+    }
+    const thread *other = find_state(AT_BARRIER);
+    if (running->at_barrier > 0 && other->place.line != t->place.line)
+        soft_mistake("waits at the barrier in line %d, but thread (%u, %u, %u) at that in line %d "
+                     "of %s",
+                     t->place.line, other->index.x, other->index.y, other->index.z,
+                     other->place.line, other->place.file);
+    if (warp_of(t)->waiting != 0)
+        soft_mistake("waits at a barrier (%s:%d), but lanes %#x of its warp in a warp operation",
+                     t->place.file, t->place.line, warp_of(t)->waiting);
+}
+
+void soft_gpu_barrier(soft_gpu_place place) {
+    thread *t = self(place.operation);
+    block *b = running;
+    t->place = place;
+    check_barrier(t);
+    t->state = AT_BARRIER;
+    warp_of(t)->at_barrier |= 1u << number_of(t) % WARP;
+    if (++b->at_barrier < b->count) {
+        leave(t);
+        return;
+    }
+    b->at_barrier = 0;
+    for (unsigned i = 0; i < b->count; i++)
+        b->threads[i].state = RUNNABLE;
+    for (unsigned i = 0; i * WARP < b->count; i++)
+        b->warps[i].at_barrier = 0;
+    leave(t); // so that the order between barriers is the scheduler's
+}
+
+// Lanes that never existed may be named, as in blocks that end with a part of a warp.
+static void check_warp(const thread *t, const warp *w) {
+    const soft_gpu_place *p = &t->place;
+    const uint32_t lane = 1u << number_of(t) % WARP;
+    if (!(p->mask & lane))
+        soft_mistake("%s (%s:%d): its mask %#x misses the calling lane", p->operation, p->file,
+                     p->line, p->mask);
+    if (w->live & ~p->mask)
+        soft_mistake("%s (%s:%d): its mask %#x misses live lanes %#x", p->operation, p->file,
+                     p->line, p->mask, w->live & ~p->mask);
+    if (p->mask & w->existing & ~w->live)
+        soft_mistake("%s (%s:%d): its mask %#x names lanes %#x, which have ended", p->operation,
+                     p->file, p->line, p->mask, p->mask & w->existing & ~w->live);
+    if (w->at_barrier)
+        soft_mistake("%s (%s:%d): its mask %#x names lanes %#x, which wait at a barrier",
+                     p->operation, p->file, p->line, p->mask, w->at_barrier);
+    if (w->waiting == 0)
+        return;
+    const unsigned first =
+        (unsigned)(__builtin_ctz(w->waiting) + (int)(number_of(t) / WARP * WARP));
+    const soft_gpu_place *other = &running->threads[first].place;
+    if (other->line != p->line || strcmp(other->operation, p->operation) != 0)
+        soft_mistake("%s (%s:%d), but other lanes of the warp wait in %s (%s:%d)", p->operation,
+                     p->file, p->line, other->operation, other->file, other->line);
+}
+
+// Enters a warp operation; true for the lane that comes last, which completes it for all.
+static bool meet_warp(thread *t, soft_gpu_place place) {
+    warp *w = warp_of(t);
+    t->place = place;
+    check_warp(t, w);
+    w->waiting |= 1u << number_of(t) % WARP;
+    if (w->waiting == w->live)
+        return true;
+    t->state = IN_WARP;
+    leave(t);
+    return false;
+}
+
+static void complete_warp(const thread *t) {
+    const unsigned first = number_of(t) / WARP * WARP;
+    for (unsigned i = 0; i < WARP; i++)
+        if (warp_of(t)->waiting >> i & 1u)
+            running->threads[first + i].state = RUNNABLE;
+    warp_of(t)->waiting = 0;
+}
+
+uint64_t soft_gpu_exchange(soft_gpu_place place, uint64_t value, uint32_t source) {
+    thread *t = self(place.operation);
+    t->value = value;
+    t->source = source;
+    if (source >= WARP || !(warp_of(t)->live >> source & 1u))
+        soft_mistake("%s (%s:%d): reads lane %u, which does not exist or has ended",
+                     place.operation, place.file, place.line, source);
+    if (!meet_warp(t, place))
+        return t->value;
+    thread *lanes = running->threads + number_of(t) / WARP * WARP;
+    uint64_t values[WARP];
+    for (unsigned i = 0; i < WARP; i++)
+        values[i] = lanes[i].value;
+    for (unsigned i = 0; i < WARP; i++)
+        if (warp_of(t)->live >> i & 1u)
+            lanes[i].value = values[lanes[i].source];
+    complete_warp(t);
+    return t->value;
+}
+
+uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate) {
+    thread *t = self(place.operation);
+    t->value = predicate != 0;
+    if (!meet_warp(t, place))
+        return (uint32_t)t->value;
+    thread *lanes = running->threads + number_of(t) / WARP * WARP;
+    uint32_t votes = 0;
+    for (unsigned i = 0; i < WARP; i++)
+        if (warp_of(t)->live >> i & 1u)
+            votes |= (uint32_t)lanes[i].value << i;
+    for (unsigned i = 0; i < WARP; i++)
+        lanes[i].value = votes;
+    complete_warp(t);
+    return votes;
+}
+
+uint32_t soft_gpu_lane(void) {
+    return number_of(self("a shuffle")) % WARP;
+}
+
+// ---- A block with barriers ----
+
+static void thread_main(void) {
+    block *b = running;
+    thread *t = b->current;
+    soft_switch_call(b->launch->kernel.function, b->arguments, b->argument_bytes);
+    if (b->at_barrier > 0) {
+        const thread *other = find_state(AT_BARRIER);
+        soft_mistake("has ended, but thread (%u, %u, %u) waits at a barrier (%s:%d)",
+                     other->index.x, other->index.y, other->index.z, other->place.file,
+                     other->place.line);
+    }
+    warp *w = warp_of(t);
+    if (w->waiting) {
+        const thread *other =
+            b->threads + number_of(t) / WARP * WARP + (unsigned)__builtin_ctz(w->waiting);
+        soft_mistake("has ended, but lanes %#x of its warp wait in %s (%s:%d)", w->waiting,
+                     other->place.operation, other->place.file, other->place.line);
+    }
+    w->live &= ~(1u << number_of(t) % WARP);
+    t->state = EXITED;
+    b->exited++;
+    leave(t);
+}
+
+static unsigned gcd(unsigned a, unsigned b) {
+    while (b != 0) {
+        const unsigned rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Threads run in the order first, first + step, ..., modulo their number.
+static void draw_order(unsigned count, soft_rng *rng, unsigned *first, unsigned *step) {
+    const uint32_t kind = soft_below(rng, 3);
+    *first = kind == 0 ? 0 : kind == 1 ? count - 1 : soft_below(rng, count);
+    *step = kind == 0 ? 1 : kind == 1 ? count - 1 : 1 + soft_below(rng, count);
+    while (gcd(*step, count) != 1)
+        ++*step;
+}
+
+static void run_threads(block *b, soft_rng *rng) {
+    unsigned at, step;
+    draw_order(b->count, rng, &at, &step);
+    while (b->exited < b->count) {
+        bool moved = false;
+        for (unsigned i = 0; i < b->count; i++) {
+            thread *t = &b->threads[at];
+            at = (at + step) % b->count;
+            if (t->state != RUNNABLE)
+                continue;
+            moved = true;
+            b->current = t;
+            soft_gpu_now.thread = t->index;
+            soft_switch_stack(&b->scheduler, t->stack);
+        }
+        if (!moved)
+            soft_mistake("its threads wait for each other");
+    }
+}
+
+static void start_threads(block *b) {
+    const uint3 size = b->launch->threads;
+    b->exited = b->at_barrier = 0;
+    memset(b->warps, 0, sizeof b->warps);
+    for (unsigned i = 0; i < b->count; i++) {
+        thread *t = &b->threads[i];
+        t->index = (uint3){i % size.x, i / size.x % size.y, i / size.x / size.y};
+        t->state = RUNNABLE;
+        t->stack = soft_switch_start(b->stacks + i * (STACK + PAGE) + PAGE, STACK, thread_main);
+        b->warps[i / WARP].existing |= 1u << i % WARP;
+    }
+    for (unsigned i = 0; i * WARP < b->count; i++)
+        b->warps[i].live = b->warps[i].existing;
+}
+
+// Stacks, each with a page without memory at its end.
+static void take_stacks(block *b) {
+    if (b->stack_count >= b->count)
+        return;
+    if (b->stacks)
+        (void)munmap(b->stacks, b->stack_count * (STACK + PAGE));
+    b->stack_count = b->count;
+    const size_t bytes = b->count * (STACK + PAGE);
+    b->stacks = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (b->stacks == MAP_FAILED)
+        soft_mistake("no memory of the host for stacks is left");
+    for (unsigned i = 0; i < b->count; i++)
+        (void)mprotect(b->stacks + i * (STACK + PAGE), PAGE, PROT_NONE);
+}
+
+// ---- All blocks ----
+
+static void run_loop(const soft_launch *l, const void *arguments, size_t bytes) {
+    for (unsigned z = 0; z < l->threads.z; z++)
+        for (unsigned y = 0; y < l->threads.y; y++)
+            for (unsigned x = 0; x < l->threads.x; x++) {
+                soft_gpu_now.thread = (uint3){x, y, z};
+                soft_switch_call(l->kernel.function, arguments, bytes);
+            }
+}
+
+void soft_release_block(void) {
+    if (own && own->stacks)
+        (void)munmap(own->stacks, own->stack_count * (STACK + PAGE));
+    if (shared_memory)
+        (void)munmap(shared_memory, SHARED_BYTES + PAGE);
+    free(own);
+}
+
+static block *take_block(const soft_launch *l, const void *arguments, size_t bytes) {
+    if (!own)
+        own = calloc(1, sizeof *own);
+    if (!own)
+        soft_mistake("no memory of the host is left");
+    own->launch = l;
+    own->arguments = arguments;
+    own->argument_bytes = bytes;
+    own->count = l->threads.x * l->threads.y * l->threads.z;
+    take_stacks(own);
+    return own;
+}
+
+// Shared memory ends before a page without memory, but for what rounding to 16 bytes leaves.
+static void take_shared(const soft_launch *l) {
+    if (!shared_memory) {
+        shared_memory = mmap(NULL, SHARED_BYTES + PAGE, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (shared_memory == MAP_FAILED ||
+            mprotect(shared_memory + SHARED_BYTES, PAGE, PROT_NONE) != 0)
+            soft_mistake("no memory of the host is left");
+    }
+    const size_t rounded = (l->shared + 15) / 16 * 16;
+    unsigned char *at = shared_memory + SHARED_BYTES - rounded;
+    memset(at + l->shared, CANARY, rounded - l->shared);
+    soft_gpu_now.shared = at;
+}
+
+bool soft_is_behind_shared(uint64_t address, uint64_t *offset) {
+    const uint64_t end = (uint64_t)(uintptr_t)shared_memory + SHARED_BYTES;
+    *offset = address - (uint64_t)(uintptr_t)soft_gpu_now.shared;
+    return shared_memory && address >= end && address < end + PAGE;
+}
+
+static void check_canary(const soft_launch *l) {
+    const unsigned char *at = soft_gpu_now.shared;
+    for (size_t i = l->shared; i < (l->shared + 15) / 16 * 16; i++)
+        if (at[i] != CANARY)
+            soft_mistake("wrote to byte %zu of its %zu bytes of shared memory", i, l->shared);
+}
+
+static void run_block(const soft_launch *l, const void *arguments, size_t bytes, soft_rng *rng) {
+    memset(soft_gpu_now.shared, POISON, l->shared);
+    in_thread = true;
+    if (l->kernel.barriers) {
+        running = take_block(l, arguments, bytes);
+        start_threads(running);
+        run_threads(running, rng);
+        running = NULL;
+    } else {
+        run_loop(l, arguments, bytes);
+    }
+    in_thread = false;
+    check_canary(l);
+}
+
+void soft_run_blocks(const soft_launch *l, const void *arguments, soft_rng *rng) {
+    const size_t bytes = (l->kernel.argument_bytes + 15) / 16 * 16;
+    const uint64_t count = (uint64_t)l->blocks.x * l->blocks.y * l->blocks.z;
+    const bool backward = soft_below(rng, 2) == 1;
+    soft_gpu_now.grid_dim = l->blocks;
+    soft_gpu_now.block_dim = l->threads;
+    take_shared(l);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t n = backward ? count - 1 - i : i;
+        soft_gpu_now.block =
+            (uint3){(unsigned)(n % l->blocks.x), (unsigned)(n / l->blocks.x % l->blocks.y),
+                    (unsigned)(n / l->blocks.x / l->blocks.y)};
+        run_block(l, arguments, bytes, rng);
+    }
+}

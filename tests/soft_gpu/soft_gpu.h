@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the software GPU offers beside the calls of CUDA: the functions that device_language.h turns
+// kernels' operations into, and the registration of kernels (register_kernels.c).
+#ifndef SR_TESTS_SOFT_GPU_H
+#define SR_TESTS_SOFT_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <vector_types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SOFT_GPU_EXPORT __attribute__((visibility("default")))
+#define SOFT_GPU_SHARED_MAX 232448 // bytes of shared memory of a block, by opt-in
+
+// What a running thread of a kernel knows about itself. In the static part of thread-local storage,
+// so that reading an index is one instruction.
+typedef struct soft_gpu_thread {
+    uint3 thread, block, block_dim, grid_dim;
+    void *shared; // memory of the block
+} soft_gpu_thread;
+
+extern SOFT_GPU_EXPORT __thread soft_gpu_thread soft_gpu_now
+    __attribute__((tls_model("initial-exec")));
+
+// A call of a barrier or a warp operation. A barrier has no mask.
+typedef struct soft_gpu_place {
+    const char *operation, *file;
+    int line;
+    uint32_t mask;
+} soft_gpu_place;
+
+// Returns when all threads of the block have called it.
+SOFT_GPU_EXPORT void soft_gpu_barrier(soft_gpu_place place);
+// Returns when all lanes of the warp have called it: the value of lane 'source'.
+SOFT_GPU_EXPORT uint64_t soft_gpu_exchange(soft_gpu_place place, uint64_t value, uint32_t source);
+// The lanes whose predicate is not 0.
+SOFT_GPU_EXPORT uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate);
+// The calling thread's lane.
+SOFT_GPU_EXPORT uint32_t soft_gpu_lane(void);
+
+// Adds the kernels of a module, an array of sr_cuda_kernel.
+SOFT_GPU_EXPORT void soft_gpu_register(const void *begin, const void *end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
