@@ -14,6 +14,9 @@
 
 #define STACK ((size_t)131072)
 #define PAGE ((size_t)4096)
+// Stacks begin at different lines of the cache, of which all pages share few.
+#define COLOURS 32u
+#define LINE ((size_t)448)
 #define POISON 0xff
 #define CANARY 0xa5 // in the bytes between the end of shared memory and the page that faults
 #define SHARED_BYTES ((size_t)(SOFT_GPU_SHARED_MAX + 4095) / 4096 * 4096)
@@ -40,8 +43,8 @@ typedef struct block {
     const void *arguments;
     size_t argument_bytes;
     unsigned count, exited, at_barrier;
-    thread *current;
-    void *scheduler; // its stack pointer
+    thread *current, *first_waiting; // at the barrier
+    void *scheduler;                 // its stack pointer
     warp warps[WARPS];
     thread threads[SR_CUDA_THREADS];
     unsigned char *stacks; // of threads, kept for later blocks
@@ -73,24 +76,25 @@ static warp *warp_of(const thread *t) {
     return &running->warps[number_of(t) / WARP];
 }
 
-static void leave(thread *t) {
+// Inlined, as each return on another stack is mispredicted.
+static inline __attribute__((always_inline)) void leave(thread *t) {
     soft_switch_stack(&t->stack, running->scheduler);
 }
 
-static const thread *find_state(thread_state state) {
+static const thread *find_exited(void) {
     const thread *t = running->threads;
-    while (t < running->threads + running->count && t->state != state)
+    while (t->state != EXITED)
         t++;
     return t;
 }
 
 static void check_barrier(const thread *t) {
     if (running->exited > 0) {
-        const uint3 i = find_state(EXITED)->index;
+        const uint3 i = find_exited()->index;
         soft_mistake("waits at a barrier (%s:%d), but thread (%u, %u, %u) has ended", t->place.file,
                      t->place.line, i.x, i.y, i.z);
     }
-    const thread *other = find_state(AT_BARRIER);
+    const thread *other = running->first_waiting;
     if (running->at_barrier > 0 && other->place.line != t->place.line)
         soft_mistake("waits at the barrier in line %d, but thread (%u, %u, %u) at that in line %d "
                      "of %s",
@@ -106,6 +110,8 @@ void soft_gpu_barrier(soft_gpu_place place) {
     block *b = running;
     t->place = place;
     check_barrier(t);
+    if (b->at_barrier == 0)
+        b->first_waiting = t;
     t->state = AT_BARRIER;
     warp_of(t)->at_barrier |= 1u << number_of(t) % WARP;
     if (++b->at_barrier < b->count) {
@@ -141,13 +147,14 @@ static void check_warp(const thread *t, const warp *w) {
     const unsigned first =
         (unsigned)(__builtin_ctz(w->waiting) + (int)(number_of(t) / WARP * WARP));
     const soft_gpu_place *other = &running->threads[first].place;
-    if (other->line != p->line || strcmp(other->operation, p->operation) != 0)
+    if (other->line != p->line ||
+        (other->operation != p->operation && strcmp(other->operation, p->operation) != 0))
         soft_mistake("%s (%s:%d), but other lanes of the warp wait in %s (%s:%d)", p->operation,
                      p->file, p->line, other->operation, other->file, other->line);
 }
 
 // Enters a warp operation; true for the lane that comes last, which completes it for all.
-static bool meet_warp(thread *t, soft_gpu_place place) {
+static inline __attribute__((always_inline)) bool meet_warp(thread *t, soft_gpu_place place) {
     warp *w = warp_of(t);
     t->place = place;
     check_warp(t, w);
@@ -214,7 +221,7 @@ static void thread_main(void) {
     thread *t = b->current;
     soft_switch_call(b->launch->kernel.function, b->arguments, b->argument_bytes);
     if (b->at_barrier > 0) {
-        const thread *other = find_state(AT_BARRIER);
+        const thread *other = b->first_waiting;
         soft_mistake("has ended, but thread (%u, %u, %u) waits at a barrier (%s:%d)",
                      other->index.x, other->index.y, other->index.z, other->place.file,
                      other->place.line);
@@ -245,9 +252,9 @@ static unsigned gcd(unsigned a, unsigned b) {
 static void draw_order(unsigned count, soft_rng *rng, unsigned *first, unsigned *step) {
     const uint32_t kind = soft_below(rng, 3);
     *first = kind == 0 ? 0 : kind == 1 ? count - 1 : soft_below(rng, count);
-    *step = kind == 0 ? 1 : kind == 1 ? count - 1 : 1 + soft_below(rng, count);
+    *step = kind == 0 || count == 1 ? 1 : kind == 1 ? count - 1 : 1 + soft_below(rng, count - 1);
     while (gcd(*step, count) != 1)
-        ++*step;
+        --*step;
 }
 
 static void run_threads(block *b, soft_rng *rng) {
@@ -257,7 +264,8 @@ static void run_threads(block *b, soft_rng *rng) {
         bool moved = false;
         for (unsigned i = 0; i < b->count; i++) {
             thread *t = &b->threads[at];
-            at = (at + step) % b->count;
+            at += step;
+            at -= at >= b->count ? b->count : 0;
             if (t->state != RUNNABLE)
                 continue;
             moved = true;
@@ -278,7 +286,8 @@ static void start_threads(block *b) {
         thread *t = &b->threads[i];
         t->index = (uint3){i % size.x, i / size.x % size.y, i / size.x / size.y};
         t->state = RUNNABLE;
-        t->stack = soft_switch_start(b->stacks + i * (STACK + PAGE) + PAGE, STACK, thread_main);
+        t->stack = soft_switch_start(b->stacks + i * (STACK + PAGE) + PAGE,
+                                     STACK - i % COLOURS * LINE, thread_main);
         b->warps[i / WARP].existing |= 1u << i % WARP;
     }
     for (unsigned i = 0; i * WARP < b->count; i++)

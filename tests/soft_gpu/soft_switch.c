@@ -54,7 +54,8 @@ __asm__(".text\n"
         "    popq %r12\n"
         "    popq %rbx\n"
         "    popq %rbp\n"
-        "    ret\n"
+        "    popq %rcx\n" // not ret, whose prediction would be of another stack
+        "    jmpq *%rcx\n"
         ".size soft_switch_stack, . - soft_switch_stack\n");
 
 void *soft_switch_start(void *stack, size_t bytes, void (*entry)(void)) {
