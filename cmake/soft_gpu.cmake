@@ -14,16 +14,22 @@ set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
-# sr_soft_gpu_sources(TARGET a.c b.cu ...): adds sources that call CUDA, or hold kernels, to a target that
-# runs on the software GPU.
+# sr_soft_gpu_sources(TARGET [RACES] SOURCES a.c b.cu ...): adds sources that call CUDA, or hold kernels, to a
+# target that runs on the software GPU. With RACES, kernels report accesses to shared memory (soft_races.c).
 function(sr_soft_gpu_sources target)
+  cmake_parse_arguments(ARG "RACES" "" "SOURCES" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/tests/soft_gpu)
   set(language ${folder}/device_language.h)
-  set(kernels ${ARGN})
+  set(options -xc++ -include ${language})
+  if(ARG_RACES)
+    list(APPEND options -fsanitize=thread)
+    list(APPEND ARG_SOURCES ${folder}/soft_hooks.c)
+  endif()
+  set(kernels ${ARG_SOURCES})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
-  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX
-    COMPILE_OPTIONS "-xc++;-include;${language}" OBJECT_DEPENDS ${language})
-  target_sources(${target} PRIVATE ${ARGN} ${folder}/register_kernels.c)
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX OBJECT_DEPENDS ${language})
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
+  target_sources(${target} PRIVATE ${ARG_SOURCES} ${folder}/register_kernels.c)
   target_include_directories(${target} SYSTEM PRIVATE ${SERRIED_CUDA_INCLUDE})
   target_link_libraries(${target} PRIVATE sr_flags soft_cudart)
 endfunction()

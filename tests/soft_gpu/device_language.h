@@ -41,8 +41,7 @@ static inline unsigned char (*soft_gpu_shared_of(void))[] {
 
 #define __syncthreads() soft_gpu_barrier(SOFT_GPU_PLACE("__syncthreads", 0))
 #define __syncwarp(...)                                                                            \
-    ((void)soft_gpu_ballot(SOFT_GPU_PLACE("__syncwarp", soft_gpu_language::mask_of(__VA_ARGS__)),  \
-                           0))
+    soft_gpu_warp_barrier(SOFT_GPU_PLACE("__syncwarp", soft_gpu_language::mask_of(__VA_ARGS__)))
 #define __ballot_sync(mask, predicate)                                                             \
     soft_gpu_ballot(SOFT_GPU_PLACE("__ballot_sync", mask), (predicate) != 0)
 #define __shfl_sync(mask, ...)                                                                     \

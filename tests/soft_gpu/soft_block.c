@@ -35,6 +35,7 @@ typedef struct thread {
 
 typedef struct warp {
     uint32_t existing, live, waiting, at_barrier; // bits of lanes
+    uint32_t phase;                               // times of __syncwarp
 } warp;
 
 // The block that runs on this operating system thread.
@@ -42,9 +43,9 @@ typedef struct block {
     const soft_launch *launch;
     const void *arguments;
     size_t argument_bytes;
-    unsigned count, exited, at_barrier;
-    thread *current, *first_waiting; // at the barrier
-    void *scheduler;                 // its stack pointer
+    unsigned count, exited, at_barrier, phase; // phase: barriers that all have passed
+    thread *current, *first_waiting;           // at the barrier
+    void *scheduler;                           // its stack pointer
     warp warps[WARPS];
     thread threads[SR_CUDA_THREADS];
     unsigned char *stacks; // of threads, kept for later blocks
@@ -119,6 +120,7 @@ void soft_gpu_barrier(soft_gpu_place place) {
         return;
     }
     b->at_barrier = 0;
+    b->phase++;
     for (unsigned i = 0; i < b->count; i++)
         b->threads[i].state = RUNNABLE;
     for (unsigned i = 0; i * WARP < b->count; i++)
@@ -194,7 +196,9 @@ uint64_t soft_gpu_exchange(soft_gpu_place place, uint64_t value, uint32_t source
     return t->value;
 }
 
-uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate) {
+// Only __syncwarp orders the memory accesses of lanes.
+static inline __attribute__((always_inline)) uint32_t vote(soft_gpu_place place, int predicate,
+                                                           bool orders_memory) {
     thread *t = self(place.operation);
     t->value = predicate != 0;
     if (!meet_warp(t, place))
@@ -206,8 +210,29 @@ uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate) {
             votes |= (uint32_t)lanes[i].value << i;
     for (unsigned i = 0; i < WARP; i++)
         lanes[i].value = votes;
+    if (orders_memory)
+        warp_of(t)->phase++;
     complete_warp(t);
     return votes;
+}
+
+uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate) {
+    return vote(place, predicate, false);
+}
+
+void soft_gpu_warp_barrier(soft_gpu_place place) {
+    (void)vote(place, 0, true);
+}
+
+soft_position soft_get_position(void) {
+    const soft_gpu_thread *n = &soft_gpu_now;
+    soft_position p = {(n->thread.z * n->block_dim.y + n->thread.y) * n->block_dim.x + n->thread.x,
+                       0, 0};
+    if (running) {
+        p.block_phase = running->phase;
+        p.warp_phase = running->warps[p.thread / WARP].phase;
+    }
+    return p;
 }
 
 uint32_t soft_gpu_lane(void) {
@@ -280,7 +305,7 @@ static void run_threads(block *b, soft_rng *rng) {
 
 static void start_threads(block *b) {
     const uint3 size = b->launch->threads;
-    b->exited = b->at_barrier = 0;
+    b->exited = b->at_barrier = b->phase = 0;
     memset(b->warps, 0, sizeof b->warps);
     for (unsigned i = 0; i < b->count; i++) {
         thread *t = &b->threads[i];
@@ -327,6 +352,7 @@ void soft_release_block(void) {
     if (shared_memory)
         (void)munmap(shared_memory, SHARED_BYTES + PAGE);
     free(own);
+    soft_races_release();
 }
 
 static block *take_block(const soft_launch *l, const void *arguments, size_t bytes) {
@@ -355,6 +381,7 @@ static void take_shared(const soft_launch *l) {
     unsigned char *at = shared_memory + SHARED_BYTES - rounded;
     memset(at + l->shared, CANARY, rounded - l->shared);
     soft_gpu_now.shared = at;
+    soft_gpu_now.shared_bytes = l->shared;
 }
 
 bool soft_is_behind_shared(uint64_t address, uint64_t *offset) {
@@ -372,6 +399,7 @@ static void check_canary(const soft_launch *l) {
 
 static void run_block(const soft_launch *l, const void *arguments, size_t bytes, soft_rng *rng) {
     memset(soft_gpu_now.shared, POISON, l->shared);
+    soft_races_begin();
     in_thread = true;
     if (l->kernel.barriers) {
         running = take_block(l, arguments, bytes);

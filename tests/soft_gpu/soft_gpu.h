@@ -20,6 +20,7 @@ extern "C" {
 typedef struct soft_gpu_thread {
     uint3 thread, block, block_dim, grid_dim;
     void *shared; // memory of the block
+    size_t shared_bytes;
 } soft_gpu_thread;
 
 extern SOFT_GPU_EXPORT __thread soft_gpu_thread soft_gpu_now
@@ -36,10 +37,21 @@ typedef struct soft_gpu_place {
 SOFT_GPU_EXPORT void soft_gpu_barrier(soft_gpu_place place);
 // Returns when all lanes of the warp have called it: the value of lane 'source'.
 SOFT_GPU_EXPORT uint64_t soft_gpu_exchange(soft_gpu_place place, uint64_t value, uint32_t source);
+// Returns when all lanes of the warp have called it.
+SOFT_GPU_EXPORT void soft_gpu_warp_barrier(soft_gpu_place place);
 // The lanes whose predicate is not 0.
 SOFT_GPU_EXPORT uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate);
 // The calling thread's lane.
 SOFT_GPU_EXPORT uint32_t soft_gpu_lane(void);
+
+// An access of the calling thread to the shared memory of its block, where kernels are built to
+// report them (soft_hooks.c). Ends the process if it races with another thread's.
+typedef enum soft_gpu_access_kind {
+    SOFT_GPU_READ,
+    SOFT_GPU_WRITE,
+    SOFT_GPU_ATOMIC
+} soft_gpu_access_kind;
+SOFT_GPU_EXPORT void soft_gpu_access(const void *address, size_t bytes, soft_gpu_access_kind kind);
 
 // Adds the kernels of a module, an array of sr_cuda_kernel.
 SOFT_GPU_EXPORT void soft_gpu_register(const void *begin, const void *end);

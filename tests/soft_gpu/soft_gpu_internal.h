@@ -134,6 +134,19 @@ bool soft_in_thread(void);
 // Whether an address is just behind the shared memory of the block on this thread.
 bool soft_is_behind_shared(uint64_t address, uint64_t *offset);
 
+// Where a thread of a block is: its number, how many barriers its block has passed, and how many
+// __syncwarp its warp.
+typedef struct soft_position {
+    uint32_t thread, block_phase, warp_phase;
+} soft_position;
+soft_position soft_get_position(void);
+
+// ---- Races in shared memory (soft_races.c) ----
+
+// A new block begins on this thread; forgets what this thread keeps.
+void soft_races_begin(void);
+void soft_races_release(void);
+
 // ---- Switching (soft_switch.c) ----
 
 // Calls a function whose struct of 'bytes' bytes, a multiple of 16, is passed by value.

@@ -41,7 +41,7 @@ static __device__ float sum_of_block(const vector_args &a, bool ends_with_barrie
         if (t < n)
             sums[t] = sums[t] + sums[t + n];
     }
-    return sums[0];
+    return t == 0 ? sums[0] : 0.0f; // others may still be writing
 }
 
 SR_CUDA_KERNEL(block_sums, vector_args, 1024, 1) {
@@ -92,6 +92,54 @@ SR_CUDA_KERNEL(undeclared_barrier, vector_args, 256, 0) {
 SR_CUDA_KERNEL(write_shared, vector_args, 256, 0) {
     sr_cuda_shared[a.shift] = 1;
     a.y[0] = sr_cuda_shared[a.shift];
+}
+
+SR_CUDA_KERNEL(neighbours, vector_args, 256, 1) {
+    unsigned char *bytes = sr_cuda_shared;
+    const unsigned t = threadIdx.x, other = t ^ (unsigned)a.shift;
+    bytes[t] = 0;
+    __syncthreads();
+    for (int i = 0; i < 3; i++) {
+        bytes[t] = (unsigned char)(t + (unsigned)i);
+        if (a.count == 0)
+            __syncthreads();
+        else if (a.count == 1)
+            __syncwarp();
+        else if (a.count == 2)
+            (void)__shfl_xor_sync(0xffffffffu, 1, 1);
+        const unsigned char read = bytes[other];
+        if (a.count == 0)
+            __syncthreads();
+        else
+            __syncwarp();
+        a.y[t] = read;
+    }
+}
+
+SR_CUDA_KERNEL(count_shared, vector_args, 256, 1) {
+    unsigned *counter = (unsigned *)sr_cuda_shared;
+    if (threadIdx.x == 0)
+        *counter = 0;
+    __syncthreads();
+    (void)atomicAdd(counter, 1u);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        a.y[0] = (float)*counter;
+}
+
+SR_CUDA_KERNEL(collide_shared, vector_args, 256, 1) {
+    float *values = (float *)sr_cuda_shared;
+    values[a.shift < 0 ? threadIdx.x : (unsigned)a.shift] = 1.0f;
+    __syncthreads();
+    a.y[threadIdx.x] = values[a.shift < 0 ? threadIdx.x : (unsigned)a.shift];
+}
+
+SR_CUDA_KERNEL(fresh_shared, vector_args, 256, 1) {
+    float *values = (float *)sr_cuda_shared;
+    if (threadIdx.x != (unsigned)a.shift)
+        values[threadIdx.x] = 1.0f;
+    __syncthreads();
+    a.y[threadIdx.x] = values[threadIdx.x];
 }
 
 // ---- Warps ----

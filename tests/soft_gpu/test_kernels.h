@@ -47,6 +47,12 @@ void two_barriers(const vector_args a);      // thread 'shift' waits at another 
 void undeclared_barrier(const vector_args a);
 void write_shared(const vector_args a);   // byte 'shift' of shared memory
 void reverse_phases(const vector_args a); // neighbours exchange 'shift' times through shared memory
+// Threads write bytes of shared memory and read those 'shift' lanes away, in the way 'count' says:
+// 0: __syncthreads is between; 1: __syncwarp; 2: a shuffle, which orders nothing; 3: nothing.
+void neighbours(const vector_args a);
+void count_shared(const vector_args a);   // y[0] = threads of the block, counted by atomicAdd
+void collide_shared(const vector_args a); // all threads write one element
+void fresh_shared(const vector_args a);   // reads what nobody wrote
 void shuffles(const language_args a);
 void language(const language_args a);
 void conversions(const language_args a);
