@@ -8,8 +8,9 @@ add_library(sr_flags INTERFACE)
 target_compile_options(sr_flags INTERFACE
   -ffp-contract=off -fno-math-errno -fno-common -fno-semantic-interposition
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-  -Wdouble-promotion -Wcast-qual -Wundef -Wvla -Wswitch-enum -Wformat=2
-  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
+  -Wdouble-promotion -Wcast-qual
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  -Wundef -Wvla -Wswitch-enum -Wformat=2)
 # gcc 12 mistakes what a function stored through &p for the address of p.
 target_compile_options(sr_flags INTERFACE $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-dangling-pointer>)
 if(SERRIED_WERROR)
