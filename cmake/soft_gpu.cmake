@@ -15,13 +15,14 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
 # sr_soft_gpu_sources(TARGET [RACES] SOURCES a.c b.cu ...): adds sources that call CUDA, or hold kernels, to a
-# target that runs on the software GPU. With RACES, kernels report accesses to shared memory (soft_races.c).
+# target that runs on the software GPU. With RACES, kernels report accesses to shared memory (soft_races.c),
+# but not in builds with a sanitizer.
 function(sr_soft_gpu_sources target)
   cmake_parse_arguments(ARG "RACES" "" "SOURCES" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/tests/soft_gpu)
   set(language ${folder}/device_language.h)
   set(options -include ${language})
-  if(ARG_RACES)
+  if(ARG_RACES AND NOT SERRIED_SANITIZE)
     list(APPEND options -fsanitize=thread --param=tsan-instrument-func-entry-exit=0)
     list(APPEND ARG_SOURCES ${folder}/soft_hooks.c)
   endif()

@@ -22,10 +22,30 @@
 #define SHARED_BYTES ((size_t)(SOFT_GPU_SHARED_MAX + 4095) / 4096 * 4096)
 enum { WARP = 32, WARPS = SR_CUDA_THREADS / WARP };
 
+// For ThreadSanitizer each thread of a block is a thread, and only barriers, warp operations, and
+// the begin and end of the block order their accesses.
+#ifdef SOFT_GPU_TSAN
+#include <sanitizer/tsan_interface.h>
+#define FIBER_CREATE() __tsan_create_fiber(0)
+#define FIBER_SELF() __tsan_get_current_fiber()
+#define FIBER_SWITCH(to) __tsan_switch_to_fiber(to, __tsan_switch_to_fiber_no_sync)
+#define FIBER_DESTROY(fiber) __tsan_destroy_fiber(fiber)
+#define AFTER(address) __tsan_acquire(address)
+#define BEFORE(address) __tsan_release(address)
+#else
+#define FIBER_CREATE() NULL
+#define FIBER_SELF() NULL
+#define FIBER_SWITCH(to) ((void)(to))
+#define FIBER_DESTROY(fiber) ((void)(fiber))
+#define AFTER(address) ((void)(address))
+#define BEFORE(address) ((void)(address))
+#endif
+
 typedef enum thread_state { RUNNABLE, AT_BARRIER, IN_WARP, EXITED } thread_state;
 
 typedef struct thread {
     void *stack; // pointer, while it does not run
+    void *fiber;
     uint3 index;
     thread_state state;
     soft_gpu_place place; // where it waits
@@ -46,6 +66,7 @@ typedef struct block {
     unsigned count, exited, at_barrier, phase; // phase: barriers that all have passed
     thread *current, *first_waiting;           // at the barrier
     void *scheduler;                           // its stack pointer
+    void *scheduler_fiber;
     warp warps[WARPS];
     thread threads[SR_CUDA_THREADS];
     unsigned char *stacks; // of threads, kept for later blocks
@@ -79,6 +100,7 @@ static warp *warp_of(const thread *t) {
 
 // Inlined, as each return on another stack is mispredicted.
 static inline __attribute__((always_inline)) void leave(thread *t) {
+    FIBER_SWITCH(running->scheduler_fiber);
     soft_switch_stack(&t->stack, running->scheduler);
 }
 
@@ -114,9 +136,11 @@ void soft_gpu_barrier(soft_gpu_place place) {
     if (b->at_barrier == 0)
         b->first_waiting = t;
     t->state = AT_BARRIER;
+    BEFORE(&b->at_barrier);
     warp_of(t)->at_barrier |= 1u << number_of(t) % WARP;
     if (++b->at_barrier < b->count) {
         leave(t);
+        AFTER(&b->at_barrier);
         return;
     }
     b->at_barrier = 0;
@@ -126,6 +150,7 @@ void soft_gpu_barrier(soft_gpu_place place) {
     for (unsigned i = 0; i * WARP < b->count; i++)
         b->warps[i].at_barrier = 0;
     leave(t); // so that the order between barriers is the scheduler's
+    AFTER(&b->at_barrier);
 }
 
 // Lanes that never existed may be named, as in blocks that end with a part of a warp.
@@ -161,10 +186,14 @@ static inline __attribute__((always_inline)) bool meet_warp(thread *t, soft_gpu_
     t->place = place;
     check_warp(t, w);
     w->waiting |= 1u << number_of(t) % WARP;
-    if (w->waiting == w->live)
+    BEFORE(w);
+    if (w->waiting == w->live) {
+        AFTER(w);
         return true;
+    }
     t->state = IN_WARP;
     leave(t);
+    AFTER(w);
     return false;
 }
 
@@ -244,6 +273,7 @@ uint32_t soft_gpu_lane(void) {
 static void thread_main(void) {
     block *b = running;
     thread *t = b->current;
+    AFTER(b);
     soft_switch_call(b->launch->kernel.function, b->arguments, b->argument_bytes);
     if (b->at_barrier > 0) {
         const thread *other = b->first_waiting;
@@ -261,6 +291,7 @@ static void thread_main(void) {
     w->live &= ~(1u << number_of(t) % WARP);
     t->state = EXITED;
     b->exited++;
+    BEFORE(&b->exited);
     leave(t);
 }
 
@@ -296,6 +327,7 @@ static void run_threads(block *b, soft_rng *rng) {
             moved = true;
             b->current = t;
             soft_gpu_now.thread = t->index;
+            FIBER_SWITCH(t->fiber);
             soft_switch_stack(&b->scheduler, t->stack);
         }
         if (!moved)
@@ -311,6 +343,8 @@ static void start_threads(block *b) {
         thread *t = &b->threads[i];
         t->index = (uint3){i % size.x, i / size.x % size.y, i / size.x / size.y};
         t->state = RUNNABLE;
+        if (!t->fiber)
+            t->fiber = FIBER_CREATE();
         t->stack = soft_switch_start(b->stacks + i * (STACK + PAGE) + PAGE,
                                      STACK - i % COLOURS * LINE, thread_main);
         b->warps[i / WARP].existing |= 1u << i % WARP;
@@ -347,6 +381,8 @@ static void run_loop(const soft_launch *l, const void *arguments, size_t bytes) 
 }
 
 void soft_release_block(void) {
+    for (unsigned i = 0; own && i < SR_CUDA_THREADS && own->threads[i].fiber; i++)
+        FIBER_DESTROY(own->threads[i].fiber);
     if (own && own->stacks)
         (void)munmap(own->stacks, own->stack_count * (STACK + PAGE));
     if (shared_memory)
@@ -360,6 +396,7 @@ static block *take_block(const soft_launch *l, const void *arguments, size_t byt
         own = calloc(1, sizeof *own);
     if (!own)
         soft_mistake("no memory of the host is left");
+    own->scheduler_fiber = FIBER_SELF();
     own->launch = l;
     own->arguments = arguments;
     own->argument_bytes = bytes;
@@ -404,7 +441,9 @@ static void run_block(const soft_launch *l, const void *arguments, size_t bytes,
     if (l->kernel.barriers) {
         running = take_block(l, arguments, bytes);
         start_threads(running);
+        BEFORE(running);
         run_threads(running, rng);
+        AFTER(&running->exited);
         running = NULL;
     } else {
         run_loop(l, arguments, bytes);
