@@ -372,12 +372,14 @@ static void take_stacks(block *b) {
 // ---- All blocks ----
 
 static void run_loop(const soft_launch *l, const void *arguments, size_t bytes) {
-    for (unsigned z = 0; z < l->threads.z; z++)
-        for (unsigned y = 0; y < l->threads.y; y++)
+    for (unsigned z = 0; z < l->threads.z; z++) {
+        for (unsigned y = 0; y < l->threads.y; y++) {
             for (unsigned x = 0; x < l->threads.x; x++) {
                 soft_gpu_now.thread = (uint3){x, y, z};
                 soft_switch_call(l->kernel.function, arguments, bytes);
             }
+        }
+    }
 }
 
 void soft_release_block(void) {

@@ -108,19 +108,19 @@ cudaError_t soft_capture_record(struct CUstream_st *stream, struct CUevent_st *e
 
 cudaError_t soft_capture_wait(struct CUstream_st *stream, struct CUevent_st *event) {
     struct CUgraph_st *g = event->capture;
-    if (stream->capture != g && stream->capture) {
+    if (stream->capture && stream->capture != g) {
         stream->capture->invalid = true;
         return soft_refuse(cudaErrorStreamCaptureIsolation,
                            "cudaStreamWaitEvent: a stream in a capture waits for an event that is "
                            "not of this capture");
     }
-    if (!stream->capture) { // joins the capture
+    if (stream->capture) {
+        add_set(stream->after, event->after);
+    } else if (g) { // joins the capture
         if (stream->device != g->origin->device)
             return cudaErrorStreamCaptureIsolation;
         stream->capture = g;
         copy_set(&stream->after, event->after);
-    } else {
-        add_set(stream->after, event->after);
     }
     return cudaSuccess;
 }
@@ -206,11 +206,11 @@ static cudaError_t end(struct CUstream_st *s, struct CUgraph_st **out) {
     return cudaSuccess;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
+SOFT_GPU_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph) {
     cudaError_t error = soft_enter();
     if (error == cudaSuccess) {
         soft_lock();
-        error = end(soft_stream(stream), out);
+        error = end(soft_stream(stream), pGraph);
         soft_unlock();
     }
     return soft_leave(error);
@@ -247,7 +247,7 @@ static soft_command *copy_command(const soft_command *from) {
     return c;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+SOFT_GPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
                                                  unsigned long long flags) {
     const cudaError_t error = soft_enter();
     if (error != cudaSuccess || !graph || flags != 0)
@@ -264,7 +264,7 @@ SOFT_GPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph
     exec->graph = g;
     exec->uses = 1;
     exec->live = true;
-    *out = exec;
+    *pGraphExec = exec;
     return cudaSuccess;
 }
 
@@ -276,22 +276,22 @@ SOFT_GPU_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 SOFT_GPU_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes,
-                                              size_t *count) {
+                                              size_t *numNodes) {
     const cudaError_t error = soft_enter();
     if (error == cudaSuccess) {
-        for (size_t i = 0; nodes && i < *count; i++)
+        for (size_t i = 0; nodes && i < *numNodes; i++)
             nodes[i] = i < (size_t)graph->count ? graph->nodes[i] : NULL;
-        if (!nodes || *count > (size_t)graph->count)
-            *count = (size_t)graph->count;
+        if (!nodes || *numNodes > (size_t)graph->count)
+            *numNodes = (size_t)graph->count;
     }
     return soft_leave(error);
 }
 
 // The handle stays taken, so that the use of one that was destroyed is found.
-void soft_graph_release(struct CUgraphExec_st *exec) {
-    if (--exec->uses == 0) {
-        graph_free(exec->graph);
-        exec->graph = NULL;
+void soft_graph_release(struct CUgraphExec_st *graph) {
+    if (--graph->uses == 0) {
+        graph_free(graph->graph);
+        graph->graph = NULL;
     }
 }
 
@@ -348,8 +348,8 @@ static int draw(const struct CUgraph_st *g, const uint64_t *done, soft_rng *rng)
     soft_mistake("a graph with a circle");
 }
 
-cudaError_t soft_graph_run(struct CUgraphExec_st *exec, int device, soft_rng *rng) {
-    const struct CUgraph_st *g = exec->graph;
+cudaError_t soft_graph_run(struct CUgraphExec_st *graph, int device, soft_rng *rng) {
+    const struct CUgraph_st *g = graph->graph;
     uint64_t done[WORDS] = {0};
     for (int i = 0; i < g->count; i++) {
         const int n = draw(g, done, rng);

@@ -214,11 +214,11 @@ static cudaError_t put_copy(copy *c, cudaStream_t stream) {
     return soft_sticky();
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+SOFT_GPU_EXPORT cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count,
                                             enum cudaMemcpyKind kind, cudaStream_t stream) {
     cudaError_t error = soft_enter();
     if (error == cudaSuccess) {
-        copy c = {.to = to, .from = from, .bytes = bytes, .kind = kind};
+        copy c = {.to = dst, .from = src, .bytes = count, .kind = kind};
         soft_lock();
         error = put_copy(&c, stream);
         soft_unlock();
@@ -247,12 +247,12 @@ static cudaError_t put_set(void *to, int value, size_t bytes, cudaStream_t strea
     return cudaSuccess;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
+SOFT_GPU_EXPORT cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count,
                                             cudaStream_t stream) {
     cudaError_t error = soft_enter();
     if (error == cudaSuccess) {
         soft_lock();
-        error = put_set(to, value, bytes, stream);
+        error = put_set(devPtr, value, count, stream);
         soft_unlock();
     }
     return soft_leave(error);

@@ -136,11 +136,12 @@ SOFT_GPU_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAt
                                   (int)attr));
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can_access, int device, int peer) {
+SOFT_GPU_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device,
+                                                    int peerDevice) {
     (void)soft_enter();
-    if (!is_device(device) || !is_device(peer))
+    if (!is_device(device) || !is_device(peerDevice))
         return soft_leave(cudaErrorInvalidDevice);
-    *can_access = device != peer;
+    *canAccessPeer = device != peerDevice;
     return cudaSuccess;
 }
 

@@ -63,18 +63,18 @@ static host_range *take_out(const void *p, bool allocated) {
     return NULL;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int flags) {
+SOFT_GPU_EXPORT cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags) {
     cudaError_t error = soft_enter();
     (void)flags;
-    if (error == cudaSuccess && (!p || bytes == 0 || !soft_host_mapped(number(p))))
+    if (error == cudaSuccess && (!ptr || size == 0 || !soft_host_mapped(number(ptr))))
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess) {
         soft_lock();
         error = soft_capture_forbids_unsafe("cudaHostRegister");
-        if (error == cudaSuccess && soft_host_registered(p, bytes) != 0)
+        if (error == cudaSuccess && soft_host_registered(ptr, size) != 0)
             error = cudaErrorHostMemoryAlreadyRegistered;
         if (error == cudaSuccess)
-            error = add(p, bytes, 0);
+            error = add(ptr, size, 0);
         soft_unlock();
     }
     return soft_leave(error);
@@ -105,16 +105,16 @@ static cudaError_t allocate(void **out, size_t bytes) {
     return add(at + PAGE, size, size + 2 * PAGE);
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned int flags) {
+SOFT_GPU_EXPORT cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags) {
     cudaError_t error = soft_enter();
     (void)flags;
-    if (error == cudaSuccess && (!out || bytes == 0))
+    if (error == cudaSuccess && (!pHost || size == 0))
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess) {
         soft_lock();
         error = soft_capture_forbids_unsafe("cudaHostAlloc");
         if (error == cudaSuccess)
-            error = allocate(out, bytes);
+            error = allocate(pHost, size);
         soft_unlock();
     }
     return soft_leave(error);

@@ -113,12 +113,12 @@ static cudaError_t launch(const cudaLaunchConfig_t *c, const void *function, voi
     return cudaSuccess;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config,
-                                                const void *function, void **arguments) {
+SOFT_GPU_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
+                                                void **args) {
     cudaError_t error = soft_enter();
     if (error == cudaSuccess) {
         soft_lock();
-        error = launch(config, function, arguments);
+        error = launch(config, func, args);
         soft_unlock();
     }
     return soft_leave(error);

@@ -437,22 +437,22 @@ void *soft_driver_call(const char *name) {
 }
 
 SOFT_GPU_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(
-    const char *symbol, void **function, unsigned int version, unsigned long long flags,
-    enum cudaDriverEntryPointQueryResult *status) {
+    const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *driverStatus) {
     cudaError_t error = soft_enter();
     (void)flags;
-    if (error == cudaSuccess && (!symbol || !function))
+    if (error == cudaSuccess && (!symbol || !funcPtr))
         error = cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return soft_leave(error);
-    *function = soft_driver_call(symbol);
+    *funcPtr = soft_driver_call(symbol);
     enum cudaDriverEntryPointQueryResult found =
-        *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-    if (*function && version < 10020) { // the driver has them since CUDA 10.2
+        *funcPtr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    if (*funcPtr && cudaVersion < 10020) { // the driver has them since CUDA 10.2
         found = cudaDriverEntryPointVersionNotSufficent;
-        *function = NULL;
+        *funcPtr = NULL;
     }
-    if (status)
-        *status = found;
+    if (driverStatus)
+        *driverStatus = found;
     return cudaSuccess;
 }

@@ -180,11 +180,11 @@ static int start_thread(struct CUstream_st *s) {
     return error != 0 ? error : pthread_detach(id);
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags,
+SOFT_GPU_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags,
                                                          int priority) {
     cudaError_t error = soft_enter();
-    (void)priority; // out of range ones are clamped
-    if (error == cudaSuccess && (!out || flags > cudaStreamNonBlocking))
+    (void)priority; // pStream of range ones are clamped
+    if (error == cudaSuccess && (!pStream || flags > cudaStreamNonBlocking))
         error = cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return soft_leave(error);
@@ -202,7 +202,7 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsi
         error = cudaErrorMemoryAllocation;
     soft_unlock();
     if (error == cudaSuccess)
-        *out = s;
+        *pStream = s;
     return soft_leave(error);
 }
 
@@ -256,7 +256,7 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 // ---- Events ----
 
-SOFT_GPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags) {
+SOFT_GPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
     const cudaError_t error = soft_enter();
     if (error != cudaSuccess)
         return soft_leave(error);
@@ -270,7 +270,7 @@ SOFT_GPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned 
     e->next = events;
     events = e;
     soft_unlock();
-    *out = e;
+    *event = e;
     return cudaSuccess;
 }
 

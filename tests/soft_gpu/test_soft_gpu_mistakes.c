@@ -116,7 +116,8 @@ static void test_host_touch(void **state) {
 
 static void pass_host_pointer(void) {
     const cudaStream_t s = make_stream();
-    float *y = device_alloc(BYTES), *host = malloc(BYTES);
+    static float host[COUNT];
+    float *y = device_alloc(BYTES);
     float *x = device_iota(COUNT, s);
     vector_args a = arguments(y, right ? x : host);
     OK(launch(s, add, BLOCKS, THREADS, 0, &a));
