@@ -148,24 +148,32 @@ struct conv_sums {
     float level[REGISTER_LEVELS][OUTPUTS];
     float *further; // [SHARED_LEVELS][OUTPUTS][THREADS]
 
+    // In each branch the levels below K, which are set, and the sum become level K.
     template <int K> __device__ void place(uint32_t number) {
         if constexpr (K < REGISTER_LEVELS) {
             if (number >> K & 1) {
-                for (int i = 0; i < OUTPUTS; i++)
-                    sum[i] = level[K][i] + sum[i];
                 place<K + 1>(number);
-            } else {
-                for (int i = 0; i < OUTPUTS; i++)
-                    level[K][i] = sum[i];
+                return;
             }
+            for (int i = 0; i < OUTPUTS; i++)
+                level[K][i] = with_levels<K>(i);
         } else {
             float *at = further;
+            for (int i = 0; i < OUTPUTS; i++)
+                sum[i] = with_levels<K>(i);
             for (number >>= K; number & 1; number >>= 1, at += OUTPUTS * THREADS)
                 for (int i = 0; i < OUTPUTS; i++)
                     sum[i] = at[i * THREADS] + sum[i];
             for (int i = 0; i < OUTPUTS; i++)
                 at[i * THREADS] = sum[i];
         }
+    }
+
+    template <int K> __device__ float with_levels(int i) const {
+        float v = sum[i];
+        for (int j = 0; j < K; j++)
+            v = level[j][i] + v;
+        return v;
     }
 
     // Finishes sum 'number'; the next one begins with zeros.

@@ -32,7 +32,7 @@
 
 // SR_CUDA_TYPED(name, type, threads, barriers) defines name_f32, name_bf16 and name_f16 of the
 // template 'template <class T> __device__ void name(const type &a)', and name_kernels, which
-// sr_cuda_typed selects from.
+// are in the order of sr_dtype.
 #define SR_CUDA_TYPED(name, type, bound, has_barriers)                                             \
     SR_CUDA_KERNEL(name##_f32, type, bound, has_barriers) {                                        \
         name<sr_f32>(a);                                                                           \
