@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and linear layers: kernels/cpu/reference/reference_conv.c, as implicit matrix
-// products. All three gradients are one: an output is the sum of its terms,
+// products. The three kernels are one: an output is the sum of its terms,
 //
 //   output[row][column] = sum over terms  gathered[row][term]  dense[term][column]
 //

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mix_batch, reference: mixup (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR
-// 2018) and CutMix (Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
-// Localizable Features", ICCV 2019) of the samples of one lane.
+// mix_batch, reference: mixup and CutMix of the samples of one lane, whose draws are in draws.h.
 //
 // The first stage draws the mix of the lane and stores it in the workspace; the second applies it,
-// one block per sample. All draws are from one stream whose seed is the first draw of (key, scope),
-// in double precision with the functions of math.h. No other provider has an entry: in fp32 this
-// kernel is bound by memory bandwidth, and in bf16 it takes less than a thousandth of a network's
-// step.
+// one block per sample. No other provider of the CPU has an entry: in fp32 this kernel is bound by
+// memory bandwidth, and in bf16 it takes less than a thousandth of a network's step.
 #include <string.h>
 
 #include "kernels/cpu/reference/reference_internal.h"
