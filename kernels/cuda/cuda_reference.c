@@ -3,6 +3,7 @@
 // serves every request whose activations are not f64.
 #include "kernels/cuda/cuda_reference.h"
 
+#include "kernels/kernel_varies.h"
 #include "kernels/reference_order.h"
 
 static bool supports(const sr_kernel_request *request) {
@@ -16,20 +17,6 @@ static bool supports(const sr_kernel_request *request) {
     return true;
 }
 
-// For listings: f32 where no argument is an activation.
-#define VARIES_T 1
-#define VARIES_P 0
-#define VARIES_F32 0
-#define VARIES_F64 0
-#define VARIES_I32 0
-#define VARIES_U8 0
-#define VARIES_ANY 1
-#define VARIES_CAST 1
-#define IN(type, name, elements) VARIES_##type |
-#define OPT(type, name, elements) VARIES_##type |
-#define OUT(type, name, elements) VARIES_##type |
-#define UPD(type, name, elements) VARIES_##type |
-
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
     {                                                                                              \
@@ -41,7 +28,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = "reference",                                                             \
         .supports = supports,                                                                      \
         .prepare = sr_cuda_prepare_##id,                                                           \
-        .dtypes = (__VA_ARGS__ 0) ? "f32 bf16 f16" : "f32",                                        \
+        .dtypes = SR_VARIES_##id ? "f32 bf16 f16" : "f32",                                         \
     },
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

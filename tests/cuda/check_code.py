@@ -53,12 +53,14 @@ def resources(nvcc, options, source, architecture, folder):
     return out
 
 
-def contractions(nvcc, options, source, folder):
-    """name -> fused multiply-adds in the PTX of the functions of a source."""
+def ptx_of(nvcc, options, source, folder):
+    """name -> (fused multiply-adds, launch bound) in the PTX of the functions of a source."""
     ptx = pathlib.Path(folder) / f"{source.stem}.ptx"
     run([nvcc, *options, "-gencode=arch=compute_80,code=compute_80", "-ptx", "-o", str(ptx), str(source)])
     parts = re.split(r"\.entry (\w+)", ptx.read_text(encoding="utf-8"))
-    return {name: len(re.findall(r"\bfma\.", body)) for name, body in zip(parts[1::2], parts[2::2])}
+    bounds = (re.search(r"\.maxntid (\d+)", body) for body in parts[2::2])
+    return {name: (len(re.findall(r"\bfma\.", body)), int(bound[1]) if bound else 0)
+            for name, body, bound in zip(parts[1::2], parts[2::2], bounds)}
 
 
 def occupancy(registers, threads):
@@ -68,41 +70,29 @@ def occupancy(registers, threads):
     return blocks * warps * 32 / THREADS
 
 
-def bounds():
-    """name -> launch bound, from the definitions."""
-    out = {}
-    for source in FOLDER.glob("*.cu"):
-        text = source.read_text(encoding="utf-8")
-        values = dict(re.findall(r"(\w+) = (\d+)[,\s}]", text))
-        for typed, name, bound in re.findall(r"^SR_CUDA_(KERNEL|TYPED)\((\w+), \w+, (\w+), \w+\)", text, re.M):
-            for full in [name] if typed == "KERNEL" else [f"{name}_{t}" for t in ("f32", "bf16", "f16")]:
-                out[full] = int(values.get(bound, bound))
-    return out
-
-
 def main():
     words = sys.argv[1:]
     write = words[:1] == ["--write"]
     nvcc, *options = words[write:]
     sources = sorted(FOLDER.glob("*.cu"))
-    findings, rows, threads = [], {}, bounds()
+    findings, rows, threads = [], {}, {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         jobs = [(s, a, pool.submit(resources, nvcc, options, s, a, folder)) for s in sources for a in ARCHITECTURES]
-        fused = [pool.submit(contractions, nvcc, options, s, folder) for s in sources]
+        ptx = [pool.submit(ptx_of, nvcc, options, s, folder) for s in sources]
         for source, architecture, job in jobs:
             for name, (registers, shared, local) in job.result().items():
                 rows.setdefault(name, {})[architecture] = (registers, shared)
                 if local:
                     findings.append(f"{source.name}: {name} has {local} bytes of local memory on {architecture}")
-        for source, job in zip(sources, fused):
+        for source, job in zip(sources, ptx):
             written = len(re.findall(r"\b(?:fmaf?|__fmaf?_r[nzud])\(", source.read_text(encoding="utf-8")))
-            for name, count in job.result().items():
+            for name, (count, threads[name]) in job.result().items():
                 if count > written:
                     findings.append(f"{source.name}: {name} has {count} fused multiply-adds; {written} are written")
-    findings += [f"{name} is not defined by SR_CUDA_KERNEL" for name in sorted(rows.keys() - threads.keys())]
+    findings += [f"{name} has no launch bound" for name in sorted(rows) if not threads[name]]
     text = HEAD + " | ".join(f"{a}: registers, shared, occupancy" for a in ARCHITECTURES) + " |\n"
     text += "|---|---|" + "---|" * len(ARCHITECTURES) + "\n"
-    for name in sorted(rows.keys() & threads.keys()):
+    for name in sorted(rows):
         cells = (f"{r}, {s}, {occupancy(r, threads[name]):.0%}" for r, s in (rows[name][a] for a in ARCHITECTURES))
         text += f"| `{name}` | {threads[name]} | " + " | ".join(cells) + " |\n"
     if write:

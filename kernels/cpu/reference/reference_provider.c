@@ -2,20 +2,7 @@
 // The reference provider: one entry for every kernel of kernel_list.def, which serves every request
 // that the list allows. Every other provider is checked against it.
 #include "kernels/cpu/reference/reference_internal.h"
-
-// For listings: f32 where no argument is an activation.
-#define VARIES_T 1
-#define VARIES_P 0
-#define VARIES_F32 0
-#define VARIES_F64 0
-#define VARIES_I32 0
-#define VARIES_U8 0
-#define VARIES_ANY 1
-#define VARIES_CAST 1
-#define IN(type, name, elements) VARIES_##type |
-#define OPT(type, name, elements) VARIES_##type |
-#define OUT(type, name, elements) VARIES_##type |
-#define UPD(type, name, elements) VARIES_##type |
+#include "kernels/kernel_varies.h"
 
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
@@ -28,7 +15,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = "reference",                                                             \
         .supports = sr_kernel_fits,                                                                \
         .prepare = sr_reference_prepare_##id,                                                      \
-        .dtypes = (__VA_ARGS__ 0) ? "f32 bf16 f16 f64" : "f32",                                    \
+        .dtypes = SR_VARIES_##id ? "f32 bf16 f16 f64" : "f32",                                     \
     },
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL

@@ -12,6 +12,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/kernel_varies.h"
 
 // Elements that the kernels process at a time; for dropout, four draws of sixteen elements.
 #define ELEMENTS_GRANULE 64
@@ -261,7 +262,7 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = class,                                                                   \
         .supports = supports_##place,                                                              \
         .prepare = prepare_##place,                                                                \
-        .dtypes = "f32 bf16 f16",                                                                  \
+        .dtypes = SR_VARIES_##id ? "f32 bf16 f16" : "f32",                                         \
         .needs = SR_CPU_##set,                                                                     \
         .variants = ways,                                                                          \
     },
