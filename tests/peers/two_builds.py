@@ -8,7 +8,7 @@
 
 Without --ranks both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
 whose speed changes from minute to minute affects both alike. With --ranks each turn is a 'serried bench ranks' under
-mpirun, and its time is that of the common job's steps.
+mpirun with three pairs of its own, and its time is that of the common job's steps.
 
 Prints the median of the ratios B/A of the pairs' times with its 95 % interval, and the ratio of the peaks of resident
 memory. After N pairs it takes more until the interval is within PERCENT of the median, --most at most.
@@ -49,7 +49,8 @@ class Job:
     """A 'bench ranks' for each turn."""
 
     def __init__(self, binary, options, rest):
-        self.command = ["mpirun", "-n", str(options.ranks), binary, "bench", "ranks", *rest, "--json"]
+        self.command = ["mpirun", "-n", str(options.ranks), binary, "bench", "ranks", *rest,
+                        "--pairs", "3", "--json"]
         self.highest = 0
 
     def take(self):
