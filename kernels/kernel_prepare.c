@@ -30,7 +30,7 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
             used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
                                      providers[i]->name);
     return SR_FAIL(SR_E_UNSUPPORTED,
-                   "no kernel on a %s for %s (%s), it computes %s; providers here: %s",
+                   "device %s has no kernel for %s (%s), which computes %s; its providers: %s",
                    sr_device_kind_name(request->device), sr_kernel_name(request->kernel), dtypes,
                    sr_kernel_doc(request->kernel), used ? served : "none");
 }

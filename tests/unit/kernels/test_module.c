@@ -101,7 +101,7 @@ static void test_a_missing_kernel_names_the_kind(void **state) {
     sr_prepared prepared;
     request.dtype[0] = SR_U8;
     assert_status(SR_E_UNSUPPORTED, sr_kernel_prepare(&request, &prepared));
-    assert_message("no kernel on a test-device for add (u8, f32, f32)");
+    assert_message("device test-device has no kernel for add (u8, f32, f32)");
     assert_message("providers here: reference, choice");
     request = add_request(SR_DEVICE_CPU, 10);
     request.dtype[0] = SR_U8;
