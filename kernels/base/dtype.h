@@ -51,22 +51,6 @@ static inline uint16_t sr_f32_to_bf16(float f) {
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// f64 to f32 rounded to odd: an inexact result has its last bit set, so that a second rounding to
-// bf16 or f16 gives the same result as a single one (Boldo & Melquiond 2008).
-SR_DEVICE_INLINE float sr_f64_to_f32_odd(double value) {
-    float f = (float)value;
-    if ((double)f == value || value != value)
-        return f;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    const double magnitude = value < 0 ? -value : value;
-    if ((double)(f < 0 ? -f : f) > magnitude)
-        bits--; // step to the neighbour towards zero
-    bits |= 1u;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 // IEEE 754 binary16, exact; subnormal numbers, infinities and NaN included.
 float sr_f16_to_f32(uint16_t h);
 // The nearest binary16, ties to even; infinity above the largest.

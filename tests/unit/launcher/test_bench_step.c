@@ -169,13 +169,15 @@ static void test_headline(void **state) {
         sr_series_add(&r.ours, 50 * (i + 1));
     add_final(&r, &equal, 50);
     add_final(&r, &other, 80);
-    check_headline(&r, "1.25x the fastest measured setting of PyTorch 9 (eager, tcmalloc, 2 "
-                       "processes of 1 thread, other groups); 2.00x with equal groups; in fp32 "
-                       "not measured; 2 of the 17 settings of --peer-best were measured");
+    check_headline(
+        &r, "1.25x the fastest measured setting of PyTorch 9 (eager, tcmalloc, 2 "
+            "processes of 1 thread, other groups); 2.00x with equal groups; in "
+            "another precision not measured; 2 of the 17 settings of --peer-best were measured");
     add_final(&r, &single, 0);
-    check_headline(&r, "1.25x the fastest measured setting of PyTorch 9 (eager, tcmalloc, 2 "
-                       "processes of 1 thread, other groups); 2.00x with equal groups; in fp32 "
-                       "not measured; 2 of the 17 settings of --peer-best were measured");
+    check_headline(
+        &r, "1.25x the fastest measured setting of PyTorch 9 (eager, tcmalloc, 2 "
+            "processes of 1 thread, other groups); 2.00x with equal groups; in "
+            "another precision not measured; 2 of the 17 settings of --peer-best were measured");
     r.final_count = 2;
     add_final(&r, &single, 125);
     check_headline(&r, "0.80x the fastest measured setting of PyTorch 9 (fp32, compile, tcmalloc, "
