@@ -102,7 +102,7 @@ static void test_a_missing_kernel_names_the_kind(void **state) {
     request.dtype[0] = SR_U8;
     assert_status(SR_E_UNSUPPORTED, sr_kernel_prepare(&request, &prepared));
     assert_message("device test-device has no kernel for add (u8, f32, f32)");
-    assert_message("providers here: reference, choice");
+    assert_message("its providers: reference, choice");
     request = add_request(SR_DEVICE_CPU, 10);
     request.dtype[0] = SR_U8;
     assert_status(SR_E_UNSUPPORTED, sr_kernel_prepare(&request, &prepared));
