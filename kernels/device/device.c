@@ -93,7 +93,7 @@ static sr_status select_kind(const char *given, sr_device_properties *out, int *
 
 sr_status sr_device_count(const char *name, int *out) {
     sr_device_properties p;
-    int number, count;
+    int number, count = 0;
     SR_TRY(select_kind(name, &p, &number, &count));
     *out = number >= 0 ? 1 : count;
     return SR_OK;
@@ -101,7 +101,7 @@ sr_status sr_device_count(const char *name, int *out) {
 
 sr_status sr_device_describe(const char *name, sr_device_properties *out) {
     sr_device_properties p;
-    int number, count;
+    int number, count = 0;
     SR_TRY(select_kind(name, &p, &number, &count));
     if (number >= count)
         return SR_FAIL(SR_E_USAGE,

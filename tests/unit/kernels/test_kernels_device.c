@@ -46,12 +46,13 @@ static void assert_same(const problem *c, int i, const char *got, const char *wa
                         const char *how) {
     const sr_dtype dtype = c->request.dtype[i];
     const size_t size = sr_dtype_size(dtype);
-    for (size_t k = 0; k < bytes_of(c, i); k += size)
+    for (size_t k = 0; k < bytes_of(c, i); k += size) {
         if (memcmp(got + k, want + k, size) != 0 &&
             !(is_nan(dtype, got + k) && is_nan(dtype, want + k)))
             fail_msg("%s %s%s: element %zu of argument %d differs from the reference",
                      sr_kernel_name(c->request.kernel),
                      sr_dtype_name(sr_kernel_activation(&c->request)), how, k / size, i);
+    }
 }
 
 static arrays run_reference(const problem *c, const arrays *inputs) {
