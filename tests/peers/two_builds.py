@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the time of a training step, and the memory, of two builds of serried, measured in turns.
 
-    tests/peers/two_builds.py [--pairs N] [--most N] [--within PERCENT] [--cores LIST] BUILD_A/serried BUILD_B/serried
-                              RECIPE [bench step's options]
+    tests/peers/two_builds.py [--pairs N] [--most N] [--within PERCENT] [--fresh N] [--cores LIST]
+                              BUILD_A/serried BUILD_B/serried RECIPE [bench step's options]
     tests/peers/two_builds.py --ranks N ... BUILD_A/serried BUILD_B/serried RECIPE [bench ranks' options]
 
 Without --ranks both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
-whose speed changes from minute to minute affects both alike. With --ranks each turn is a 'serried bench ranks' under
+whose speed changes from minute to minute affects both alike. After each N pairs of --fresh both start again: where a
+process's memory happens to lie makes it faster or slower by a percent or two for as long as it lives. With --ranks each turn is a 'serried bench ranks' under
 mpirun with three pairs of its own, and its time is that of the common job's steps.
 
 Prints the median of the ratios B/A of the pairs' times with its 95 % interval, and the ratio of the peaks of resident
@@ -39,10 +40,13 @@ class Resident:
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
 
-    def peak(self):
-        """The most resident memory so far, in MiB."""
+    def end(self):
+        """Ends it and returns the most memory that was resident, in MiB."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1024
+            peak = int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1024
+        self.process.stdin.close()
+        self.process.wait()
+        return peak
 
 
 class Job:
@@ -63,8 +67,8 @@ class Job:
         self.highest = max(self.highest, usage.ru_maxrss / 1024)
         return json.loads(out)["common_ms"]["median"] / 1e3
 
-    def peak(self):
-        """The most resident memory of a rank, in MiB."""
+    def end(self):
+        """The most memory that was resident in a rank, in MiB."""
         return self.highest
 
 
@@ -79,23 +83,28 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--pairs", type=int, default=20)
 parser.add_argument("--most", type=int, default=200)
 parser.add_argument("--within", type=float, default=2)
+parser.add_argument("--fresh", type=int, default=25)
 parser.add_argument("--cores", help="of both, as taskset names them")
 parser.add_argument("--ranks", type=int)
 parser.add_argument("a")
 parser.add_argument("b")
 options, rest = parser.parse_known_args()
 kind = Job if options.ranks else Resident
-a, b = kind(options.a, options, rest), kind(options.b, options, rest)
-times = []
+times, peaks, running = [], [], []
 while len(times) < options.most:
-    first, second = (a, b) if len(times) % 2 == 0 else (b, a)
-    one, other = first.take(), second.take()
-    times.append((one, other) if first is a else (other, one))
+    if len(times) % options.fresh == 0:
+        peaks += [tuple(side.end() for side in running)] if running else []
+        running = [kind(binary, options, rest) for binary in (options.a, options.b)]
+    first, second = running if len(times) % 2 == 0 else reversed(running)
+    taken = {first: first.take(), second: second.take()}
+    times.append(tuple(taken[side] for side in running))
     ratios = [y / x for x, y in times]
     middle, (low, high) = statistics.median(ratios), interval(ratios)
     if len(times) >= options.pairs and max(high - middle, middle - low) <= options.within / 100:
         break
+peaks.append(tuple(side.end() for side in running))
 of_a, of_b = zip(*times)
+peak_a, peak_b = (max(side) for side in zip(*peaks))
 print(f"step: A {1e3 * statistics.median(of_a):.1f} ms, B {1e3 * statistics.median(of_b):.1f} ms, of {len(times)} pairs")
 print(f"time of B over A: {middle:.3f} ({low:.3f} to {high:.3f}, 95 %), fastest steps {min(of_b) / min(of_a):.3f}")
-print(f"memory: A {a.peak():.0f} MiB, B {b.peak():.0f} MiB, ratio {b.peak() / a.peak():.3f}")
+print(f"memory: A {peak_a:.1f} MiB, B {peak_b:.1f} MiB, ratio {peak_b / peak_a:.3f}")
