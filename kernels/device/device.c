@@ -241,9 +241,12 @@ static sr_status add_range(sr_device *device, const sr_device_range *range) {
     return status;
 }
 
-sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, sr_address *out) {
-    sr_device_range range = {
-        .limit = whole_pages(limit ? limit : 1), .owner = sr_memory_owner_find(what), .handle = -1};
+static sr_status reserve(sr_device *device, size_t limit, bool sparse, const char *what,
+                         sr_address *out) {
+    sr_device_range range = {.limit = whole_pages(limit ? limit : 1),
+                             .owner = sr_memory_owner_find(what),
+                             .handle = -1,
+                             .sparse = sparse};
     sr_status status = device->ops->reserve(device, &range);
     if (status != SR_OK) {
         sr_error_prefix("%s", what);
@@ -257,6 +260,10 @@ sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, s
     sr_memory_owner_add(range.owner, 0);
     *out = range.base;
     return SR_OK;
+}
+
+sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, sr_address *out) {
+    return reserve(device, limit, false, what, out);
 }
 
 // With the lock held. 'bytes' is whole pages.
@@ -286,9 +293,10 @@ sr_status sr_device_commit(sr_device *device, sr_address memory, size_t bytes) {
     return status;
 }
 
-sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what, sr_address *out) {
+static sr_status alloc(sr_device *device, size_t bytes, bool sparse, const char *what,
+                       sr_address *out) {
     sr_address memory;
-    SR_TRY(sr_device_reserve(device, bytes, what, &memory));
+    SR_TRY(reserve(device, bytes, sparse, what, &memory));
     const sr_status status = sr_device_commit(device, memory, bytes ? bytes : 1);
     if (status != SR_OK) {
         sr_error_prefix("%s", what);
@@ -297,6 +305,15 @@ sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what, sr_
     }
     *out = memory;
     return SR_OK;
+}
+
+sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what, sr_address *out) {
+    return alloc(device, bytes, false, what, out);
+}
+
+sr_status sr_device_alloc_sparse(sr_device *device, size_t bytes, const char *what,
+                                 sr_address *out) {
+    return alloc(device, bytes, true, what, out);
 }
 
 void sr_device_free(sr_device *device, sr_address memory) {

@@ -127,8 +127,12 @@ const char *sr_device_name(const sr_device *device);
 // 'what'.
 SR_NODISCARD sr_status sr_device_alloc(sr_device *device, size_t bytes, const char *what,
                                        sr_address *out);
-// Frees memory of sr_device_alloc or a range of sr_device_reserve, which no stream uses any more;
-// no address is legal.
+// The same for memory of which much is never touched: a CPU backs it with small pages as they are
+// touched, instead of huge ones.
+SR_NODISCARD sr_status sr_device_alloc_sparse(sr_device *device, size_t bytes, const char *what,
+                                              sr_address *out);
+// Frees memory of sr_device_alloc, sr_device_alloc_sparse or a range of sr_device_reserve, which no
+// stream uses any more; no address is legal.
 void sr_device_free(sr_device *device, sr_address memory);
 
 // One address range that grows in place: 'limit' bytes of addresses, of which the first 'bytes' of

@@ -75,7 +75,8 @@ static sr_status commit(sr_device *device, sr_device_range *r, size_t bytes) {
     if (mprotect(r->mapping, bytes, PROT_READ | PROT_WRITE) != 0)
         return SR_FAIL(SR_E_MEMORY, "cannot map %s of memory: %s; lower the batch or the lanes",
                        sr_text_bytes(bytes, text), strerror(errno));
-    (void)madvise(r->mapping, bytes, MADV_HUGEPAGE);
+    if (!r->sparse)
+        (void)madvise(r->mapping, bytes, MADV_HUGEPAGE);
     return SR_OK;
 }
 

@@ -7,7 +7,7 @@
 
 #include "kernels/device/stream.h"
 
-#define SR_DEVICE_ABI 4
+#define SR_DEVICE_ABI 5
 
 // A reserved range of addresses.
 typedef struct sr_device_range {
@@ -17,6 +17,7 @@ typedef struct sr_device_range {
     uint32_t owner;          // of kernels/base/memory_owners.h
     void *mapping;           // the device's: where kernels see it
     intptr_t handle;
+    bool sparse; // much of it is never touched
 } sr_device_range;
 
 typedef struct sr_device_ops {

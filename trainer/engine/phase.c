@@ -340,6 +340,13 @@ static sr_status flat(const sr_phase *phase, const char *what, sr_address *out) 
     return sr_device_alloc(phase->device, (size_t)phase->elements * sizeof(float), what, out);
 }
 
+// Of several ranks, each touches the state of the ranges alone that it updates.
+static sr_status make_state(const sr_phase *phase, bool shared, sr_address *out) {
+    const size_t bytes = (size_t)phase->elements * sizeof(float);
+    return shared ? sr_device_alloc_sparse(phase->device, bytes, "optimiser state", out)
+                  : sr_device_alloc(phase->device, bytes, "optimiser state", out);
+}
+
 static sr_status make_hyper(sr_phase *phase) {
     const size_t floats = (size_t)(HYPER_BUFFERS + phase->segment_count) * HYPER_ROW;
     float *rows = NULL;
@@ -365,7 +372,7 @@ static sr_status make_memory(sr_phase *phase, const sr_phase_options *o) {
     float *values = NULL;
     SR_TRY(flat(phase, "parameters", &phase->values));
     for (int i = 0; i < phase->optimizer->states; i++)
-        SR_TRY(flat(phase, "optimiser state", &phase->states[i]));
+        SR_TRY(make_state(phase, sr_comm_size(o->comm) > 1, &phase->states[i]));
     if (o->has_ema)
         SR_TRY(flat(phase, "average of parameters", &phase->ema));
     phase->scalars = sr_alloc_array((size_t)(phase->elements - phase->scalar_begin),

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +128,33 @@ static void test_memory(void **state) {
         assert_status(SR_E_MEMORY, sr_device_alloc(device, (size_t)1 << 60, "a giant", &much));
         assert_message("a giant: ");
         sr_device_close(device); // frees the rest
+    }
+}
+
+// A byte here and there of memory that is sparse makes a page resident each, not a huge one.
+static void test_sparse_memory(void **state) {
+    (void)state;
+    enum { TOUCHED = 4 };
+    const size_t bytes = (size_t)TOUCHED << 22, apart = bytes / TOUCHED, page = 4096;
+    for (int which = 0; which < 2; which++) {
+        sr_device *device = open_device(which);
+        sr_address memory;
+        void *mapped;
+        unsigned char resident[((size_t)TOUCHED << 22) / 4096];
+        assert_ok(sr_device_alloc_sparse(device, bytes, "a test", &memory));
+        for (size_t i = 0; i < TOUCHED; i++)
+            assert_ok(sr_device_upload(device, sr_address_add(memory, i * apart), "x", 1));
+        expect_bytes(device, sr_address_add(memory, 1), page, 0);
+        assert_ok(sr_device_map(device, memory, bytes, &mapped));
+        if (which == 0) {
+            size_t count = 0;
+            assert_int_equal(0, mincore(mapped, bytes, resident));
+            for (size_t i = 0; i < sizeof resident; i++)
+                count += resident[i] & 1;
+            assert_in_range(count, TOUCHED, TOUCHED + 1);
+        }
+        assert_ok(sr_device_unmap(device, memory, bytes, mapped, false));
+        sr_device_close(device);
     }
 }
 
@@ -726,6 +754,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_sparse_memory),
         cmocka_unit_test(test_kinds_of_modules),
         cmocka_unit_test(test_host_access),
         cmocka_unit_test(test_a_range_grows_in_place),
