@@ -23,10 +23,13 @@ static void find_steps(const sr_plan *plan, uint32_t launch, sr_plan_launch_view
 
 void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *out) {
     const sr_launch *l = &plan->launches[launch];
+    const sr_kernel_request *request = &plan->prepared[l->prepared].request;
     *out = (sr_plan_launch_view){.op = l->op->name,
                                  .kernel = plan->prepared[l->prepared].prepared.entry->name,
                                  .file = l->file,
                                  .line = l->line,
+                                 .id = request->kernel,
+                                 .params = request->params,
                                  .flops = l->flops,
                                  .bytes = l->bytes,
                                  .args = l->args,

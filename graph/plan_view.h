@@ -13,6 +13,8 @@
 typedef struct sr_plan_launch_view {
     const char *op, *kernel, *file;
     int line;
+    sr_kernel_id id;    // of what 'kernel' computes
+    const void *params; // its struct of kernels/kernel_params.h
     double flops, bytes;
     int args, inputs;                   // the first 'inputs' arguments are read, the others written
     sr_info info[SR_KERNEL_MAX_ARGS];   // dtype SR_DTYPE_COUNT: absent

@@ -56,13 +56,15 @@ static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t clas
     return e->slots ? SR_OK : SR_E_MEMORY;
 }
 
-static sr_status make_engine(sr_bench_engine *e, sr_recipe *r, sr_comm *comm, int threads,
-                             int64_t classes) {
+sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, int threads,
+                               int64_t classes, sr_bench_engine *e) {
     const sr_task_desc *task;
+    *e = (sr_bench_engine){0};
     SR_TRY(sr_choose_task(r, &task));
     const sr_engine_options options = {.recipe = r,
                                        .task = task,
                                        .comm = comm,
+                                       .device = device,
                                        .threads = threads,
                                        .classes = classes,
                                        .batch = r->batch,
@@ -80,8 +82,7 @@ static sr_status make_engine(sr_bench_engine *e, sr_recipe *r, sr_comm *comm, in
 
 sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads, int64_t classes,
                                  sr_bench_engine *out) {
-    *out = (sr_bench_engine){0};
-    sr_status status = make_engine(out, recipe, comm, threads, classes);
+    sr_status status = sr_bench_engine_make(recipe, comm, NULL, threads, classes, out);
     if (status == SR_OK)
         status = make_slots(out, recipe, classes);
     if (status != SR_OK)

@@ -35,6 +35,7 @@ typedef struct sr_step_options {
     bool peer_best;                     // try all values of what is not given
     int peer_resident;                  // settings in memory at a time during the trials
     const char *memory_picture, *trace; // files to write, or NULL
+    const char *gpu;                    // to plan for, or NULL (bench_gpu_internal.h)
 } sr_step_options;
 
 // One way to run PyTorch.

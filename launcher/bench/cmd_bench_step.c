@@ -19,6 +19,7 @@
 #include "kernels/base/pool.h"
 #include "launcher/bench/bench.h"
 #include "launcher/bench/bench_engine_internal.h"
+#include "launcher/bench/bench_gpu_internal.h"
 #include "launcher/bench/bench_step_internal.h"
 #include "launcher/commands/command.h"
 #include "trainer/engine/choices.h"
@@ -48,6 +49,15 @@ static sr_status create_engine(step_bench *b) {
     const sr_comm_options options = {.backend = "self"};
     SR_TRY(sr_comm_create(&options, &b->comm));
     return sr_bench_engine_create(r->recipe, b->comm, r->threads, r->classes, &b->own);
+}
+
+// A device whose kernels are put on streams has the plan of a GPU.
+static sr_status plan_for_gpu(step_bench *b) {
+    sr_step_result *r = &b->result;
+    const sr_comm_options options = {.backend = "self"};
+    SR_TRY(sr_comm_create(&options, &b->comm));
+    SR_TRY(sr_bench_engine_make(r->recipe, b->comm, "cpu-async", 1, r->classes, &b->own));
+    return sr_step_plan_gpu(b->own.engine, r, b->o->gpu, b->o->json);
 }
 
 static sr_status warm_up(step_bench *b) {
@@ -272,6 +282,10 @@ static sr_status load_recipe(step_bench *b) {
         SR_TRY(override(b, list, &n, "image=%lld", (long long)o->image));
     if (o->precision)
         SR_TRY(override(b, list, &n, "precision=%s", o->precision));
+    if (o->gpu) { // a CPU's faster kernels and their times play no part
+        SR_TRY(override(b, list, &n, "chooser=off"));
+        SR_TRY(override(b, list, &n, "numerics.portable=true"));
+    }
     SR_TRY(sr_recipe_load(o->recipe, list, n, &r->recipe));
     SR_TRY(sr_plugins_load(r->recipe, SR_PLUGINS_NAMED));
     SR_TRY(sr_choose_model(r->recipe, 0, &b->arena, &model));
@@ -318,6 +332,7 @@ enum {
     KEY_PEER_RESIDENT,
     KEY_PROFILE,
     KEY_PLAN,
+    KEY_GPU,
     KEY_TRACE,
     KEY_MEMORY,
     KEY_MEMORY_PICTURE,
@@ -358,6 +373,10 @@ static const struct argp_option options[] = {
      "settings in memory at a time with --peer-best (default: 4)", 0},
     {"profile", KEY_PROFILE, NULL, 0, "run more steps to time each operator and kernel", 0},
     {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
+    {"gpu", KEY_GPU, "NAME", 0,
+     "with --plan: run nothing; print what would bound the step on this GPU (h200, h100 or a100), "
+     "as built and with fused kernels",
+     0},
     {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two more steps", 0},
     {"memory", KEY_MEMORY, NULL, 0, "print what uses memory, at the peak and by owner", 0},
     {"memory-picture", KEY_MEMORY_PICTURE, "FILE", 0,
@@ -374,7 +393,8 @@ static const char about[] =
     "  serried bench step resnet50\n"
     "  serried bench step resnet50 --precision bf16 --profile --no-peer\n"
     "  serried bench step cifar10-fast --lanes 2 model.widths='[64, 128, 128]'\n"
-    "  serried bench step resnet18 --lanes 2 --peer-best\n\n"
+    "  serried bench step resnet18 --lanes 2 --peer-best\n"
+    "  serried bench step resnet50 -b 256 -p bf16 --plan --gpu h200\n\n"
     "SERRIED_PEER_PYTHON is the Python with PyTorch (default: /usr/bin/python3). Processor "
     "features hidden by SERRIED_CPU_MASK (such as avx512) are hidden from PyTorch too.";
 
@@ -384,6 +404,35 @@ static const char *either(struct argp_state *state, const char *value, const cha
     if (strcmp(value, a) != 0 && strcmp(value, b) != 0)
         argp_error(state, "'%s' is neither %s nor %s", value, a, b);
     return value;
+}
+
+static const char *gpu_of(struct argp_state *state, const char *name) {
+    char known[128];
+    size_t used = 0;
+    for (size_t i = 0; sr_gpu_at(i); i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 sr_gpu_at(i)->name);
+    if (!sr_gpu_find(name))
+        argp_error(state, "--gpu: '%s' is not in the table of GPUs, which has %s", name, known);
+    return name;
+}
+
+// What a plan for a GPU would ignore.
+static const char *measuring_option(const sr_step_options *o) {
+    return o->needs_peer || o->peer_best ? "--peer"
+           : o->profile                  ? "--profile"
+           : o->memory                   ? "--memory"
+           : o->trace                    ? "--trace"
+           : o->markdown                 ? "--markdown"
+           : o->serve                    ? "--serve"
+                                         : NULL;
+}
+
+static void check_gpu(struct argp_state *state, const sr_step_options *o) {
+    if (o->gpu && !o->plan)
+        argp_error(state, "--gpu needs --plan: a step is planned for that GPU, not run on it");
+    if (o->gpu && measuring_option(o))
+        argp_error(state, "--plan --gpu runs nothing, so %s has no meaning", measuring_option(o));
 }
 
 static error_t parse_peer(int key, char *value, struct argp_state *state, sr_step_options *o) {
@@ -458,6 +507,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_PLAN:
         o->plan = true;
         return 0;
+    case KEY_GPU:
+        o->gpu = gpu_of(state, value);
+        return 0;
     case KEY_TRACE:
         o->trace = value;
         return 0;
@@ -490,6 +542,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
             argp_error(state, "--peer and --no-peer are mutually exclusive");
         if (o->json && o->markdown)
             argp_error(state, "--json and --markdown are mutually exclusive");
+        check_gpu(state, o);
         return 0;
     default:
         return parse_peer(key, value, state, o);
@@ -512,7 +565,7 @@ int sr_bench_step(int argc, char **argv) {
     if (status == SR_OK)
         status = sr_step_settings_check(&o, &b.result);
     if (status == SR_OK)
-        status = run(&b);
+        status = o.gpu ? plan_for_gpu(&b) : run(&b);
     int code = status == SR_OK ? 0 : sr_command_fail(status);
     release(&b);
     return code;

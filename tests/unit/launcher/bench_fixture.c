@@ -19,7 +19,7 @@
 
 const char *bench_program;
 char bench_folder[] = "/tmp/serried-bench-XXXXXX";
-char bench_output[1 << 16];
+char bench_output[1 << 20];
 
 int bench_set_up(void **state) {
     (void)state;
@@ -56,7 +56,7 @@ int bench_run(const char *line) {
 
 const sr_json *bench_json(sr_arena *arena) {
     const sr_json *json = NULL;
-    assert_int_equal(sr_json_parse(bench_output, strlen(bench_output), 4000, "bench", arena, &json),
+    assert_int_equal(sr_json_parse(bench_output, strlen(bench_output), 100000, "bench", arena, &json),
                      SR_OK);
     return json;
 }

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levels of fusion: which kernels become one, and what they no longer read and write
+// (bench_gpu_internal.h).
+//
+//   i      as built, with products on tensor cores, and nothing computed twice to save memory
+//   ii     batch norm with what follows it: [add,] ReLU; its gradient with what precedes it: [add,]
+//          gradient of ReLU. The sign of a ReLU is kept as a bit.
+//   ii'    the sums of a batch norm come from the epilogue of what wrote its x or dy
+//   iii-a  the next convolution normalises and clips x as it reads it, and nobody writes that; the
+//          batch norm of a shortcut is applied where the shortcut is added
+//   iii-b  the end of a block is in the 1x1 convolution that reads it; gradients of convolutions
+//          read dy and x of the batch norm behind them, and nobody writes its dx
+//   iii-c  the two gradients of a convolution are one kernel
+//
+// A level that does not apply to a kernel leaves it as it is. Whether such a kernel exists, is
+// another question: cuDNN 9 has ii in bf16 and f16, and iii-a in f16.
+#include <assert.h>
+#include <string.h>
+
+#include "launcher/bench/bench_gpu_internal.h"
+
+enum { NONE = -1 };
+
+// ---- Uses ----
+
+static int find_use(const sr_gpu_use *uses, int count, int value) {
+    for (int i = 0; i < count; i++)
+        if (uses[i].value == value)
+            return i;
+    return NONE;
+}
+
+static bool reads(const sr_gpu_kernel *k, int value) {
+    return !k->gone && find_use(k->reads, k->read_count, value) >= 0;
+}
+
+static bool writes(const sr_gpu_kernel *k, int value) {
+    return !k->gone && find_use(k->writes, k->write_count, value) >= 0;
+}
+
+// Makes the kernel read a value so many times, once in the list.
+static void set_read(sr_gpu_kernel *k, int value, double times) {
+    int i = find_use(k->reads, k->read_count, value);
+    if (i < 0) {
+        assert(k->read_count < SR_GPU_USES);
+        i = k->read_count++;
+    }
+    k->reads[i] = (sr_gpu_use){value, times};
+}
+
+static void drop_read(sr_gpu_kernel *k, int value) {
+    const int i = find_use(k->reads, k->read_count, value);
+    if (i < 0)
+        return;
+    for (int j = i + 1; j < k->read_count; j++)
+        k->reads[j - 1] = k->reads[j];
+    k->read_count--;
+}
+
+static void set_write(sr_gpu_kernel *k, int value) {
+    if (find_use(k->writes, k->write_count, value) >= 0)
+        return;
+    assert(k->write_count < SR_GPU_USES);
+    k->writes[k->write_count++] = (sr_gpu_use){value, 1};
+}
+
+static void drop_write(sr_gpu_kernel *k, int value) {
+    const int i = find_use(k->writes, k->write_count, value);
+    if (i < 0)
+        return;
+    for (int j = i + 1; j < k->write_count; j++)
+        k->writes[j - 1] = k->writes[j];
+    k->write_count--;
+}
+
+static int reader_count(const sr_gpu_program *p, int value) {
+    int count = 0;
+    for (int n = 0; n < p->kernel_count; n++)
+        count += reads(&p->kernels[n], value);
+    return count;
+}
+
+// NULL: it is given.
+static sr_gpu_kernel *writer_of(const sr_gpu_program *p, int value) {
+    for (int n = 0; n < p->kernel_count; n++)
+        if (writes(&p->kernels[n], value))
+            return &p->kernels[n];
+    return NULL;
+}
+
+static bool is(const sr_gpu_kernel *k, sr_kernel_id id) {
+    return k && !k->gone && k->id == id;
+}
+
+// ---- i ----
+
+static sr_status multiply_on_tensor_cores(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        k->gone = k->family == SR_GPU_AGAIN;
+        if (sr_gpu_is_product(k)) {
+            k->why = NULL;
+            k->work = 1;
+        }
+        if (k->raw >= 0)
+            k->raw = p->values[k->raw].original;
+        for (int i = 0; i < k->read_count; i++) {
+            k->reads[i].value = p->values[k->reads[i].value].original;
+            if (sr_gpu_is_product(k))
+                k->reads[i].times = 1;
+        }
+        if (sr_gpu_is_product(k) || k->family == SR_GPU_UPDATE)
+            k->functions = 1;
+    }
+    return SR_OK;
+}
+
+// ---- ii ----
+
+// The batch norm, with no other reader, whose result an addition adds; *other: what it adds it to.
+static sr_gpu_kernel *added_batchnorm(const sr_gpu_program *p, const sr_gpu_kernel *add,
+                                      int *other) {
+    for (int i = 0; i < 2 && add->read_count == 2 && add->reads[0].value != add->reads[1].value;
+         i++) {
+        const int y = add->reads[i].value;
+        sr_gpu_kernel *b = writer_of(p, y);
+        if (is(b, SR_KERNEL_batchnorm_train) && !b->rectifies && reader_count(p, y) == 1) {
+            *other = add->reads[1 - i].value;
+            return b;
+        }
+    }
+    return NULL;
+}
+
+// [batchnorm_train, add, relu] -> one kernel, at the place of the relu.
+static sr_status join_forward(sr_gpu_program *p, sr_gpu_kernel *relu) {
+    const int x = relu->reads[0].value, y = relu->writes[0].value;
+    sr_gpu_kernel *before = writer_of(p, x), *b = before;
+    int other = NONE, mask;
+    if (reader_count(p, x) != 1)
+        return SR_OK;
+    if (is(before, SR_KERNEL_add))
+        b = added_batchnorm(p, before, &other);
+    if (!is(b, SR_KERNEL_batchnorm_train) || b->rectifies)
+        return SR_OK;
+    const sr_gpu_value bits = {.bytes = (double)sr_info_count(&relu->out) / 8,
+                               .root = UINT32_MAX - (uint32_t)p->value_count,
+                               .original = p->value_count,
+                               .mask = NONE};
+    SR_TRY(sr_gpu_value_add(p, &bits, &mask));
+    p->values[y].mask = mask;
+    sr_gpu_kernel joined = *b;
+    joined.writes[0].value = y;
+    set_write(&joined, mask);
+    if (other >= 0)
+        set_read(&joined, other, 1);
+    joined.residual = other;
+    joined.rectifies = true;
+    before->gone = b->gone = true;
+    *relu = joined;
+    return SR_OK;
+}
+
+static sr_gpu_kernel *batchnorm_grad_of(const sr_gpu_program *p, int dy) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        if (is(k, SR_KERNEL_batchnorm_grad) && !k->rectifies && k->reads[1].value == dy)
+            return k;
+    }
+    return NULL;
+}
+
+// [add, relu_grad, batchnorm_grad] -> one kernel, at the place of the relu_grad. Where others read
+// the gradient, too, or it is a sum, the first pass writes it and the second one reads that.
+static void join_backward(const sr_gpu_program *p, sr_gpu_kernel *relu) {
+    const int mask = p->values[relu->reads[0].value].mask;
+    const int dy = relu->reads[1].value, dz = relu->writes[0].value;
+    sr_gpu_kernel *add = writer_of(p, dy), *b = batchnorm_grad_of(p, dz);
+    if (mask >= 0)
+        relu->reads[0].value = mask;
+    if (!b)
+        return;
+    const bool adds = is(add, SR_KERNEL_add) && reader_count(p, dy) == 1;
+    const bool shares = adds || reader_count(p, dz) > 1;
+    sr_gpu_kernel joined = *b;
+    drop_read(&joined, dz);
+    set_read(&joined, relu->reads[0].value, shares ? 1 : 2);
+    for (int i = 0; i < (adds ? add->read_count : 1); i++)
+        set_read(&joined, adds ? add->reads[i].value : dy, shares ? 1 : 2);
+    if (shares) {
+        set_read(&joined, dz, 1);
+        set_write(&joined, dz);
+        joined.shared = dz;
+    }
+    joined.rectifies = true;
+    b->gone = true;
+    if (adds)
+        add->gone = true;
+    *relu = joined;
+}
+
+static sr_status join_batchnorm(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++)
+        if (is(&p->kernels[n], SR_KERNEL_relu))
+            SR_TRY(join_forward(p, &p->kernels[n]));
+    for (int n = 0; n < p->kernel_count; n++)
+        if (is(&p->kernels[n], SR_KERNEL_relu_grad))
+            join_backward(p, &p->kernels[n]);
+    return SR_OK;
+}
+
+// ---- ii' ----
+
+static bool is_batchnorm(const sr_gpu_kernel *k) {
+    return is(k, SR_KERNEL_batchnorm_train) || is(k, SR_KERNEL_batchnorm_grad);
+}
+
+static sr_status read_once(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        if (!is_batchnorm(k))
+            continue;
+        k->why = NULL;
+        k->functions = 2; // what the sums give, and the pass
+        drop_read(k, k->shared);
+        for (int i = 0; i < k->read_count; i++)
+            k->reads[i].times = 1;
+    }
+    return SR_OK;
+}
+
+// ---- iii-a ----
+
+static bool takes_prologue(const sr_gpu_kernel *k) {
+    return is(k, SR_KERNEL_conv2d) || is(k, SR_KERNEL_conv2d_dw) || is(k, SR_KERNEL_maxpool2d);
+}
+
+// What can clip the gradient that it writes.
+static bool takes_epilogue(const sr_gpu_kernel *k) {
+    return is(k, SR_KERNEL_conv2d_dx) || is(k, SR_KERNEL_maxpool2d_grad) ||
+           is(k, SR_KERNEL_avgpool2d_grad) || is(k, SR_KERNEL_linear_dx);
+}
+
+// What remains of a batch norm: from sums to factors.
+static void leave_factors(sr_gpu_kernel *b) {
+    b->functions = 1;
+}
+
+static bool all_readers(const sr_gpu_program *p, int value, bool (*take)(const sr_gpu_kernel *k)) {
+    for (int n = 0; n < p->kernel_count; n++)
+        if (reads(&p->kernels[n], value) && !take(&p->kernels[n]))
+            return false;
+    return true;
+}
+
+// The gradient of the ReLU needs no bits: what writes dy reads x of the batch norm and clips.
+static void clip_in_epilogue(const sr_gpu_program *p, sr_gpu_kernel *grad, int mask, int x) {
+    drop_read(grad, mask);
+    if (!is(grad, SR_KERNEL_batchnorm_grad))
+        set_read(grad, x, 1);
+    for (int i = 0; i < grad->read_count && grad->shared < 0; i++) {
+        sr_gpu_kernel *writer = writer_of(p, grad->reads[i].value);
+        if (is(grad, SR_KERNEL_batchnorm_grad) && takes_epilogue(writer))
+            set_read(writer, x, 1);
+    }
+}
+
+static void move_to_prologues(const sr_gpu_program *p, sr_gpu_kernel *b) {
+    const int y = b->writes[0].value, mask = p->values[y].mask;
+    if (!all_readers(p, y, takes_prologue))
+        return;
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        if (reads(k, y)) {
+            drop_read(k, y);
+            set_read(k, b->raw, 1);
+        }
+        if (reads(k, mask))
+            clip_in_epilogue(p, k, mask, b->raw);
+    }
+    drop_read(b, b->raw);
+    drop_write(b, y);
+    drop_write(b, mask);
+    leave_factors(b);
+}
+
+static void apply_to_shortcut(const sr_gpu_program *p, sr_gpu_kernel *b) {
+    sr_gpu_kernel *other = writer_of(p, b->residual);
+    if (!is(other, SR_KERNEL_batchnorm_train) || other->rectifies ||
+        reader_count(p, b->residual) != 1)
+        return;
+    drop_read(b, b->residual);
+    drop_read(other, other->raw);
+    drop_write(other, b->residual);
+    b->residual = other->raw;
+    set_read(b, b->residual, 1);
+    leave_factors(other);
+}
+
+static sr_status use_prologues(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *b = &p->kernels[n];
+        if (!is(b, SR_KERNEL_batchnorm_train) || !b->rectifies)
+            continue;
+        if (b->residual < 0)
+            move_to_prologues(p, b);
+        else
+            apply_to_shortcut(p, b);
+    }
+    return SR_OK;
+}
+
+// ---- iii-b ----
+
+// The end of a block goes to the first 1x1 convolution that reads it.
+static void move_block_end(const sr_gpu_program *p, sr_gpu_kernel *b) {
+    const int y = b->writes[0].value, mask = p->values[y].mask;
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        if (!reads(k, y) || !is(k, SR_KERNEL_conv2d) || k->family != SR_GPU_POINTWISE ||
+            k->stride != 1)
+            continue;
+        drop_read(k, y);
+        set_read(k, b->raw, 1);
+        set_read(k, b->residual, 1);
+        set_write(k, y);
+        set_write(k, mask);
+        drop_read(b, b->raw);
+        drop_read(b, b->residual);
+        drop_write(b, y);
+        drop_write(b, mask);
+        leave_factors(b);
+        return;
+    }
+}
+
+static bool takes_gradient(const sr_gpu_kernel *k) {
+    return is(k, SR_KERNEL_conv2d_dx) || is(k, SR_KERNEL_conv2d_dw);
+}
+
+// Readers of dx read dy and x instead; the kernel reads and writes neither.
+static void move_gradient(const sr_gpu_program *p, sr_gpu_kernel *b, int dy) {
+    const int dx = b->writes[0].value;
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *k = &p->kernels[n];
+        if (!reads(k, dx))
+            continue;
+        drop_read(k, dx);
+        set_read(k, dy, 1);
+        set_read(k, b->raw, 1);
+    }
+    drop_read(b, b->raw);
+    drop_write(b, dx);
+    leave_factors(b);
+}
+
+// A part of the gradient that nothing else reads.
+static bool is_own_part(const sr_gpu_program *p, int value) {
+    return takes_epilogue(writer_of(p, value)) && reader_count(p, value) == 1;
+}
+
+// A gradient that others read, too: what writes the last part of it (of a sum) reads the other
+// parts, bits and x, and writes the clipped sum.
+static void move_shared(const sr_gpu_program *p, sr_gpu_kernel *b) {
+    sr_gpu_kernel *writer = NULL;
+    int part = NONE;
+    for (int i = 0; i < b->read_count; i++) {
+        sr_gpu_kernel *k = writer_of(p, b->reads[i].value);
+        if (is_own_part(p, b->reads[i].value) && (!writer || k > writer)) {
+            writer = k;
+            part = b->reads[i].value;
+        }
+    }
+    if (!writer || !all_readers(p, b->writes[0].value, takes_gradient))
+        return;
+    for (int i = b->read_count - 1; i >= 0; i--) {
+        const int value = b->reads[i].value;
+        if (p->values[value].is_vector)
+            continue;
+        if (value != part)
+            set_read(writer, value, 1);
+        if (value != b->raw)
+            drop_read(b, value);
+    }
+    drop_write(writer, part);
+    set_write(writer, b->shared);
+    drop_write(b, b->shared);
+    move_gradient(p, b, b->shared);
+}
+
+// A gradient with one reader, or one that another batch norm's kernel shared.
+static void move_single(const sr_gpu_program *p, sr_gpu_kernel *b) {
+    for (int i = 0; i < b->read_count; i++) {
+        const int dy = b->reads[i].value;
+        sr_gpu_kernel *writer = writer_of(p, dy);
+        if (dy == b->raw || !takes_epilogue(writer) ||
+            !all_readers(p, b->writes[0].value, takes_gradient))
+            continue;
+        set_read(writer, b->raw, 1); // for the sums
+        drop_read(b, dy);
+        move_gradient(p, b, dy);
+        return;
+    }
+}
+
+static bool reads_bits(const sr_gpu_program *p, const sr_gpu_kernel *b) {
+    for (int v = 0; v < p->value_count; v++)
+        if (p->values[v].mask >= 0 && reads(b, p->values[v].mask))
+            return true;
+    return false;
+}
+
+static sr_status move_block_ends(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *b = &p->kernels[n];
+        if (is(b, SR_KERNEL_batchnorm_train) && b->rectifies && b->residual >= 0)
+            move_block_end(p, b);
+        if (is(b, SR_KERNEL_batchnorm_grad) && b->shared >= 0)
+            move_shared(p, b);
+    }
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *b = &p->kernels[n];
+        if (is(b, SR_KERNEL_batchnorm_grad) && b->shared < 0 && !reads_bits(p, b))
+            move_single(p, b);
+    }
+    return SR_OK;
+}
+
+// ---- iii-c ----
+
+static bool is_same_filter(const sr_info *a, const sr_info *b) {
+    return memcmp(a->dim, b->dim, 4 * sizeof *a->dim) == 0;
+}
+
+static sr_status join_gradients(sr_gpu_program *p) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        sr_gpu_kernel *dx = &p->kernels[n];
+        for (int m = 0; m < p->kernel_count && is(dx, SR_KERNEL_conv2d_dx); m++) {
+            sr_gpu_kernel *dw = &p->kernels[m];
+            if (!is(dw, SR_KERNEL_conv2d_dw) || dw->gradient != dx->gradient ||
+                !is_same_filter(&dw->filter, &dx->filter))
+                continue;
+            for (int i = 0; i < dw->read_count; i++)
+                set_read(dx, dw->reads[i].value, 1);
+            for (int i = 0; i < dw->write_count; i++)
+                set_write(dx, dw->writes[i].value);
+            dx->flops += dw->flops;
+            dw->gone = true;
+            break;
+        }
+    }
+    return SR_OK;
+}
+
+static sr_status as_built(sr_gpu_program *p) {
+    (void)p;
+    return SR_OK;
+}
+
+const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
+    {"built", "kernels of the CUDA module: f32 multiplications and additions, nothing fused",
+     SR_GPU_SEPARATE, as_built},
+    {"i", "products on tensor cores; nothing recomputed; one launch for all updates", SR_GPU_TENSOR,
+     multiply_on_tensor_cores},
+    {"ii", "batch norm, addition and ReLU in one kernel, forward and backward", SR_GPU_TENSOR,
+     join_batchnorm},
+    {"ii'", "sums of batch norm in epilogues, so that it reads once", SR_GPU_TENSOR, read_once},
+    {"iii-a", "batch norm and ReLU in prologues of the next convolution", SR_GPU_TENSOR,
+     use_prologues},
+    {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", SR_GPU_TENSOR,
+     move_block_ends},
+    {"iii-c", "gradients of x and w in one kernel", SR_GPU_TENSOR, join_gradients},
+};

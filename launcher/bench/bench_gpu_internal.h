@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench step --plan --gpu: what bounds a training step on a GPU, without that GPU.
+//
+// The lane program is recorded and compiled as for a device that runs beside the host. A kernel's
+// limit is the time in which the GPU could do its floating-point operations, move its bytes, or
+// launch its functions, whichever is longest; the limit of a step is the sum over its kernels. No
+// cache keeps anything from one kernel to the next. Levels of fusion change the list of kernels,
+// one after the other, as in the performance model of ResNet-50 that they are named after.
+#ifndef SR_LAUNCHER_BENCH_GPU_INTERNAL_H
+#define SR_LAUNCHER_BENCH_GPU_INTERNAL_H
+
+#include "graph/plan_view.h"
+#include "kernels/base/text.h"
+#include "launcher/bench/bench_step_internal.h"
+
+// ---- bench_gpu_table.c: GPUs ----
+
+typedef struct sr_gpu {
+    const char *name, *model;
+    double tensor_tf32, tensor_16; // FLOP/s of tensor cores: of f32 in TF32; of bf16 and f16
+    double plain;                  // FLOP/s of f32 without them, by fused multiply-adds
+    double bytes;                  // per second, read and written
+    double launch;                 // seconds
+    double memory;                 // bytes
+    const char *source;            // of FLOP/s and bytes
+} sr_gpu;
+
+// NULL if the table does not have it.
+const sr_gpu *sr_gpu_find(const char *name);
+// Row i of the table; NULL after the last.
+const sr_gpu *sr_gpu_at(size_t i);
+
+// ---- bench_gpu_program.c: the kernels of a step ----
+
+enum { SR_GPU_USES = 16 }; // values that a kernel reads, or writes
+
+// Rows of the report; those that are not listed are SR_GPU_OTHER.
+typedef enum sr_gpu_family {
+    SR_GPU_OTHER = 0,
+    SR_GPU_POINTWISE,
+    SR_GPU_POINTWISE_GRAD,
+    SR_GPU_CONV,
+    SR_GPU_CONV_GRAD,
+    SR_GPU_BATCHNORM,
+    SR_GPU_BATCHNORM_GRAD,
+    SR_GPU_ELEMENTWISE,
+    SR_GPU_POOL,
+    SR_GPU_AGAIN,  // recomputed in the backward pass, to save memory
+    SR_GPU_UPDATE, // of parameters, and what brings gradients there
+    SR_GPU_FAMILIES
+} sr_gpu_family;
+
+// A tensor: written by one kernel, or given (then 'given').
+typedef struct sr_gpu_value {
+    double bytes;
+    uint32_t root;         // values with the same one may lie in the same memory
+    int original;          // the value of which it is a recomputation, or itself
+    int mask;              // value of a bit for each element, with the signs; -1: none
+    bool given, is_vector; // is_vector: of channels, or a number
+} sr_gpu_value;
+
+// How often all bytes of a value pass through memory.
+typedef struct sr_gpu_use {
+    int value;
+    double times;
+} sr_gpu_use;
+
+typedef struct sr_gpu_kernel {
+    const char *op, *why; // why: it reads more than its inputs once, or NULL
+    sr_kernel_id id;
+    sr_gpu_family family;
+    sr_dtype dtype;  // of activations
+    sr_info in, out; // the first ones
+    sr_info filter;  // of convolutions; else of rank 0
+    int stride;      // of convolutions without padding or dilation, of 1x1 filters
+    sr_gpu_use reads[SR_GPU_USES], writes[SR_GPU_USES];
+    int read_count, write_count;
+    double flops, work;     // work: what is computed for each of them
+    double fixed;           // bytes beside those of values
+    double functions, runs; // launches of a run; runs in a step
+    bool gone;              // became part of another kernel
+    // Of batch norm: its x; what is added before the ReLU that it includes; the gradient that it
+    // writes for others. Of gradients of convolutions: dy. -1: none.
+    int raw, residual, shared, gradient;
+    bool rectifies; // includes a ReLU, or its gradient
+} sr_gpu_kernel;
+
+typedef struct sr_gpu_program {
+    sr_gpu_kernel *kernels;
+    int kernel_count;
+    size_t kernel_capacity;
+    sr_gpu_value *values;
+    int value_count;
+    size_t value_capacity;
+} sr_gpu_program;
+
+// Adds the lane program of a plan, which runs so many times in a step.
+SR_NODISCARD sr_status sr_gpu_program_add(sr_gpu_program *program, const sr_plan *plan,
+                                          double runs);
+// Adds a kernel without values.
+SR_NODISCARD sr_status sr_gpu_program_add_fixed(sr_gpu_program *program, const char *op,
+                                                double bytes, double functions, double runs);
+SR_NODISCARD sr_status sr_gpu_program_copy(const sr_gpu_program *from, sr_gpu_program *out);
+void sr_gpu_program_release(sr_gpu_program *program);
+// Appends a value; *out: its number.
+SR_NODISCARD sr_status sr_gpu_value_add(sr_gpu_program *program, const sr_gpu_value *value,
+                                        int *out);
+// Whether a kernel is a convolution, a linear layer, or a gradient of one.
+bool sr_gpu_is_product(const sr_gpu_kernel *kernel);
+
+// ---- bench_gpu_fuse.c: levels ----
+
+typedef enum sr_gpu_rate { SR_GPU_SEPARATE, SR_GPU_TENSOR } sr_gpu_rate;
+
+// A level: what it does to the kernels of the level before.
+typedef struct sr_gpu_step {
+    const char *name, *what;
+    sr_gpu_rate rate; // of products: f32 multiplications and additions, or tensor cores
+    sr_status (*apply)(sr_gpu_program *program);
+} sr_gpu_step;
+
+enum { SR_GPU_LEVELS = 7 };
+extern const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS];
+
+// ---- bench_gpu_limits.c: times ----
+
+enum { SR_GPU_BY_FLOPS, SR_GPU_BY_BYTES, SR_GPU_BY_LAUNCH, SR_GPU_BOUNDS };
+extern const char *const sr_gpu_bounds[SR_GPU_BOUNDS]; // "flops", "bytes", "launch"
+
+// Of one kernel, or the sum over some. 'least': inputs and outputs once.
+typedef struct sr_gpu_cost {
+    double kernels, functions, flops, bytes, least;
+    double by[SR_GPU_BOUNDS];    // seconds by each limit alone
+    double bound[SR_GPU_BOUNDS]; // seconds of kernels that are bound by it
+    double seconds;              // the limit
+} sr_gpu_cost;
+
+// Of all runs of a kernel in a step.
+sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *program, const sr_gpu_kernel *kernel,
+                           const sr_gpu *gpu, sr_gpu_rate rate);
+// The limit that binds most of the time.
+int sr_gpu_bound_of(const sr_gpu_cost *cost);
+void sr_gpu_cost_add(sr_gpu_cost *to, const sr_gpu_cost *cost);
+// Most bytes of values that are alive at a time.
+SR_NODISCARD sr_status sr_gpu_live_bytes(const sr_gpu_program *program, double *out);
+
+// ---- bench_gpu.c: all of it ----
+
+typedef struct sr_gpu_level {
+    sr_gpu_program program;
+    sr_gpu_cost step, family[SR_GPU_FAMILIES];
+    double memory; // bytes that the step needs
+} sr_gpu_level;
+
+typedef struct sr_gpu_plan {
+    const sr_gpu *gpu;
+    const sr_step_result *result;
+    double fixed_memory; // bytes of parameters, optimiser, sums of gradients and inputs
+    sr_gpu_level level[SR_GPU_LEVELS];
+} sr_gpu_plan;
+
+// The heading of a family's row.
+const char *sr_gpu_family_name(sr_gpu_family family);
+// FLOP/s of products.
+double sr_gpu_flop_rate(const sr_gpu *gpu, sr_gpu_rate rate, sr_dtype dtype);
+
+// Plans the steps of an engine for this GPU and prints the result.
+SR_NODISCARD sr_status sr_step_plan_gpu(sr_engine *engine, const sr_step_result *result,
+                                        const char *gpu, bool json);
+SR_NODISCARD sr_status sr_gpu_report(const sr_gpu_plan *plan);
+SR_NODISCARD sr_status sr_gpu_report_json(const sr_gpu_plan *plan);
+
+#endif

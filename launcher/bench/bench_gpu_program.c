@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a step with what they read and write, from its plan (bench_gpu_internal.h).
+//
+// A plan says in whose memory a value lies, and values that follow each other in the same memory
+// are told apart here by their writers. What the kernels of the CUDA module read more than once is
+// in kernels/cuda/traffic.def.
+#include <string.h>
+
+#include "graph/op.h"
+#include "kernels/base/memory.h"
+#include "kernels/kernel_params.h"
+#include "launcher/bench/bench_gpu_internal.h"
+
+static const unsigned char families[SR_KERNEL_COUNT] = {
+#define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = SR_GPU_ELEMENTWISE,
+#include "kernels/expression_list.def"
+#undef SR_EXPRESSION
+    [SR_KERNEL_conv2d] = SR_GPU_CONV,
+    [SR_KERNEL_conv2d_dx] = SR_GPU_CONV_GRAD,
+    [SR_KERNEL_conv2d_dw] = SR_GPU_CONV_GRAD,
+    [SR_KERNEL_batchnorm_train] = SR_GPU_BATCHNORM,
+    [SR_KERNEL_batchnorm_grad] = SR_GPU_BATCHNORM_GRAD,
+    [SR_KERNEL_maxpool2d] = SR_GPU_POOL,
+    [SR_KERNEL_maxpool2d_grad] = SR_GPU_POOL,
+    [SR_KERNEL_avgpool2d] = SR_GPU_POOL,
+    [SR_KERNEL_avgpool2d_grad] = SR_GPU_POOL,
+};
+
+// ---- What kernels read more than once ----
+
+typedef struct traffic_row {
+    sr_kernel_id id;
+    int argument, passes, columns; // passes, columns: 0 in rows of the other two kinds
+    const char *why;
+    bool strided;
+    int functions;
+} traffic_row;
+
+static const traffic_row traffic[] = {
+#define SR_CUDA_PASSES(kernel, argument, passes, columns, why)                                     \
+    {SR_KERNEL_##kernel, argument, passes, columns, why, false, 0},
+#define SR_CUDA_STRIDED(kernel) {.id = SR_KERNEL_##kernel, .strided = true},
+#define SR_CUDA_FUNCTIONS(kernel, count) {.id = SR_KERNEL_##kernel, .functions = (count)},
+#include "kernels/cuda/traffic.def"
+#undef SR_CUDA_PASSES
+#undef SR_CUDA_STRIDED
+#undef SR_CUDA_FUNCTIONS
+};
+enum { TRAFFIC = sizeof traffic / sizeof *traffic };
+
+static bool is_weights_gradient(sr_kernel_id id) {
+    return id == SR_KERNEL_conv2d_dw || id == SR_KERNEL_linear_dw;
+}
+
+bool sr_gpu_is_product(const sr_gpu_kernel *k) {
+    return k->id == SR_KERNEL_conv2d || k->id == SR_KERNEL_conv2d_dx || k->id == SR_KERNEL_linear ||
+           k->id == SR_KERNEL_linear_dx || is_weights_gradient(k->id);
+}
+
+static bool is_convolution(sr_kernel_id id) {
+    return id == SR_KERNEL_conv2d || id == SR_KERNEL_conv2d_dx || id == SR_KERNEL_conv2d_dw;
+}
+
+// Columns of a product, of one group.
+static int64_t columns_of(const sr_plan_launch_view *v) {
+    if (is_convolution(v->id)) {
+        const sr_conv_params *p = v->params;
+        return (v->id == SR_KERNEL_conv2d_dx ? p->c : p->k) / p->groups;
+    }
+    const sr_linear_params *p = v->params;
+    return v->id == SR_KERNEL_linear_dx ? p->c : p->k;
+}
+
+static double passes_of(const sr_plan_launch_view *v, sr_gpu_kernel *k, int argument) {
+    double passes = 1;
+    for (int i = 0; i < TRAFFIC; i++) {
+        const traffic_row *r = &traffic[i];
+        if (r->id != k->id || r->argument != argument || r->passes == 0)
+            continue;
+        passes =
+            r->columns == 0 ? r->passes : (double)((columns_of(v) + r->columns - 1) / r->columns);
+        if (passes > 1 && !k->why)
+            k->why = r->why;
+    }
+    return passes;
+}
+
+static void count_functions(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    for (int i = 0; i < TRAFFIC; i++) {
+        if (traffic[i].id != v->id)
+            continue;
+        if (traffic[i].functions)
+            k->functions = traffic[i].functions;
+        if (traffic[i].strided) {
+            const sr_conv_params *p = v->params;
+            k->work = (double)p->stride_h * p->stride_w;
+        }
+    }
+}
+
+// ---- Values ----
+
+sr_status sr_gpu_value_add(sr_gpu_program *p, const sr_gpu_value *value, int *out) {
+    void *values = p->values;
+    const sr_status status = sr_grow(&values, &p->value_capacity, (size_t)p->value_count + 1,
+                                     sizeof *p->values, "plan for a GPU");
+    p->values = values;
+    SR_TRY(status);
+    p->values[p->value_count] = *value;
+    *out = p->value_count++;
+    return SR_OK;
+}
+
+typedef struct builder {
+    sr_gpu_program *program;
+    uint32_t first_root; // roots of earlier plans are below
+    int *current;        // what the memory of each root holds now, plus 1; 0: nothing yet
+} builder;
+
+static sr_status add_value(const builder *b, const sr_plan_launch_view *v, int argument, bool given,
+                           int *out) {
+    const sr_info *info = &v->info[argument];
+    const sr_gpu_value value = {.bytes = (double)sr_info_count(info) *
+                                         (double)sr_dtype_size(info->dtype),
+                                .root = b->first_root + v->value[argument],
+                                .original = b->program->value_count,
+                                .mask = -1,
+                                .given = given,
+                                .is_vector = info->rank <= 1};
+    SR_TRY(sr_gpu_value_add(b->program, &value, out));
+    b->current[v->value[argument]] = *out + 1;
+    return SR_OK;
+}
+
+static sr_status add_uses(const builder *b, const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    for (int i = 0; i < v->args; i++) {
+        const bool reads = i < v->inputs;
+        int value;
+        if (v->info[i].dtype == SR_DTYPE_COUNT)
+            continue;
+        value = b->current[v->value[i]] - 1;
+        if (!reads || value < 0)
+            SR_TRY(add_value(b, v, i, reads, &value));
+        if (reads)
+            k->reads[k->read_count++] = (sr_gpu_use){value, passes_of(v, k, i)};
+        else
+            k->writes[k->write_count++] = (sr_gpu_use){value, 1};
+    }
+    return SR_OK;
+}
+
+// ---- Kernels ----
+
+static sr_status add_kernel(sr_gpu_program *p, const sr_gpu_kernel *kernel) {
+    void *kernels = p->kernels;
+    const sr_status status = sr_grow(&kernels, &p->kernel_capacity, (size_t)p->kernel_count + 1,
+                                     sizeof *p->kernels, "plan for a GPU");
+    p->kernels = kernels;
+    SR_TRY(status);
+    p->kernels[p->kernel_count++] = *kernel;
+    return SR_OK;
+}
+
+static void describe_convolution(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    const sr_conv_params *p = v->params;
+    k->filter = v->info[v->id == SR_KERNEL_conv2d_dw ? 2 : 1];
+    k->stride = p->stride_h > p->stride_w ? p->stride_h : p->stride_w;
+    if (p->r == 1 && p->s == 1)
+        k->family = k->family == SR_GPU_CONV ? SR_GPU_POINTWISE : SR_GPU_POINTWISE_GRAD;
+}
+
+static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
+    const bool own = v->id >= SR_KERNEL_COUNT;
+    sr_gpu_kernel k = {.op = v->op,
+                       .id = v->id,
+                       .family = own ? SR_GPU_OTHER : (sr_gpu_family)families[v->id],
+                       .in = v->info[0],
+                       .out = v->info[v->inputs],
+                       .flops = v->flops,
+                       .work = 1,
+                       .functions = 1,
+                       .runs = runs,
+                       .raw = -1,
+                       .residual = -1,
+                       .shared = -1,
+                       .gradient = -1};
+    k.dtype = k.in.dtype == SR_U8 || k.in.dtype == SR_I32 ? k.out.dtype : k.in.dtype;
+    count_functions(v, &k);
+    if (is_convolution(v->id))
+        describe_convolution(v, &k);
+    return k;
+}
+
+// What later levels need to know of the kernel's values.
+static void note_values(sr_gpu_kernel *k) {
+    if (k->id == SR_KERNEL_batchnorm_train || k->id == SR_KERNEL_batchnorm_grad)
+        k->raw = k->reads[0].value;
+    if (k->id == SR_KERNEL_conv2d_dx)
+        k->gradient = k->reads[0].value;
+    if (k->id == SR_KERNEL_conv2d_dw)
+        k->gradient = k->reads[1].value;
+}
+
+// ---- Recomputed values ----
+
+static int original_of(const sr_gpu_program *p, int value) {
+    return p->values[value].original;
+}
+
+// Whether kernel k computes the first output of kernel j again, from equal inputs (sr_op.again).
+static bool computes_again(const sr_gpu_program *p, const sr_gpu_kernel *k,
+                           const sr_gpu_kernel *j) {
+    const sr_op *op = sr_op_find(j->op);
+    if (!op || !op->again || strcmp(op->again->name, k->op) != 0 ||
+        k->read_count > j->read_count + j->write_count - 1)
+        return false;
+    for (int i = 0; i < k->read_count; i++) {
+        const int other =
+            i < j->read_count ? j->reads[i].value : j->writes[i - j->read_count + 1].value;
+        if (original_of(p, k->reads[i].value) != original_of(p, other))
+            return false;
+    }
+    return k->read_count > 0 && k->write_count > 0;
+}
+
+static void find_recomputed(sr_gpu_program *p, int first) {
+    for (int k = first; k < p->kernel_count; k++) {
+        sr_gpu_kernel *again = &p->kernels[k];
+        for (int j = first; j < k && again->family != SR_GPU_AGAIN; j++) {
+            if (!computes_again(p, again, &p->kernels[j]))
+                continue;
+            again->family = SR_GPU_AGAIN;
+            p->values[again->writes[0].value].original =
+                original_of(p, p->kernels[j].writes[0].value);
+        }
+    }
+}
+
+// ---- Programs ----
+
+static sr_status add_launches(const builder *b, const sr_plan *plan, double runs) {
+    for (int i = 0; i < sr_plan_node_count(plan); i++) {
+        sr_plan_launch_view view;
+        sr_plan_get_launch(plan, i, &view);
+        sr_gpu_kernel k = describe(&view, runs);
+        SR_TRY(add_uses(b, &view, &k));
+        note_values(&k);
+        SR_TRY(add_kernel(b->program, &k));
+    }
+    return SR_OK;
+}
+
+sr_status sr_gpu_program_add(sr_gpu_program *p, const sr_plan *plan, double runs) {
+    const int first = p->kernel_count;
+    builder b = {.program = p};
+    for (int i = 0; i < p->value_count; i++)
+        if (p->values[i].root >= b.first_root)
+            b.first_root = p->values[i].root + 1;
+    b.current =
+        sr_alloc_array((size_t)sr_plan_value_count(plan) + 1, sizeof *b.current, "plan for a GPU");
+    if (!b.current)
+        return SR_E_MEMORY;
+    const sr_status status = add_launches(&b, plan, runs);
+    if (status == SR_OK)
+        find_recomputed(p, first);
+    sr_free(b.current);
+    return status;
+}
+
+sr_status sr_gpu_program_add_fixed(sr_gpu_program *p, const char *op, double bytes,
+                                   double functions, double runs) {
+    const sr_gpu_kernel k = {.op = op,
+                             .id = SR_KERNEL_COUNT,
+                             .family = SR_GPU_UPDATE,
+                             .dtype = SR_F32,
+                             .in = {.dtype = SR_DTYPE_COUNT},
+                             .out = {.dtype = SR_DTYPE_COUNT},
+                             .work = 1,
+                             .fixed = bytes,
+                             .functions = functions,
+                             .runs = runs,
+                             .raw = -1,
+                             .residual = -1,
+                             .shared = -1,
+                             .gradient = -1};
+    return add_kernel(p, &k);
+}
+
+sr_status sr_gpu_program_copy(const sr_gpu_program *from, sr_gpu_program *out) {
+    for (int i = 0; i < from->kernel_count; i++)
+        SR_TRY(add_kernel(out, &from->kernels[i]));
+    for (int i = 0; i < from->value_count; i++) {
+        int value;
+        SR_TRY(sr_gpu_value_add(out, &from->values[i], &value));
+    }
+    return SR_OK;
+}
+
+void sr_gpu_program_release(sr_gpu_program *p) {
+    sr_free(p->kernels);
+    sr_free(p->values);
+    *p = (sr_gpu_program){0};
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPUs that steps are planned for (bench_gpu_internal.h).
+//
+// Measured figures are preferred to those of data sheets, which no program reaches: a large bf16
+// product runs at 0.80 of the H200's data sheet (989 TFLOP/s dense), a copy at 0.90 (4.8 TB/s).
+// Plans for GPUs that are known from data sheets only are optimistic by about as much.
+#include <string.h>
+
+#include "launcher/bench/bench_gpu_internal.h"
+
+#define TERA 1e12
+#define GIB 1073741824.0
+
+// 3 us: the middle of 2 to 4 us in which a host enqueues a kernel; replayed graphs need less.
+#define LAUNCH 3e-6
+
+static const sr_gpu gpus[] = {
+    {.name = "h200",
+     .model = "NVIDIA H200 SXM",
+     .tensor_tf32 = 395 * TERA, // half of 16-bit products, as in the data sheet (495 of 989)
+     .tensor_16 = 790 * TERA,   // measured: products of 8192^3 in bf16 on random data, 769 to 798
+     .plain = 67 * TERA,        // data sheet
+     .bytes = 4.3 * TERA,       // measured: copying
+     .launch = LAUNCH,
+     .memory = 139 * GIB, // what a program sees of 141 GB
+     .source = "measured; fp32 without tensor cores from the data sheet"},
+    {.name = "h100",
+     .model = "NVIDIA H100 SXM",
+     .tensor_tf32 = 494.7 * TERA, // data sheet, dense, as the next four
+     .tensor_16 = 989.4 * TERA,
+     .plain = 67 * TERA,
+     .bytes = 3.35 * TERA,
+     .launch = LAUNCH,
+     .memory = 79 * GIB,
+     .source = "data sheet, which no program reaches"},
+    {.name = "a100",
+     .model = "NVIDIA A100 SXM 80 GB",
+     .tensor_tf32 = 156 * TERA, // data sheet, dense, as the next four
+     .tensor_16 = 312 * TERA,
+     .plain = 19.5 * TERA,
+     .bytes = 2.039 * TERA,
+     .launch = LAUNCH,
+     .memory = 79 * GIB,
+     .source = "data sheet, which no program reaches"},
+};
+
+const sr_gpu *sr_gpu_at(size_t i) {
+    return i < sizeof gpus / sizeof *gpus ? &gpus[i] : NULL;
+}
+
+const sr_gpu *sr_gpu_find(const char *name) {
+    size_t i = 0;
+    while (i < sizeof gpus / sizeof *gpus && strcmp(gpus[i].name, name) != 0)
+        i++;
+    return sr_gpu_at(i);
+}
+
+double sr_gpu_flop_rate(const sr_gpu *gpu, sr_gpu_rate rate, sr_dtype dtype) {
+    if (rate == SR_GPU_SEPARATE)
+        return gpu->plain / 2; // a multiplication and an addition in the time of both at once
+    return dtype == SR_F32 ? gpu->tensor_tf32 : gpu->tensor_16;
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// serried bench step --plan --gpu: sums agree, FLOPs and bytes are those of the network, levels of
+// fusion agree with the model of ResNet-50, and kernels bound by bytes read nothing twice but for
+// the reasons listed here. No GPU is needed and nothing is timed.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/base/memory.h"
+#include "tests/unit/launcher/bench_fixture.h"
+#include "trainer/checkpoint/json_tree.h"
+
+enum { LEVELS = 7, BATCH = 256 };
+
+static const char *const names[LEVELS] = {"built", "i", "ii", "ii'", "iii-a", "iii-b", "iii-c"};
+
+static bool is_near(double value, double expected, double share) {
+    return fabs(value - expected) <= share * fabs(expected);
+}
+
+static bool is_text(const sr_json *json, const char *key, const char *text) {
+    return strcmp(sr_json_string(sr_json_get(json, key)), text) == 0;
+}
+
+static const sr_json *rows_of(const sr_json *level) {
+    return sr_json_get(level, "rows")->first;
+}
+
+// Runs a plan and returns its levels.
+static const sr_json *plan(const char *line, sr_arena *arena, const sr_json *level[LEVELS]) {
+    char text[256];
+    (void)snprintf(text, sizeof text, "bench step %s --plan --json", line);
+    assert_int_equal(bench_run(text), 0);
+    const sr_json *json = bench_json(arena);
+    const sr_json *next = sr_json_get(json, "levels")->first;
+    for (int i = 0; i < LEVELS; i++, next = next->next) {
+        assert_non_null(next);
+        assert_true(is_text(next, "name", names[i]));
+        level[i] = next;
+    }
+    assert_null(next);
+    return json;
+}
+
+// The rows and the families of a level add up to it, and a row's limit is the longest of its three.
+static void check_sums(const sr_json *json, const sr_json *level) {
+    static const char *const keys[] = {"kernels",     "launches", "flops",   "bytes",
+                                       "least_bytes", "flops_s",  "limit_s", "launch_s"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        double rows = 0, families = 0;
+        for (const sr_json *row = rows_of(level); row; row = row->next)
+            rows += bench_number(row, keys[i]);
+        for (const sr_json *f = sr_json_get(level, "families")->first; f; f = f->next)
+            families += bench_number(f, keys[i]);
+        assert_true(is_near(rows, bench_number(level, keys[i]), 1e-9));
+        assert_true(is_near(families, bench_number(level, keys[i]), 1e-9));
+    }
+    for (const sr_json *row = rows_of(level); row; row = row->next) {
+        const double limits[] = {bench_number(row, "flops_s"), bench_number(row, "bytes_s"),
+                                 bench_number(row, "launch_s")};
+        assert_true(is_near(bench_number(row, "limit_s"),
+                            fmax(limits[0], fmax(limits[1], limits[2])), 1e-9));
+    }
+    assert_true(is_near(bench_number(level, "images_per_s"),
+                        bench_number(json, "batch") / bench_number(level, "limit_s"), 1e-9));
+    assert_true(is_near(bench_number(level, "share_by_flops") +
+                            bench_number(level, "share_by_bytes") +
+                            bench_number(level, "share_by_launch"),
+                        1, 1e-9));
+}
+
+// Operators that may move more than 1.1 times the bytes of their inputs and outputs where bytes
+// bind: the statistics of a batch norm, and the sums of its gradient, need all of x before the
+// first output, which is written in a second pass until these sums come from epilogues (ii').
+static bool may_read_twice(const sr_json *row, int level) {
+    return level < 3 && (is_text(row, "operator", "batchnorm_train") ||
+                         is_text(row, "operator", "batchnorm_grad"));
+}
+
+static void check_ratios(const sr_json *level, int number) {
+    int twice = 0;
+    for (const sr_json *row = rows_of(level); row; row = row->next) {
+        const double ratio = bench_number(row, "ratio");
+        assert_true(
+            is_near(ratio, bench_number(row, "bytes") / bench_number(row, "least_bytes"), 1e-9));
+        assert_true(ratio >= 1 - 1e-12);
+        if (!is_text(row, "bound_by", "bytes") || ratio <= 1.1)
+            continue;
+        if (!may_read_twice(row, number))
+            fail_msg("level %s: %s %s moves %.2f times its inputs and outputs", names[number],
+                     sr_json_string(sr_json_get(row, "operator")),
+                     sr_json_string(sr_json_get(row, "in")), ratio);
+        assert_non_null(sr_json_get(row, "why"));
+        twice++;
+    }
+    assert_true((twice > 0) == (number < 3)); // otherwise the exceptions are out of date
+}
+
+// Elements of "[256, 56, 56, 64] bf16", and bytes of each.
+static double elements(const sr_json *row, const char *key, double *bytes) {
+    const char *text = sr_json_string(sr_json_get(row, key));
+    double count = 1;
+    for (const char *at = text; *at && *at != ']'; at++)
+        if (*at == '[' || *at == ',')
+            count *= strtod(at + 1, NULL);
+    *bytes = strstr(text, "f32") ? 4 : strstr(text, "f16") ? 2 : 1; // bf16, too
+    return count;
+}
+
+// Of y, or of dy, each element is C/groups R S products with an element of x, or of dx.
+static void check_convolution(const sr_json *row) {
+    const bool forward = is_text(row, "operator", "conv2d");
+    double in_size, out_size, filter_size, filters = 0;
+    const double in = elements(row, "in", &in_size), out = elements(row, "out", &out_size),
+                 filter = elements(row, "filter", &filter_size);
+    const double count = bench_number(row, "kernels");
+    assert_true(in_size == 2 && filter_size == 4);
+    assert_int_equal(sscanf(sr_json_string(sr_json_get(row, "filter")), "[%lf", &filters), 1);
+    if (is_text(row, "operator", "conv2d_dw"))
+        return; // dy is not in the row
+    assert_true(bench_number(row, "flops") == count * 2 * (forward ? out : in) * filter / filters);
+    assert_true(bench_number(row, "least_bytes") ==
+                count * (in * in_size + out * out_size + filter * filter_size));
+}
+
+static double flops_of(const sr_json *level, const char *operator) {
+    double flops = 0;
+    for (const sr_json *row = rows_of(level); row; row = row->next)
+        if (is_text(row, "operator", operator))
+            flops += bench_number(row, "flops");
+    return flops;
+}
+
+static double bytes_of_family(const sr_json *level, const char *name) {
+    for (const sr_json *f = sr_json_get(level, "families")->first; f; f = f->next)
+        if (is_text(f, "name", name))
+            return bench_number(f, "bytes");
+    fail_msg("there is no family '%s'", name);
+    return 0;
+}
+
+// Forward 4.09 G multiply-adds, and twice as many backward, but for the gradient of the pictures.
+static void check_flops(const sr_json *level) {
+    const double forward = flops_of(level, "conv2d") + flops_of(level, "linear");
+    const double stem = 2.0 * BATCH * 112 * 112 * 64 * 7 * 7 * 3;
+    assert_true(is_near(forward, 2 * 4.089e9 * BATCH, 1e-3));
+    assert_true(is_near(bench_number(level, "flops"), 3 * forward - stem, 1e-12));
+    assert_true(is_near(bench_number(level, "flops"), 24.30e9 * BATCH, 1e-3));
+}
+
+static void test_resnet50(void **state) {
+    (void)state;
+    // MB for an image, of activations in 16 bits: the published model of each level. What is built
+    // recomputes some of them.
+    static const double megabytes[LEVELS] = {0, 475, 348, 280, 265, 230, 182};
+    const sr_json *level[LEVELS];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    const sr_json *json = plan("resnet50 -b 256 -p bf16 --gpu h200", &arena, level);
+    assert_true(bench_number(json, "batch") == BATCH);
+    assert_true(is_text(sr_json_get(json, "gpu"), "name", "h200"));
+    for (int i = 0; i < LEVELS; i++) {
+        check_sums(json, level[i]);
+        check_ratios(level[i], i);
+        assert_true(bench_number(level[i], "flops") == bench_number(level[0], "flops"));
+        const double update = bytes_of_family(level[i], "gradient sums, update");
+        const double mb = 1e-6 * (bench_number(level[i], "bytes") - update) / BATCH;
+        if (i > 0 && !is_near(mb, megabytes[i], 0.04))
+            fail_msg("level %s: %.1f MB for an image, not %.0f", names[i], mb, megabytes[i]);
+        if (i > 0) {
+            assert_true(bench_number(level[i], "bytes") < bench_number(level[i - 1], "bytes"));
+            assert_true(bench_number(level[i], "limit_s") < bench_number(level[i - 1], "limit_s"));
+        }
+    }
+    check_flops(level[0]);
+    for (const sr_json *row = rows_of(level[0]); row; row = row->next)
+        if (strncmp(sr_json_string(sr_json_get(row, "operator")), "conv2d", 6) == 0)
+            check_convolution(row);
+    // As built, products in f32 bind; on tensor cores, bytes do.
+    assert_true(bench_number(level[0], "share_by_flops") > 0.8);
+    assert_true(bench_number(level[1], "share_by_bytes") > 0.8);
+    // Outputs of convolutions and blocks are kept, 33.9 MB for an image; what is alive beside them
+    // at the peak, and parameters, make up the rest.
+    assert_true(bench_number(level[LEVELS - 1], "memory_bytes") > 33.9e6 * BATCH);
+    assert_true(bench_number(level[LEVELS - 1], "memory_bytes") < 1.25 * 33.9e6 * BATCH);
+    assert_true(bench_number(level[2], "memory_bytes") < bench_number(level[1], "memory_bytes"));
+    sr_arena_release(&arena);
+}
+
+// Lanes, other GPUs and precisions.
+static void test_tiny(void **state) {
+    (void)state;
+    const sr_json *level[LEVELS], *other[LEVELS];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    const sr_json *json = plan("tests/recipes/tiny.yaml -b 64 --gpu h100", &arena, level);
+    for (int i = 0; i < LEVELS; i++) {
+        check_sums(json, level[i]);
+        assert_true(i == 0 ||
+                    bench_number(level[i], "bytes") <= bench_number(level[i - 1], "bytes"));
+    }
+    assert_true(bench_number(level[0], "share_by_launch") > 0.5); // small kernels
+    json = plan("tests/recipes/tiny.yaml -b 128 -l 2 --gpu a100", &arena, other);
+    check_sums(json, other[0]);
+    assert_true(is_near(flops_of(other[0], "conv2d"), 2 * flops_of(level[0], "conv2d"), 1e-12));
+    assert_true(bench_number(other[0], "memory_bytes") <
+                1.5 * bench_number(level[0], "memory_bytes")); // lanes run one after the other
+    assert_true(bench_number(sr_json_get(json, "gpu"), "bytes_per_s") == 2.039e12);
+    sr_arena_release(&arena);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    assert_int_equal(bench_run("bench step resnet18 -b 256 -p fp16 --plan --gpu h200"), 0);
+    for (int i = 0; i < LEVELS; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "\n%-6s", names[i]);
+        assert_non_null(strstr(bench_output, line));
+    }
+    assert_non_null(strstr(bench_output, "batchnorm_train passes 1.50 times"));
+    assert_non_null(strstr(bench_output, "batchnorm_grad passes 1.67 times"));
+    for (const char *line = bench_output; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 100);
+}
+
+static void check_refused(const char *line, const char *text) {
+    char path[80], message[1024];
+    assert_int_equal(bench_run(line), 2);
+    (void)snprintf(path, sizeof path, "%s/messages", bench_folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    message[fread(message, 1, sizeof message - 1, file)] = '\0';
+    (void)fclose(file);
+    if (!strstr(message, text))
+        fail_msg("'%s' is not in: %s", text, message);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    check_refused("bench step resnet50 --plan --gpu v100", "which has h200, h100, a100");
+    check_refused("bench step resnet50 --gpu h200", "--gpu needs --plan");
+    check_refused("bench step resnet50 --plan --gpu h200 --profile", "so --profile has no meaning");
+    check_refused("bench step resnet50 --plan --gpu h200 --trace x", "so --trace has no meaning");
+    assert_int_equal(bench_run("bench step --help"), 0);
+    assert_non_null(strstr(bench_output, "(h200, h100 or a100)"));
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2)
+        return 2;
+    bench_program = argv[1];
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resnet50), cmocka_unit_test(test_tiny),
+                                       cmocka_unit_test(test_text), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests_name("bench_gpu", tests, bench_set_up, bench_tear_down);
+}
