@@ -28,17 +28,15 @@ static void add_head(const sr_gpu_plan *p, sr_text *out) {
     const sr_step_result *r = p->result;
     const sr_gpu *g = p->gpu;
     const sr_dtype dtype = r->recipe->precision == SR_PRECISION_FP32 ? SR_F32 : SR_BF16;
-    sr_text_add(out,
-                "%s: %s, %lld px, batch %lld in %lld lane%s, %s, as it would run on %s; nothing "
-                "was run\n",
+    sr_text_add(out, "%s: %s, %lld px, batch %lld in %lld lane%s, %s, planned for %s\n",
                 r->recipe->name, r->model, (long long)r->image, (long long)r->batch,
                 (long long)r->lanes, r->lanes == 1 ? "" : "s", r->precision, g->model);
     sr_text_add(out,
-                "%.0f TFLOP/s on tensor cores%s, %.1f in fp32 with separate additions, %.2f TB/s, "
-                "%.0f GiB, %.0f us a launch\n(%s)\n",
+                "limits: %.0f TFLOP/s on tensor cores%s, %.1f in fp32 without FMA, %.2f TB/s, %.0f "
+                "us a launch\n        (%s)\n",
                 1e-12 * sr_gpu_flop_rate(g, SR_GPU_TENSOR, dtype), dtype == SR_F32 ? " (TF32)" : "",
                 1e-12 * sr_gpu_flop_rate(g, SR_GPU_SEPARATE, dtype), 1e-12 * g->bytes,
-                g->memory / gib, 1e6 * g->launch, g->source);
+                1e6 * g->launch, g->source);
 }
 
 static void add_level(const sr_gpu_plan *p, int i, sr_text *out) {
@@ -51,19 +49,22 @@ static void add_level(const sr_gpu_plan *p, int i, sr_text *out) {
         sr_text_add(out, " %6.2fx", p->level[i - 1].step.seconds / c->seconds);
     else
         sr_text_add(out, " %7s", "");
-    sr_text_add(out, " %8.2f %9.1f", 1e-9 * c->bytes, 1e-6 * c->bytes / batch);
+    sr_text_add(out, " %8.2f %8.1f", 1e-9 * c->bytes, 1e-6 * c->bytes / batch);
     for (int b = 0; b < SR_GPU_BOUNDS; b++)
-        sr_text_add(out, " %6.0f%%", percent(c->bound[b], c->seconds));
-    sr_text_add(out, " %8.0f %6.2f%s\n", c->functions, p->level[i].memory / gib,
-                p->level[i].memory > p->gpu->memory ? " too much" : "");
+        sr_text_add(out, " %8.0f%%", percent(c->bound[b], c->seconds));
+    sr_text_add(out, " %8.0f %6.2f\n", c->functions, p->level[i].memory / gib);
 }
 
 static void add_levels(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-6s%9s %9s %7s %8s %9s %7s %7s %7s %8s %6s\n", "level", "limit, ms",
-                "images/s", "gain", "GB", "MB/image", "flops", "bytes", "launch", "launches",
-                "GiB");
+    sr_text_add(out, "\n%-6s%9s %9s %7s %8s %8s %9s %9s %9s %8s %6s\n", "level", "limit, ms",
+                "images/s", "gain", "GB", "MB/image", "by flops", "by bytes", "by launch",
+                "launches", "GiB");
     for (int i = 0; i < SR_GPU_LEVELS; i++)
         add_level(p, i, out);
+    for (int i = 0; i < SR_GPU_LEVELS; i++)
+        if (p->level[i].memory > p->gpu->memory)
+            sr_text_add(out, "level %s needs more than the %.0f GiB of this GPU\n",
+                        sr_gpu_steps[i].name, p->gpu->memory / gib);
     sr_text_add(out, "\n");
     for (int i = 0; i < SR_GPU_LEVELS; i++)
         sr_text_add(out, "%-6s %s\n", sr_gpu_steps[i].name, sr_gpu_steps[i].what);
@@ -76,14 +77,14 @@ static bool is_empty(const sr_gpu_plan *p, sr_gpu_family family) {
 }
 
 static void add_families(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-30s", "limit, ms");
+    sr_text_add(out, "\n%-28s", "limit, ms");
     for (int i = 0; i < SR_GPU_LEVELS; i++)
         sr_text_add(out, "%9s", sr_gpu_steps[i].name);
     sr_text_add(out, "\n");
     for (int row = 0; row < SR_GPU_FAMILIES; row++) {
         if (is_empty(p, family_at(row)))
             continue;
-        sr_text_add(out, "%-30s", sr_gpu_family_name(family_at(row)));
+        sr_text_add(out, "%-28s", sr_gpu_family_name(family_at(row)));
         for (int i = 0; i < SR_GPU_LEVELS; i++)
             add_ms(out, p->level[i].family[family_at(row)].seconds);
         sr_text_add(out, "\n");
@@ -93,7 +94,7 @@ static void add_families(const sr_gpu_plan *p, sr_text *out) {
 // ---- Kernels as built ----
 
 static void add_built_row(const char *name, const sr_gpu_cost *c, sr_text *out) {
-    sr_text_add(out, "%-30s %7.0f %8.2f %7.2fx %9.1f", name, c->kernels, 1e-9 * c->bytes,
+    sr_text_add(out, "%-28s %7.0f %8.2f %7.2fx %8.1f", name, c->kernels, 1e-9 * c->bytes,
                 c->least > 0 ? c->bytes / c->least : 1, 1e-9 * c->flops);
     add_ms(out, c->by[SR_GPU_BY_BYTES]);
     add_ms(out, c->by[SR_GPU_BY_FLOPS]);
@@ -102,7 +103,7 @@ static void add_built_row(const char *name, const sr_gpu_cost *c, sr_text *out) 
 }
 
 static void add_built(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-30s %7s %8s %8s %9s%9s%9s%9s  %s\n", "as built", "kernels", "GB",
+    sr_text_add(out, "\n%-28s %7s %8s %8s %8s%9s%9s%9s  %s\n", "as built", "kernels", "GB",
                 "of least", "GFLOP", "bytes ms", "flops ms", "limit", "bound by");
     for (int row = 0; row < SR_GPU_FAMILIES; row++)
         if (!is_empty(p, family_at(row)))
@@ -121,7 +122,7 @@ static void add_excess(const sr_gpu_plan *p, int level, sr_text *out) {
             first = program->kernels[j].id != k->id || program->kernels[j].gone;
         const sr_gpu_cost c = sr_gpu_cost_of(program, k, p->gpu, sr_gpu_steps[level].rate);
         if (first && !k->gone && !sr_gpu_is_product(k))
-            sr_text_add(out, "%s passes %.2f times the bytes of its arguments: %s\n", k->op,
+            sr_text_add(out, "%s moves %.2fx its inputs and outputs: %s\n", k->op,
                         c.bytes / c.least, k->why);
     }
 }
@@ -135,8 +136,7 @@ sr_status sr_gpu_report(const sr_gpu_plan *p) {
     add_built(p, &text);
     sr_text_add(&text, "\n");
     add_excess(p, 0, &text);
-    sr_text_add(&text,
-                "of least: inputs read and outputs written once. No cache is counted between "
-                "kernels, nor are workspaces.\n--json lists every kernel.\n");
+    sr_text_add(&text, "of least: inputs read once and outputs written once. Workspaces and caches "
+                       "are not counted.\n--json lists the kernels of every level.\n");
     return sr_command_print(SR_OK, &text);
 }

@@ -224,8 +224,8 @@ static void test_text(void **state) {
         (void)snprintf(line, sizeof line, "\n%-6s", names[i]);
         assert_non_null(strstr(bench_output, line));
     }
-    assert_non_null(strstr(bench_output, "batchnorm_train passes 1.50 times"));
-    assert_non_null(strstr(bench_output, "batchnorm_grad passes 1.67 times"));
+    assert_non_null(strstr(bench_output, "batchnorm_train moves 1.50x"));
+    assert_non_null(strstr(bench_output, "batchnorm_grad moves 1.67x"));
     for (const char *line = bench_output; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 100);
 }
