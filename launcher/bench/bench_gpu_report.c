@@ -136,7 +136,9 @@ sr_status sr_gpu_report(const sr_gpu_plan *p) {
     add_built(p, &text);
     sr_text_add(&text, "\n");
     add_excess(p, 0, &text);
-    sr_text_add(&text, "of least: inputs read once and outputs written once. Workspaces and caches "
-                       "are not counted.\n--json lists the kernels of every level.\n");
+    sr_text_add(&text,
+                "gain: over the level above. by flops, bytes, launch: share of the limit that is "
+                "due to each.\nof least: inputs read once and outputs written once. Workspaces and "
+                "caches are not counted.\n--json lists the kernels of every level.\n");
     return sr_command_print(SR_OK, &text);
 }
