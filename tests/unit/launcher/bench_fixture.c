@@ -56,8 +56,8 @@ int bench_run(const char *line) {
 
 const sr_json *bench_json(sr_arena *arena) {
     const sr_json *json = NULL;
-    assert_int_equal(sr_json_parse(bench_output, strlen(bench_output), 100000, "bench", arena, &json),
-                     SR_OK);
+    assert_int_equal(
+        sr_json_parse(bench_output, strlen(bench_output), 100000, "bench", arena, &json), SR_OK);
     return json;
 }
 
