@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPUs that steps are planned for (bench_gpu_internal.h).
 //
-// Measured figures are preferred to those of data sheets, which no program reaches: a large bf16
-// product runs at 0.80 of the H200's data sheet (989 TFLOP/s dense), a copy at 0.90 (4.8 TB/s).
-// Plans for GPUs that are known from data sheets only are optimistic by about as much.
+// Programs do not reach data sheets. For the H200, 0.80 of the sheet's products of 16-bit numbers
+// (989 TFLOP/s dense) and 0.90 of its bandwidth (4.8 TB/s) are assumed. Plans for the others, which
+// have the figures of their sheets, are optimistic by about as much.
 #include <string.h>
 
 #include "launcher/bench/bench_gpu_internal.h"
@@ -18,12 +18,12 @@ static const sr_gpu gpus[] = {
     {.name = "h200",
      .model = "NVIDIA H200 SXM",
      .tensor_tf32 = 395 * TERA, // half of 16-bit products, as in the data sheet (495 of 989)
-     .tensor_16 = 790 * TERA,   // measured: products of 8192^3 in bf16 on random data, 769 to 798
-     .plain = 67 * TERA,        // data sheet
-     .bytes = 4.3 * TERA,       // measured: copying
+     .tensor_16 = 790 * TERA,
+     .plain = 67 * TERA, // data sheet
+     .bytes = 4.3 * TERA,
      .launch = LAUNCH,
      .memory = 139 * GIB, // what a program sees of 141 GB
-     .source = "measured; fp32 without tensor cores from the data sheet"},
+     .source = "0.8 and 0.9 of the data sheet; fp32 without tensor cores: all of it"},
     {.name = "h100",
      .model = "NVIDIA H100 SXM",
      .tensor_tf32 = 494.7 * TERA, // data sheet, dense, as the next four
