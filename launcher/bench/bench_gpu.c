@@ -3,22 +3,6 @@
 #include "launcher/bench/bench_gpu_internal.h"
 #include "trainer/exchange/exchange.h"
 
-const char *sr_gpu_family_name(sr_gpu_family family) {
-    static const char *const names[SR_GPU_FAMILIES] = {
-        [SR_GPU_OTHER] = "input, linear layers, loss",
-        [SR_GPU_POINTWISE] = "1x1 convolutions",
-        [SR_GPU_POINTWISE_GRAD] = "1x1 convolutions, backward",
-        [SR_GPU_CONV] = "other convolutions",
-        [SR_GPU_CONV_GRAD] = "other convolutions, backward",
-        [SR_GPU_BATCHNORM] = "batch norm",
-        [SR_GPU_BATCHNORM_GRAD] = "batch norm, backward",
-        [SR_GPU_ELEMENTWISE] = "ReLU, sums, elementwise",
-        [SR_GPU_POOL] = "pooling",
-        [SR_GPU_AGAIN] = "recomputed to save memory",
-        [SR_GPU_UPDATE] = "gradient sums, update"};
-    return names[family];
-}
-
 // What brings the gradients of the lanes to their sum, and the update: in f32, a launch for each
 // parameter and, of updates, for each block (trainer/exchange/exchange.h).
 static sr_status add_update(const sr_phase *phase, int64_t lanes, sr_gpu_program *program) {

@@ -107,6 +107,8 @@ SR_NODISCARD sr_status sr_gpu_value_add(sr_gpu_program *program, const sr_gpu_va
                                         int *out);
 // Whether a kernel is a convolution, a linear layer, or a gradient of one.
 bool sr_gpu_is_product(const sr_gpu_kernel *kernel);
+// The heading of a family's row.
+const char *sr_gpu_family_name(sr_gpu_family family);
 
 // ---- bench_gpu_fuse.c: levels ----
 
@@ -159,8 +161,6 @@ typedef struct sr_gpu_plan {
     sr_gpu_level level[SR_GPU_LEVELS];
 } sr_gpu_plan;
 
-// The heading of a family's row.
-const char *sr_gpu_family_name(sr_gpu_family family);
 // FLOP/s of products.
 double sr_gpu_flop_rate(const sr_gpu *gpu, sr_gpu_rate rate, sr_dtype dtype);
 

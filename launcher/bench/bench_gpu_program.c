@@ -301,3 +301,19 @@ void sr_gpu_program_release(sr_gpu_program *p) {
     sr_free(p->values);
     *p = (sr_gpu_program){0};
 }
+
+const char *sr_gpu_family_name(sr_gpu_family family) {
+    static const char *const names[SR_GPU_FAMILIES] = {
+        [SR_GPU_OTHER] = "input, linear layers, loss",
+        [SR_GPU_POINTWISE] = "1x1 convolutions",
+        [SR_GPU_POINTWISE_GRAD] = "1x1 convolutions, backward",
+        [SR_GPU_CONV] = "other convolutions",
+        [SR_GPU_CONV_GRAD] = "other convolutions, backward",
+        [SR_GPU_BATCHNORM] = "batch norm",
+        [SR_GPU_BATCHNORM_GRAD] = "batch norm, backward",
+        [SR_GPU_ELEMENTWISE] = "ReLU, sums, elementwise",
+        [SR_GPU_POOL] = "pooling",
+        [SR_GPU_AGAIN] = "recomputed to save memory",
+        [SR_GPU_UPDATE] = "gradient sums, update"};
+    return names[family];
+}
