@@ -250,6 +250,7 @@ static soft_command *copy_command(const soft_command *from) {
 SOFT_GPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
                                                  unsigned long long flags) {
     const cudaError_t error = soft_enter();
+    (void)soft_count("made");
     if (error != cudaSuccess || !graph || flags != 0)
         return soft_leave(error != cudaSuccess ? error : cudaErrorInvalidValue);
     struct CUgraphExec_st *exec = allocate(1, sizeof *exec);

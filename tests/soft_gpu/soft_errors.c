@@ -19,7 +19,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 // SOFT_GPU_FAULT, "kind:n": the n-th event of its kind fails.
 static char fault_kind[16];
 static unsigned long fault_number;
-static atomic_ulong fault_count;
 static uint64_t seed;
 
 void soft_lock(void) {
@@ -72,8 +71,8 @@ cudaError_t soft_leave(cudaError_t error) {
 }
 
 bool soft_fault(const char *kind) {
-    return fault_number > 0 && strcmp(kind, fault_kind) == 0 &&
-           atomic_fetch_add_explicit(&fault_count, 1, memory_order_relaxed) + 1 == fault_number;
+    const unsigned long number = soft_count(kind);
+    return number == fault_number && strcmp(kind, fault_kind) == 0;
 }
 
 uint64_t soft_seed(void) {

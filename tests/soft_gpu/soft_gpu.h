@@ -53,6 +53,11 @@ typedef enum soft_gpu_access_kind {
 } soft_gpu_access_kind;
 SOFT_GPU_EXPORT void soft_gpu_access(const void *address, size_t bytes, soft_gpu_access_kind kind);
 
+// How many events of a kind there were in this process: those of SOFT_GPU_FAULT (README.md), and
+// "made", calls that make something: memory, its addresses and mappings, registrations, streams,
+// events, graphs.
+SOFT_GPU_EXPORT unsigned long soft_gpu_count(const char *kind);
+
 // Adds the kernels of a module, an array of sr_cuda_kernel.
 SOFT_GPU_EXPORT void soft_gpu_register(const void *begin, const void *end);
 

@@ -34,6 +34,9 @@ void soft_set_sticky(cudaError_t error);
 cudaError_t soft_sticky(void);
 // Whether this is the event of SOFT_GPU_FAULT, counted by kind: "memory", "launch", "lost", "copy".
 bool soft_fault(const char *kind);
+// Counts an event (soft_counts.c); returns its number among those of its kind. 'kind': static
+// storage.
+unsigned long soft_count(const char *kind);
 uint64_t soft_seed(void);
 
 typedef struct soft_rng {

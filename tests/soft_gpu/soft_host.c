@@ -65,6 +65,7 @@ static host_range *take_out(const void *p, bool allocated) {
 
 SOFT_GPU_EXPORT cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags) {
     cudaError_t error = soft_enter();
+    (void)soft_count("made");
     (void)flags;
     if (error == cudaSuccess && (!ptr || size == 0 || !soft_host_mapped(number(ptr))))
         error = cudaErrorInvalidValue;
@@ -107,6 +108,7 @@ static cudaError_t allocate(void **out, size_t bytes) {
 
 SOFT_GPU_EXPORT cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags) {
     cudaError_t error = soft_enter();
+    (void)soft_count("made");
     (void)flags;
     if (error == cudaSuccess && (!pHost || size == 0))
         error = cudaErrorInvalidValue;

@@ -202,6 +202,7 @@ static uint64_t find_gap(uint64_t from, uint64_t bytes, uint64_t alignment) {
 
 static CUresult address_reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
                                 unsigned long long flags) {
+    (void)soft_count("made");
     if (bytes == 0 || bytes % GRANULE != 0 || alignment % GRANULE != 0 || flags != 0 || hint != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (alignment == 0)
@@ -247,6 +248,7 @@ static bool is_of_device(const CUmemLocation *location) {
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
                        const CUmemAllocationProp *prop, unsigned long long flags) {
+    (void)soft_count("made");
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || !is_of_device(&prop->location) ||
         flags != 0 || bytes == 0 || bytes % GRANULE != 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -287,6 +289,7 @@ static CUresult release(CUmemGenericAllocationHandle handle) {
 
 static CUresult map(CUdeviceptr at, size_t bytes, size_t offset,
                     CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    (void)soft_count("made");
     allocation *a = find_allocation(handle);
     const size_t position = mapping_behind(at);
     if (!a || a->released || offset != 0 || flags != 0 || bytes == 0 || bytes % GRANULE != 0 ||

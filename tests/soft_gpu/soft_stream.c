@@ -183,6 +183,7 @@ static int start_thread(struct CUstream_st *s) {
 SOFT_GPU_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags,
                                                          int priority) {
     cudaError_t error = soft_enter();
+    (void)soft_count("made");
     (void)priority; // pStream of range ones are clamped
     if (error == cudaSuccess && (!pStream || flags > cudaStreamNonBlocking))
         error = cudaErrorInvalidValue;
@@ -258,6 +259,7 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 SOFT_GPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
     const cudaError_t error = soft_enter();
+    (void)soft_count("made");
     if (error != cudaSuccess)
         return soft_leave(error);
     struct CUevent_st *e = calloc(1, sizeof *e);

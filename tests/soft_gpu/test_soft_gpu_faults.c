@@ -2,6 +2,7 @@
 // Faults on demand, SOFT_GPU_FAULT, and errors that stay. Each case is a process of its own.
 #include <sys/mman.h>
 
+#include "tests/soft_gpu/soft_gpu.h"
 #include "tests/soft_gpu/soft_gpu_fixture.h"
 
 #define EXPECT(call, error)                                                                        \
@@ -89,6 +90,34 @@ static void misspell(void) {
     (void)cudaGetDeviceCount(&count);
 }
 
+static void expect_count(const char *kind, unsigned long count) {
+    if (soft_gpu_count(kind) != count) {
+        (void)fprintf(stderr, "%s: %lu, not %lu\n", kind, soft_gpu_count(kind), count);
+        exit(1);
+    }
+}
+
+static void count_events(void) {
+    const cudaStream_t s = make_stream();
+    const vector_args a = {.y = device_alloc(4096), .count = 8};
+    const unsigned long made = soft_gpu_count("made");
+    expect_count("memory", 1);
+    OK(launch(s, fill, 1, 8, 0, &a));
+    OK(launch(s, fill, 1, 8, 0, &a));
+    OK(cudaStreamSynchronize(s));
+    expect_count("launch", 2);
+    expect_count("lost", 2);
+    expect_count("copy", 0);
+    expect_count("made", made);
+    (void)make_event();
+    expect_count("made", made + 1);
+}
+
+static void test_counts(void **state) {
+    (void)state;
+    expect_clean(count_events);
+}
+
 static void test_memory(void **state) {
     (void)state;
     expect_clean(fail_memory);
@@ -139,6 +168,7 @@ int main(void) {
         cmocka_unit_test(test_memory),   cmocka_unit_test(test_launch),
         cmocka_unit_test(test_lost),     cmocka_unit_test(test_copy),
         cmocka_unit_test(test_misspelt), cmocka_unit_test(test_other_fault),
+        cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
