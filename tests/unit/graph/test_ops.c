@@ -3,12 +3,16 @@
 // activation types, refused shapes, gradients and gradients of gradients compared with central
 // differences, where gradients stop, which values the rules declare that they keep, and that the
 // compiler's memory in place changes no bit. An operator without a case fails the suite.
+//
+// Where the device of the tests has kernels of its own, values and gradients in its types have the
+// bits of the CPU's reference; what is f64, as central differences are, stays on the CPU.
 #include <math.h>
 
 #include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 #include "tests/unit/graph/op_cases.h"
 #include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/support/device_run.h"
 #include "tests/unit/support/test_support.h"
 
 #define TOLERANCE 1e-6
@@ -26,12 +30,18 @@ static const op_case *case_after(const op_case *c) {
     return case_at(i + 1);
 }
 
-static sr_context *context_new(int optimize) {
-    const sr_context_options options = {.threads = 2, .optimize = optimize};
+// On the device of the tests, if that has this type.
+static sr_context *context_of(sr_dtype type, int optimize) {
+    const char *device = type == SR_F64 && device_of_test() ? "cpu" : NULL;
+    const sr_context_options options = {.device = device, .threads = 2, .optimize = optimize};
     sr_context *context;
     assert_ok(sr_context_create(&options, &context));
     sr_context_begin_step(context);
     return context;
+}
+
+static sr_context *context_new(int optimize) {
+    return context_of(SR_F64, optimize);
 }
 
 static bool is_float(const sr_info *info) {
@@ -137,7 +147,7 @@ static void test_descriptors_are_complete(void **state) {
 }
 
 static void check_values(const op_case *c, sr_dtype type) {
-    sr_context *context = context_new(0);
+    sr_context *context = context_of(type, 0);
     sr_tensor in[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, type, false, in);
     sr_tensor y = value_of(context, in, user_of(c));
@@ -461,12 +471,11 @@ static void test_descriptors_say_where_gradients_end(void **state) {
     expect_gradient_text("sgd", "none: an update");
 }
 
-// The value and every gradient after inputs that may be overwritten, with and without the
-// compiler's optimisations.
-static void read_all(const op_case *c, int optimize, test_array **out, int *count) {
-    sr_context *context = context_new(optimize);
+// The value and every gradient after inputs that may be overwritten. Frees the context.
+static void read_all(const op_case *c, sr_context *context, sr_dtype type, test_array **out,
+                     int *count) {
     sr_tensor in[OP_CASE_INPUTS] = {{0}}, dies[OP_CASE_INPUTS] = {{0}};
-    make_inputs(context, c, SR_F64, true, in);
+    make_inputs(context, c, type, true, in);
     for (int which = -1; which < c->inputs; which++) {
         if (which >= 0 && (!is_free(c, which) || c->gradient < GRADIENT_ONCE))
             continue;
@@ -485,14 +494,61 @@ static void test_memory_in_place_changes_nothing(void **state) {
     for (const op_case *c = case_at(0); c; c = case_after(c)) {
         test_array *with[OP_CASE_INPUTS + 1] = {0}, *without[OP_CASE_INPUTS + 1] = {0};
         int a = 0, b = 0;
-        read_all(c, 0, with, &a);
-        read_all(c, -1, without, &b);
+        read_all(c, context_new(0), SR_F64, with, &a);
+        read_all(c, context_new(-1), SR_F64, without, &b);
         assert_int_equal(a, b);
         for (int i = 0; i < a && with[i] && without[i]; i++)
             assert_memory_equal(with[i]->data, without[i]->data,
                                 (size_t)with[i]->count * sr_dtype_size(with[i]->dtype));
         arrays_free(state);
     }
+}
+
+// The CPU's kernels of class "reference"; with NULL those of the device of the tests.
+static void read_portable(const op_case *c, const char *device, sr_dtype type, test_array **out,
+                          int *count) {
+    sr_context *context;
+    assert_ok(sr_context_create(&(sr_context_options){.device = device, .threads = 1}, &context));
+    sr_context_begin_step(context);
+    read_all(c, context, type, out, count);
+}
+
+// Equal bits; which NaN it is does not matter.
+static bool is_same(const test_array *a, const test_array *b, int64_t i) {
+    const size_t size = sr_dtype_size(a->dtype), at = (size_t)i * size;
+    if (memcmp((const char *)a->data + at, (const char *)b->data + at, size) == 0)
+        return true;
+    return isnan(array_get(a, i)) && isnan(array_get(b, i));
+}
+
+static void check_bits(const op_case *c, sr_dtype type) {
+    test_array *want[OP_CASE_INPUTS + 1] = {0}, *got[OP_CASE_INPUTS + 1] = {0};
+    int a = 0, b = 0;
+    read_portable(c, "cpu", type, want, &a);
+    read_portable(c, NULL, type, got, &b);
+    assert_int_equal(a, b);
+    for (int i = 0; i < a && want[i] && got[i]; i++)
+        for (int64_t k = 0; k < want[i]->count; k++)
+            if (!is_same(want[i], got[i], k))
+                fail_msg("%s %s, %s %d [%lld]: %.9g on the device, %.9g on the CPU", c->op,
+                         sr_dtype_name(type), i ? "gradient" : "value", i, (long long)k,
+                         array_get(got[i], k), array_get(want[i], k));
+}
+
+static void test_device_has_the_references_bits(void **state) {
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return;
+    }
+    sr_kernels_use_portable(true);
+    for (const op_case *c = case_at(0); c; c = case_after(c)) {
+        for (int t = 0; t < 4 && !c->own_type; t++) {
+            if (fixture_types[t] != SR_F64)
+                check_bits(c, fixture_types[t]);
+            arrays_free(state);
+        }
+    }
+    sr_kernels_use_portable(false);
 }
 
 // A gradient that is not requested costs no node; one that does not reach its input costs zeros.
@@ -537,9 +593,8 @@ static void test_small_losses_are_exact(void **state) {
         const sr_dtype type = fixture_types[t];
         const test_array *value = array_of(type, 1, &logit);
         test_array *got = array_new(type, 1);
-        sr_context *context;
+        sr_context *context = context_of(type, 0);
         sr_tensor dx;
-        assert_ok(sr_context_create(NULL, &context));
         const sr_tensor x =
             sr_constant(context, &(sr_info){.dtype = type, .rank = 1, .dim = {1}}, value->data);
         const sr_tensor y = sr_bce_with_logits(x, 1.0);
@@ -566,6 +621,7 @@ int main(void) {
         cmocka_unit_test(test_cases_end_where_descriptors_say),
         cmocka_unit_test(test_descriptors_say_where_gradients_end),
         cmocka_unit_test_teardown(test_memory_in_place_changes_nothing, arrays_free),
+        cmocka_unit_test_teardown(test_device_has_the_references_bits, arrays_free),
         cmocka_unit_test_teardown(test_unwanted_gradients_are_not_recorded, arrays_free),
         cmocka_unit_test(test_wrong_label_reaches_the_reader),
         cmocka_unit_test_teardown(test_small_losses_are_exact, arrays_free),

@@ -2,18 +2,22 @@
 // A thousand steps of a rank: after the first one nothing is allocated and the resident set stays
 // the same, also after an evaluation, whose plan has another shape.
 //
-// Where only serried's own kernels run (SERRIED_PROVIDERS without onednn), allocations are counted
-// in malloc itself, which this program overrides (calling glibc's). oneDNN allocates the argument
-// list of each call and frees it again; with oneDNN, and where a sanitizer has its own malloc,
-// serried's counter is used.
+// Where only serried's own kernels run (SERRIED_PROVIDERS without onednn, or a GPU), allocations
+// are counted in malloc itself, which this program overrides (calling glibc's), but for those of
+// CUDA's own libraries. oneDNN allocates the argument list of each call and frees it again; with
+// oneDNN, and where a sanitizer has its own malloc, serried's counter is used. On the software GPU
+// the calls that make something on the device are counted, too.
 #include "tests/unit/support/test_support.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 #include "kernels/base/rng.h"
+#include "kernels/device/device.h"
 #include "tests/unit/support/picture_slot.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
@@ -23,7 +27,35 @@ enum { SIDE = 8, SAMPLES = 2, LANES = 2, CLASSES = 5, STEPS = 1000, SEEN_BLOCK =
 
 static atomic_uint_fast64_t mallocs;
 
+// The code of CUDA's libraries, once they are loaded.
+typedef struct code_range {
+    uintptr_t begin, end;
+} code_range;
+static code_range foreign[4];
+static atomic_int foreign_count;
+static bool on_gpu; // the engine's kernels are not the CPU's
+
+// The software GPU's count of calls that make something; NULL elsewhere.
+static union {
+    void *object;
+    unsigned long (*call)(const char *kind);
+} device_count;
+
 #ifdef SR_COUNT_MALLOC
+static bool is_foreign(const void *caller) {
+    const uintptr_t at = (uintptr_t)caller;
+    const int count = atomic_load_explicit(&foreign_count, memory_order_acquire);
+    for (int i = 0; i < count; i++)
+        if (at >= foreign[i].begin && at < foreign[i].end)
+            return true;
+    return false;
+}
+
+static void count_call(const void *caller) {
+    if (!is_foreign(caller))
+        atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+}
+
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-inconsistent-declaration-parameter-name):
 // glibc
 void *__libc_malloc(size_t bytes);
@@ -32,36 +64,56 @@ void *__libc_realloc(void *old, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
 
 void *malloc(size_t bytes) {
-    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    count_call(__builtin_return_address(0));
     return __libc_malloc(bytes);
 }
 void *calloc(size_t count, size_t bytes) {
-    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    count_call(__builtin_return_address(0));
     return __libc_calloc(count, bytes);
 }
 void *realloc(void *old, size_t bytes) {
-    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    count_call(__builtin_return_address(0));
     return __libc_realloc(old, bytes);
 }
 void *aligned_alloc(size_t align, size_t bytes) {
-    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    count_call(__builtin_return_address(0));
     return __libc_memalign(align, bytes);
 }
 int posix_memalign(void **out, size_t align, size_t bytes) {
-    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    count_call(__builtin_return_address(0));
     *out = __libc_memalign(align, bytes);
     return *out ? 0 : 12; // ENOMEM
 }
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-inconsistent-declaration-parameter-name)
 #endif
 
+static int find_foreign(struct dl_phdr_info *info, size_t size, void *user) {
+    const int count = atomic_load_explicit(&foreign_count, memory_order_relaxed);
+    (void)size;
+    (void)user;
+    if (!strstr(info->dlpi_name, "/libcudart.so") && !strstr(info->dlpi_name, "/libcuda.so"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+            continue;
+        const uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+        assert_true(count < (int)(sizeof foreign / sizeof *foreign));
+        foreign[count] = (code_range){begin, begin + part->p_memsz};
+        atomic_store_explicit(&foreign_count, count + 1, memory_order_release);
+        break;
+    }
+    return 0;
+}
+
 static bool own_kernels_alone(void) {
     const char *providers = getenv("SERRIED_PROVIDERS");
-    return providers && !strstr(providers, "onednn");
+    return on_gpu || (providers && !strstr(providers, "onednn"));
 }
 
 static uint64_t allocations(void) {
     return sr_memory_get_stats().allocations +
+           (device_count.object ? device_count.call("made") : 0) +
            (own_kernels_alone() ? atomic_load_explicit(&mallocs, memory_order_relaxed) : 0);
 }
 
@@ -96,6 +148,19 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
+// The device's libraries are loaded by now.
+static void look_for_gpu(const steady_fixture *f) {
+    const sr_device *device = sr_engine_get_info(f->engine).device;
+    on_gpu = sr_device_get_properties(device)->kind != SR_DEVICE_CPU;
+    if (!on_gpu || atomic_load_explicit(&foreign_count, memory_order_relaxed) > 0)
+        return;
+    (void)dl_iterate_phdr(find_foreign, NULL);
+    void *library = dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD);
+    device_count.object = library ? dlsym(library, "soft_gpu_count") : NULL;
+    if (library)
+        (void)dlclose(library); // the module keeps it
+}
+
 static void begin(steady_fixture *f, int lanes, const char *precision) {
     char batch[32], lane_count[32];
     (void)snprintf(batch, sizeof batch, "batch=%d", lanes * SAMPLES);
@@ -119,6 +184,7 @@ static void begin(steady_fixture *f, int lanes, const char *precision) {
                                        .seed = 3};
     assert_ok(sr_engine_create(&options, &f->engine));
     assert_ok(sr_phase_start_average(sr_engine_get_phase(f->engine, 0)));
+    look_for_gpu(f);
     sr_rng_init(&rng, 7, 0, 0, 0);
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < SAMPLES; i++)
@@ -160,6 +226,7 @@ static void evaluate(steady_fixture *f) {
 static void steady(int lanes, const char *precision) {
     steady_fixture f = {0};
     begin(&f, lanes, precision);
+    assert_true(!device_count.object || device_count.call("made") > 0);
     take_steps(&f, 1);
     const uint64_t after_one = allocations();
     take_steps(&f, STEPS / 4);
