@@ -13,6 +13,7 @@ digest, and so must all sets for networks with portable numerics, whose section 
                                        has no section yet
   check_numerics.py PROGRAM --write    write the digests of this machine; refuses changes without a
                                        raised version, and removes other machines' outdated ones
+  check_numerics.py PROGRAM --device cuda    compare what another device computes with portable numerics
 
 PROGRAM is numerics_digests of a build. Run in the root of the repository.
 """
@@ -67,8 +68,8 @@ def key(heading):
 
 
 class Check:
-    def __init__(self, program, write):
-        self.program, self.write = program, write
+    def __init__(self, program, write, device=None):
+        self.program, self.write, self.device = program, write, device
         with open(TABLE, encoding="utf-8") as file:
             self.table = parse(file.read())
         self.by_key = {key(heading): heading for heading in self.table}
@@ -103,6 +104,11 @@ class Check:
         return (done.stdout.strip() or "plain") == name
 
     def jobs(self):
+        if self.device:
+            return [(f"device {self.device}", "", None, ["portable"], {"SERRIED_TEST_DEVICE": self.device})]
+        return self.jobs_of_processors()
+
+    def jobs_of_processors(self):
         """One for each set of features and providers, one with variables of oneDNN, and one with libjpeg-turbo's scalar
         code; the reference depends on none of these, and neither do networks with portable numerics."""
         jobs = [("plain", SETS[0][1], None, ["reference", "networks", "portable", "data"], {}),
@@ -176,6 +182,8 @@ class Check:
     def compare_all(self):
         for heading, rows in self.found.items():
             self.compare(heading, rows)
+        if self.device:
+            return
         for heading in self.table:
             if key(heading) not in map(key, self.found) and self.stale(heading):
                 self.fail(f"[{heading}]: is of other versions than this build; run {self.cure}, which removes it")
@@ -204,10 +212,10 @@ class Check:
 
 
 def main():
-    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"]):
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--write"], ["--device", sys.argv[-1]]):
         sys.exit(__doc__)
     begin = time.monotonic()
-    check = Check(sys.argv[1], bool(sys.argv[2:]))
+    check = Check(sys.argv[1], sys.argv[2:] == ["--write"], sys.argv[3] if len(sys.argv) > 3 else None)
     check.collect()
     if check.write:
         check.write_all()

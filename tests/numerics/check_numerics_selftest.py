@@ -9,14 +9,16 @@ import tempfile
 
 import check_numerics
 
-# For a processor with AVX-512: prints the file of a set of features.
+# For a processor with AVX-512: prints the file of a set of features, or of another device.
 PROGRAM = """#!/bin/sh
+folder=%s
+if [ "$SERRIED_TEST_DEVICE" = other ]; then exec cat "$folder/other"; fi
 case ",$SERRIED_CPU_MASK," in
 *,avx2,*) features=plain ;;
 *,avx512,*) features=avx2 ;;
 *) features='avx2 avx512' ;;
 esac
-if [ "$1" = features ]; then echo "$features"; else cat "%s/$features"; fi
+if [ "$1" = features ]; then echo "$features"; else cat "$folder/$features"; fi
 """
 X86 = "[x86 2]\nrelu/x86 reference aa\ngelu/x86 x86-f32 bb\n"
 
@@ -31,16 +33,16 @@ class Selftest:
         os.chmod(self.program, 0o755)
         self.failed = 0
 
-    def run(self, table, texts, write=False):
+    def run(self, table, texts, write=False, device=None):
         """The output, the check, and the table after it."""
         with open(check_numerics.TABLE, "w", encoding="utf-8") as file:
             file.write(table)
-        for features in ("plain", "avx2", "avx2 avx512"):
+        for features in ("plain", "avx2", "avx2 avx512", "other"):
             with open(os.path.join(self.folder, features), "w", encoding="utf-8") as file:
                 file.write(texts.get(features, ""))
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            check = check_numerics.Check(self.program, write)
+            check = check_numerics.Check(self.program, write, device)
             check.collect()
             if write:
                 check.write_all()
@@ -83,6 +85,9 @@ class Selftest:
         result = self.run(here["avx2"] + away.replace("onednn 1", "onednn 2"), here, True)
         self.expect("another machine's section stays", result, 0)
         self.failed += "amx_bf16]" not in result[2]
+        self.expect("another device", self.run(X86 + away, {"other": X86}, device="other"), 0)
+        self.expect("another device with other bits", self.run(X86, {"other": other}, device="other"), 1,
+                    ["gelu/x86: bits of class x86-f32 moved"])
 
 
 def main():
