@@ -59,8 +59,13 @@ static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t clas
 sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, int threads,
                                int64_t classes, sr_bench_engine *e) {
     const sr_task_desc *task;
+    sr_device_properties chosen;
     *e = (sr_bench_engine){0};
     SR_TRY(sr_choose_task(r, &task));
+    if (!device) {
+        SR_TRY(sr_choose_device(r, sr_comm_rank(comm), &chosen));
+        device = chosen.name;
+    }
     const sr_engine_options options = {.recipe = r,
                                        .task = task,
                                        .comm = comm,

@@ -12,7 +12,7 @@ typedef struct sr_bench_engine {
     int64_t lanes, step;
 } sr_bench_engine;
 
-// The engine of one rank of 'comm' on a device (NULL: the default), without data: its steps can be
+// The engine of one rank of 'comm' on a device (NULL: the recipe's), without data: its steps can be
 // compiled. To be released even after a failure. What follows holds here, too.
 SR_NODISCARD sr_status sr_bench_engine_make(sr_recipe *recipe, sr_comm *comm, const char *device,
                                             int threads, int64_t classes, sr_bench_engine *out);

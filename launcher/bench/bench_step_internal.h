@@ -75,6 +75,7 @@ typedef struct sr_step_final {
 typedef struct sr_step_result {
     sr_recipe *recipe;
     const char *model, *precision;
+    const sr_device_properties *device; // of our engine; NULL: processors
     int64_t batch, lanes, image, classes;
     int threads, cores, steps;
     int cpus[SR_CPUS], cpu_count; // processors that both sides use, in the order of assignment
@@ -101,6 +102,8 @@ typedef struct sr_step_result {
     double others; // highest share of the cores, over all blocks, that other processes used
 } sr_step_result;
 
+// Whether our kernels are those of processors, whose limits are measured.
+bool sr_step_is_on_cpu(const sr_step_result *result);
 // Prints a table and lines of text, or Markdown.
 SR_NODISCARD sr_status sr_step_report(const sr_step_result *result, bool markdown);
 SR_NODISCARD sr_status sr_step_report_json(const sr_step_result *result);

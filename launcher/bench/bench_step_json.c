@@ -141,6 +141,8 @@ static void add_all(sr_text *out, const sr_step_result *r, const char *providers
     add_text(out, "recipe", r->recipe->name);
     add_text(out, "model", r->model);
     add_text(out, "precision", r->precision);
+    add_text(out, "device", r->device->name);
+    add_text(out, "device_model", r->device->model);
     add_text(out, "processor", sr_cpu_model());
     add_text(out, "features", sr_cpu_features_text(sr_cpu_features(), features));
     add_text(out, "hidden_features", r->mask ? r->mask : "");

@@ -69,6 +69,8 @@ static void fill_arguments(peer_arguments *w, const sr_step_result *r, const sr_
     add(w, "--label-smoothing", get_or(recipe, "loss.label_smoothing", "0"));
     add(w, "--mode", s->mode);
     add(w, "--malloc", s->malloc);
+    if (!sr_step_is_on_cpu(r))
+        add(w, "--device", "cuda");
     if (s->pinned)
         add_cpus(w, r, s, index);
     if (r->mask)

@@ -40,6 +40,10 @@ double sr_step_byte_share(const sr_step_result *r) {
     return r->limits.copy_rate > 0 ? rate / r->limits.copy_rate : (double)NAN;
 }
 
+bool sr_step_is_on_cpu(const sr_step_result *r) {
+    return !r->device || r->device->kind == SR_DEVICE_CPU;
+}
+
 void sr_step_add_providers(sr_text *out) {
     char text[SR_PROVIDER_TEXT];
     size_t count;
@@ -150,6 +154,8 @@ static void add_machine(report *p) {
     sr_step_add_providers(&providers);
     add_line(p, "machine: %s, %d core%s (%s)", sr_cpu_model(), r->cores, r->cores == 1 ? "" : "s",
              sr_cpu_features_text(sr_cpu_features(), features));
+    if (!sr_step_is_on_cpu(r))
+        add_line(p, "device: %s, %s", r->device->name, r->device->model);
     if (r->mask)
         add_line(p, "hidden from serried and from PyTorch's libraries: %s", r->mask);
     add_line(p, "kernels: %s", providers.data);
@@ -210,11 +216,13 @@ static void add_costs(report *p) {
                  r->flops * 1e-9, r->flops * per_second * 1e-9, 100 * sr_step_flop_share(r),
                  r->limits.flops * 1e-9);
     }
-    add_line(p,
-             "traffic: %.2f GB touched per step, %.1f GB/s, %.0f %% of the measured copy limit of "
-             "%.1f",
-             r->bytes * 1e-9, r->bytes * per_second * 1e-9, 100 * sr_step_byte_share(r),
-             r->limits.copy_rate * 1e-9);
+    if (r->limits.copy_rate > 0) {
+        add_line(p,
+                 "traffic: %.2f GB touched per step, %.1f GB/s, %.0f %% of the measured copy limit "
+                 "of %.1f",
+                 r->bytes * 1e-9, r->bytes * per_second * 1e-9, 100 * sr_step_byte_share(r),
+                 r->limits.copy_rate * 1e-9);
+    }
     add_line(p, "activations of a lane: %s planned, lower bound %s",
              sr_text_bytes(r->peak_bytes, peak), sr_text_bytes(r->live_bound_bytes, bound));
     add_line(p,

@@ -221,6 +221,7 @@ static sr_status run(step_bench *b) {
     SR_TRY(sr_step_choose_cpus(r->threads, r));
     double before = sr_process_memory_get().resident;
     SR_TRY(create_engine(b));
+    r->device = sr_device_get_properties(sr_engine_get_info(b->own.engine).device);
     SR_TRY(warm_up(b));
     if (b->o->serve)
         return serve(b);
@@ -231,7 +232,8 @@ static sr_status run(step_bench *b) {
     per_step(b);
     r->our_memory = sr_process_memory_get().peak - before;
     SR_TRY(measure_peer_memory(b));
-    SR_TRY(measure_limits(b)); // last, since it allocates memory
+    if (sr_step_is_on_cpu(r))
+        SR_TRY(measure_limits(b)); // last, since it allocates memory
     SR_TRY(report(b));
     if (b->o->plan)
         SR_TRY(print_plans(b));

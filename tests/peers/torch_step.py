@@ -3,7 +3,7 @@
 
 Prints "ready JSON" once it is warm; then answers each line of stdin with a line: "run K" with the
 seconds that K steps took, by its own clock, and "memory" with the bytes of its resident set at its
-peak, minus those after import. Exits at the end of stdin. One process has one setting (--mode,
+peak, minus those after import (with --device cuda, too: of the host's memory). Exits at the end of stdin. One process has one setting (--mode,
 --malloc, --threads), so that no other setting's peak or state affects its results.
 
 Pictures and labels are random and fixed; pictures are stored normalised, channels last, so the peer
@@ -45,6 +45,7 @@ def arguments():
     p.add_argument("--mode", choices=("eager", "compile"), default="eager")
     p.add_argument("--malloc", choices=("auto", "tcmalloc", "default"), default="auto",
                    help="auto: tcmalloc where it is installed")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--cpus", help="0,1: processors, one for each thread; any")
     p.add_argument("--features", help="use no processor features but these; all")
     return p.parse_args()
@@ -102,13 +103,13 @@ def make_optimizer(a, torch, model):
 
 
 def make_step(a, torch, forward, optimizer):
-    images = torch.randn(a.batch, 3, a.image, a.image)
+    images = torch.randn(a.batch, 3, a.image, a.image, device=a.device)
     images = images.to(memory_format=torch.channels_last)
-    labels = torch.randint(a.classes, (a.batch,))
+    labels = torch.randint(a.classes, (a.batch,), device=a.device)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=a.label_smoothing)
     narrow = torch.float16 if a.precision == "fp16" else torch.bfloat16
-    autocast = torch.autocast("cpu", narrow, enabled=a.precision != "fp32")
-    scaler = torch.amp.GradScaler("cpu") if a.precision == "fp16" else None
+    autocast = torch.autocast(a.device, narrow, enabled=a.precision != "fp32")
+    scaler = torch.amp.GradScaler(a.device) if a.precision == "fp16" else None
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -125,10 +126,12 @@ def make_step(a, torch, forward, optimizer):
     return step
 
 
-def seconds_of(step, count):
+def seconds_of(step, count, wait):
+    wait()
     start = time.perf_counter()
     for _ in range(count):
         step()
+    wait()
     return time.perf_counter() - start
 
 
@@ -154,18 +157,23 @@ def main():
         model = torch_models.create(a.model, a.classes, a.stem)
     except KeyError:
         sys.exit(f"no network equal to {a.model}")
-    model = model.to(memory_format=torch.channels_last).train()
+    if a.device == "cuda":
+        torch.backends.cudnn.benchmark = True
+    wait = torch.cuda.synchronize if a.device == "cuda" else lambda: None
+    model = model.to(device=a.device, memory_format=torch.channels_last).train()
     optimizer, optimizer_name = make_optimizer(a, torch, model)
     step = make_step(a, torch, torch.compile(model) if a.mode == "compile" else model, optimizer)
-    seconds_of(step, 1 + WARM_STEPS)
+    seconds_of(step, 1 + WARM_STEPS, wait)
     about = {"torch": torch.__version__, "torchvision": torchvision.__version__, "mode": a.mode,
              "optimizer": optimizer_name, "cpus": sorted(os.sched_getaffinity(0)),
              "threads": torch.get_num_threads(), "capability": capability_of(torch), **found}
+    if a.device == "cuda":
+        about.update(device=torch.cuda.get_device_name(), cudnn=torch.backends.cudnn.version())
     print("ready", json.dumps(about), flush=True)
     for line in sys.stdin:
         words = line.split()
         if words[:1] == ["run"]:
-            print(seconds_of(step, int(words[1])), flush=True)
+            print(seconds_of(step, int(words[1]), wait), flush=True)
         elif words[:1] == ["memory"]:
             print(status_bytes("VmHWM") - imported, flush=True)
 

@@ -339,6 +339,28 @@ static void test_given_settings(void **state) {
     assert_int_equal(bench_run(TINY "--peer-groups any"), 2);
 }
 
+// The recipe's device is used; a PyTorch beside a GPU computes on the GPU, too.
+static void test_device(void **state) {
+    (void)state;
+    sr_arena arena;
+    void *log;
+    char path[64];
+    size_t bytes;
+    sr_arena_init(&arena);
+    write_peer();
+    assert_int_equal(bench_run(TINY "--blocks 1 --no-peer --json device=cpu-async"), 0);
+    assert_string_equal(sr_json_string(sr_json_get(bench_json(&arena), "device")), "cpu-async");
+    assert_int_equal(bench_run(TINY "--no-peer device=gpu"), 2);
+    assert_int_equal(bench_run(TINY "--blocks 1 --json"), 0);
+    const char *device = sr_json_string(sr_json_get(bench_json(&arena), "device"));
+    assert_non_null(device);
+    snprintf(path, sizeof path, "%s/log", bench_folder);
+    assert_int_equal(sr_file_read(path, 1 << 20, &log, &bytes), SR_OK);
+    assert_int_equal(strncmp(device, "cuda", 4) == 0, strstr(log, "--device cuda") != NULL);
+    sr_free(log);
+    sr_arena_release(&arena);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
@@ -347,7 +369,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_usual_settings), cmocka_unit_test(test_all_settings),
         cmocka_unit_test(test_choose),         cmocka_unit_test(test_headline),
         cmocka_unit_test(test_best),           cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_given_settings),
+        cmocka_unit_test(test_given_settings), cmocka_unit_test(test_device),
     };
     return cmocka_run_group_tests_name("bench_step", tests, bench_set_up, bench_tear_down);
 }
