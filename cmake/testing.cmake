@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions that register tests. Each program runs in the root of the repository; exit code 77 and a
-# line "NOT RUN: reason" mean that it could not run here. Labels: short, long, dist, fuzz, gpu; tree
+# line "NOT RUN: reason" mean that it could not run here. Labels: short, long, dist, fuzz; tree
 # for checks that are the same in every build; with long, also the part of tests/long-parts that runs it.
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -44,7 +44,8 @@ class Digests(suite.Suite):
         return suite.environment(**more)
 
     def command(self, run, ranks, values):
-        return suite.under_mpirun(ranks, [self.serried, "train", self.recipe, "-o", run,
+        alone = ["-n", "1"] if ranks == 1 else []  # the default is the number of devices
+        return suite.under_mpirun(ranks, [self.serried, "train", self.recipe, *alone, "-o", run,
                                           "data.train=" + self.data, *values])
 
     def result(self, run):

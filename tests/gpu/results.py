@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.py FOLDER: writes FOLDER/RESULTS.md from FOLDER/results/*.tsv, which tests/gpu/run fills.
+results.py --bench: turns the JSON of `serried bench step`, on stdin, into a row of bench.tsv.
 
 Only rows of those files appear; anything else is marked as not measured. A line that begins with '#'
 in a file says when, where and by which command the rows after it were measured.
 """
+import json
 import os
 import sys
 
 SECTIONS = (
+    ("tests", "Tests", "Parts of `tests/gpu/run`, and the last line that each printed.",
+     ("part", "outcome", "seconds", "last line")),
+    ("bench", "Training steps", "`serried bench step` and PyTorch in turns on the same GPU, images/s: "
+     "medians of blocks, and the slowest and the fastest.",
+     ("recipe", "type", "px", "batch", "serried", "slowest", "fastest", "PyTorch", "slowest", "fastest",
+      "ratio", "PyTorch's setting", "GPU", "kernels")),
     ("ceilings", "What the device can do", "Limits that a share of the limit refers to.",
      ("what", "figure", "unit", "how")),
     ("torch", "PyTorch", "ResNet-50 training at 224 px, the best of PyTorch beside which serried is "
@@ -77,11 +85,24 @@ def section(folder, name, title, about, heads):
         yield ""
 
 
+def bench_row(found):
+    def speeds(side):
+        return [f"{side[key]:.1f}" for key in ("images_per_s", "images_per_s_min", "images_per_s_max")]
+
+    peer = found["peer"]
+    theirs = [*speeds(peer), f"{found['ratio']:.3f}", peer["setting"] + ", PyTorch " + peer["about"]["torch"]] \
+        if peer else ["", "", "", "", "not measured: " + found["peer_not_measured"]]
+    return [found["recipe"], found["precision"], f"{found['image']:.0f}", f"{found['batch']:.0f}", *speeds(found),
+            *theirs, found["device_model"], found["kernels"]]
+
+
 def main():
+    if sys.argv[1] == "--bench":
+        print("\t".join(bench_row(json.load(sys.stdin))))
+        return
     folder = sys.argv[1]
     lines = ["# GPU results", "",
-             "Written by `tests/gpu/run --probe` from `results/*.tsv`; nothing here was entered by "
-             "hand.", ""]
+             "Written by `tests/gpu/run` from `results/*.tsv`; nothing here was entered by hand.", ""]
     for name, *rest in SECTIONS:
         lines += section(folder, name, *rest)
     device = os.path.exists(os.path.join(folder, "results", "cudnn_device.json"))
