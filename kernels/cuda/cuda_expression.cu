@@ -1,40 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of expression_list.def: kernels/cpu/reference/reference_expression.c. Each row's
 // program is compiled to a function of its own, whose stack is in registers. And sum_to.
+//
+// A thread has 16 bytes of neighbouring results. Of an input that is repeated it has as many
+// neighbours, or one element for all of them, if the last dimension is a multiple of that many
+// elements; otherwise a thread has one result.
 #include "kernels/base/math_inline.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
-#include "kernels/expression.h"
-
-// ---- Programs, as the list writes them ----
-
-namespace program {
-enum {
-#define SR_OPCODE(name, taken, left) name = SR_CODE_##name,
-    SR_EXPRESSION_OPCODES(SR_OPCODE)
-#undef SR_OPCODE
-};
-
-#define CODE(...)                                                                                  \
-    { __VA_ARGS__, END }
-#define LITERALS(...)                                                                              \
-    { __VA_ARGS__ }
-#define IN(type, name, elements) +1
-#define OUT(type, name, elements)
-#define SR_EXPRESSION(name, formula, call, arguments, list, literals, ...)                         \
-    struct of_##name {                                                                             \
-        static constexpr int inputs = 0 arguments;                                                 \
-        static constexpr uint8_t code[] = list;                                                    \
-        static constexpr double literal[] = literals;                                              \
-    };
-#include "kernels/expression_list.def"
-#undef SR_EXPRESSION
-#undef CODE
-#undef LITERALS
-#undef IN
-#undef OUT
-} // namespace program
+#include "kernels/cuda/cuda_vector.h"
+#include "kernels/expression_programs.h"
 
 // ---- Evaluation ----
 
@@ -44,7 +20,8 @@ template <int INPUTS> struct expression_args {
     void *y, *workspace;
     int64_t count;
     float constant[SR_EXPRESSION_CONSTANTS];
-    int64_t dims; // 0: all inputs have the output's shape
+    int32_t lanes; // results of a thread: sr_lanes or 1
+    int32_t dims;  // 0: all inputs have the output's shape
     int64_t dim[SR_EXPRESSION_DIMS];
     int64_t step[INPUTS][SR_EXPRESSION_DIMS]; // 0 where the input is repeated
 };
@@ -62,123 +39,203 @@ static __device__ float log1p_of(float e) {
     return u == 1.0f ? e : sr_logf_inline(u) * (e / (u - 1.0f));
 }
 
-// What an opcode below SR_CODE_ADD pushes.
-template <class T, class P, int CODE, int INPUTS>
-static __device__ float pushed(const expression_args<INPUTS> &a, const int64_t *place) {
-    if constexpr (CODE <= SR_CODE_X2) {
-        return sr_load<T>(a.x[CODE - SR_CODE_X0], place[CODE - SR_CODE_X0]);
-    } else if constexpr (CODE <= SR_CODE_P2) {
-        return *(const float *)a.x[CODE - SR_CODE_P0];
-    } else if constexpr (CODE <= SR_CODE_K3) {
-        return a.constant[CODE - SR_CODE_K0];
-    } else if constexpr (CODE <= SR_CODE_L3) {
-        constexpr float literal = (float)P::literal[CODE - SR_CODE_L0];
+// What the thread has of the inputs of type T.
+template <int INPUTS, int N> struct expression_inputs { float x[INPUTS][N]; };
+
+// What an opcode below SR_CODE_ADD pushes, for result 'lane' of the thread.
+template <int ROW, int OPCODE, int INPUTS, int N>
+static __device__ float pushed(const expression_args<INPUTS> &a,
+                               const expression_inputs<INPUTS, N> &in, int lane) {
+    if constexpr (OPCODE <= SR_CODE_X2) {
+        return in.x[OPCODE - SR_CODE_X0][lane];
+    } else if constexpr (OPCODE <= SR_CODE_P2) {
+        return *(const float *)a.x[OPCODE - SR_CODE_P0];
+    } else if constexpr (OPCODE <= SR_CODE_K3) {
+        return a.constant[OPCODE - SR_CODE_K0];
+    } else if constexpr (OPCODE <= SR_CODE_L3) {
+        constexpr float literal = (float)sr_programs[ROW].literal[OPCODE - SR_CODE_L0];
         return literal;
     } else {
-        return CODE == SR_CODE_ONE;
+        return OPCODE == SR_CODE_ONE;
     }
 }
 
-template <int CODE> static __device__ float applied(float x) {
-    if constexpr (CODE == SR_CODE_NEG)
+template <int OPCODE> static __device__ float applied(float x) {
+    if constexpr (OPCODE == SR_CODE_NEG)
         return -x;
-    else if constexpr (CODE == SR_CODE_EXP)
+    else if constexpr (OPCODE == SR_CODE_EXP)
         return sr_expf_inline(x);
-    else if constexpr (CODE == SR_CODE_LOG1P)
+    else if constexpr (OPCODE == SR_CODE_LOG1P)
         return log1p_of(x);
-    else if constexpr (CODE == SR_CODE_ERF)
+    else if constexpr (OPCODE == SR_CODE_ERF)
         return sr_erff_inline(x);
-    else if constexpr (CODE == SR_CODE_TANH)
+    else if constexpr (OPCODE == SR_CODE_TANH)
         return sr_tanhf_inline(x);
     else
         return sigmoid_of(x);
 }
 
-template <int CODE> static __device__ float applied(float x, float y) {
-    if constexpr (CODE == SR_CODE_ADD)
+template <int OPCODE> static __device__ float applied(float x, float y) {
+    if constexpr (OPCODE == SR_CODE_ADD)
         return x + y;
-    else if constexpr (CODE == SR_CODE_SUB)
+    else if constexpr (OPCODE == SR_CODE_SUB)
         return x - y;
-    else if constexpr (CODE == SR_CODE_MUL)
+    else if constexpr (OPCODE == SR_CODE_MUL)
         return x * y;
-    else if constexpr (CODE == SR_CODE_DIV)
+    else if constexpr (OPCODE == SR_CODE_DIV)
         return x / y;
-    else if constexpr (CODE == SR_CODE_LT)
+    else if constexpr (OPCODE == SR_CODE_LT)
         return x < y ? 1.0f : 0.0f;
     else
         return x > y ? 1.0f : 0.0f;
 }
 
 // The result of the program from opcode AT on; the stack is the last parameters, its top first.
-template <class T, class P, int AT, int INPUTS, class... Stack>
-static __device__ float run(const expression_args<INPUTS> &a, const int64_t *place, Stack... stack);
+template <int ROW, int AT, int INPUTS, int N, class... Stack>
+static __device__ float run(const expression_args<INPUTS> &a,
+                            const expression_inputs<INPUTS, N> &in, int lane, Stack... stack);
 
-template <class T, class P, int AT, int INPUTS, class... Rest>
-static __device__ float run_1(const expression_args<INPUTS> &a, const int64_t *place, float x,
+template <int ROW, int AT, int INPUTS, int N, class... Rest>
+static __device__ float run_1(const expression_args<INPUTS> &a,
+                              const expression_inputs<INPUTS, N> &in, int lane, float x,
                               Rest... rest) {
-    return run<T, P, AT + 1>(a, place, applied<P::code[AT]>(x), rest...);
+    return run<ROW, AT + 1>(a, in, lane, applied<sr_programs[ROW].code[AT]>(x), rest...);
 }
 
-template <class T, class P, int AT, int INPUTS, class... Rest>
-static __device__ float run_2(const expression_args<INPUTS> &a, const int64_t *place, float y,
-                              float x, Rest... rest) {
-    return run<T, P, AT + 1>(a, place, applied<P::code[AT]>(x, y), rest...);
+template <int ROW, int AT, int INPUTS, int N, class... Rest>
+static __device__ float run_2(const expression_args<INPUTS> &a,
+                              const expression_inputs<INPUTS, N> &in, int lane, float y, float x,
+                              Rest... rest) {
+    return run<ROW, AT + 1>(a, in, lane, applied<sr_programs[ROW].code[AT]>(x, y), rest...);
 }
 
-template <class T, class P, int AT, int INPUTS, class... Rest>
-static __device__ float run_pick(const expression_args<INPUTS> &a, const int64_t *place, float no,
+template <int ROW, int AT, int INPUTS, int N, class... Rest>
+static __device__ float run_pick(const expression_args<INPUTS> &a,
+                                 const expression_inputs<INPUTS, N> &in, int lane, float no,
                                  float yes, float condition, Rest... rest) {
-    return run<T, P, AT + 1>(a, place, condition != 0 ? yes : no, rest...);
+    return run<ROW, AT + 1>(a, in, lane, condition != 0 ? yes : no, rest...);
 }
 
 static __device__ float only(float x) {
     return x;
 }
 
-template <class T, class P, int AT, int INPUTS, class... Stack>
-static __device__ float run(const expression_args<INPUTS> &a, const int64_t *place,
-                            Stack... stack) {
-    constexpr int code = P::code[AT];
+template <int ROW, int AT, int INPUTS, int N, class... Stack>
+static __device__ float run(const expression_args<INPUTS> &a,
+                            const expression_inputs<INPUTS, N> &in, int lane, Stack... stack) {
+    constexpr int code = sr_programs[ROW].code[AT];
     if constexpr (code == SR_CODE_END)
         return only(stack...);
     else if constexpr (code < SR_CODE_ADD)
-        return run<T, P, AT + 1>(a, place, pushed<T, P, code>(a, place), stack...);
+        return run<ROW, AT + 1>(a, in, lane, pushed<ROW, code>(a, in, lane), stack...);
     else if constexpr (code < SR_CODE_PICK)
-        return run_2<T, P, AT>(a, place, stack...);
+        return run_2<ROW, AT>(a, in, lane, stack...);
     else if constexpr (code == SR_CODE_PICK)
-        return run_pick<T, P, AT>(a, place, stack...);
+        return run_pick<ROW, AT>(a, in, lane, stack...);
     else
-        return run_1<T, P, AT>(a, place, stack...);
+        return run_1<ROW, AT>(a, in, lane, stack...);
 }
 
-template <class T, class P, int INPUTS>
-static __device__ void evaluate(const expression_args<INPUTS> &a) {
-    const int64_t i = sr_thread();
-    if (i >= a.count)
-        return;
-    int64_t place[INPUTS];
+// Whether a program reads input K as one of type T, from opcode AT on.
+template <int ROW, int K, int AT = 0>
+constexpr bool reads = sr_programs[ROW].code[AT] == SR_CODE_X0 + K || reads<ROW, K, AT + 1>;
+template <int ROW, int K> constexpr bool reads<ROW, K, SR_EXPRESSION_CODES_MOST> = false;
+
+// Where the inputs have what is needed for result i.
+template <int INPUTS>
+static __device__ void find_places(const expression_args<INPUTS> &a, int64_t i, int64_t *place) {
     for (int k = 0; k < INPUTS; k++)
         place[k] = a.dims == 0 ? i : 0;
-    int64_t rest = i;
-    for (int d = (int)a.dims - 1; d >= 0; d--) {
-        const int64_t next = sr_divide(rest, a.dim[d]), at = rest - next * a.dim[d];
+    for (int d = a.dims - 1; d >= 0; d--) {
+        const int64_t next = sr_divide(i, a.dim[d]), at = i - next * a.dim[d];
         for (int k = 0; k < INPUTS; k++)
             place[k] += at * a.step[k][d];
-        rest = next;
+        i = next;
     }
-    sr_store<T>(a.y, i, run<T, P, 0>(a, place));
+}
+
+// Loads input K and those after it.
+template <class T, int ROW, int K, int INPUTS, int N>
+static __device__ void load_inputs(const expression_args<INPUTS> &a, const int64_t *place,
+                                   expression_inputs<INPUTS, N> *in) {
+    if constexpr (K < INPUTS) {
+        if constexpr (reads<ROW, K>) {
+            if (a.dims == 0) {
+                sr_load_vector<T>(a.x[K], place[K], a.count, in->x[K]);
+            } else if (N > 1 && a.step[K][a.dims - 1] != 0) {
+                sr_load_vector<T>(a.x[K], place[K], in->x[K]);
+            } else {
+                const float x = sr_load<T>(a.x[K], place[K]);
+                SR_UNROLL
+                for (int i = 0; i < N; i++)
+                    in->x[K][i] = x;
+            }
+        }
+        load_inputs<T, ROW, K + 1>(a, place, in);
+    }
+}
+
+// Results first .. first + N - 1, without those beyond the end.
+template <class T, int ROW, int N, int INPUTS>
+static __device__ void evaluate(const expression_args<INPUTS> &a, int64_t first) {
+    expression_inputs<INPUTS, N> in;
+    int64_t place[INPUTS];
+    float y[N];
+    if (first >= a.count)
+        return;
+    find_places(a, first, place);
+    load_inputs<T, ROW, 0>(a, place, &in);
+    SR_UNROLL
+    for (int i = 0; i < N; i++)
+        y[i] = run<ROW, 0>(a, in, i);
+    sr_store_vector<T>(a.y, first, a.count, y);
 }
 
 // ---- Rows ----
 
 #define SR_EXPRESSION(name, ...)                                                                   \
-    typedef expression_args<program::of_##name::inputs> expression_args_of_##name;                 \
+    typedef expression_args<sr_programs[SR_PROGRAM_##name].inputs> expression_args_of_##name;      \
     template <class T> static __device__ void cuda_##name(const expression_args_of_##name &a) {    \
-        evaluate<T, program::of_##name>(a);                                                        \
+        if (a.lanes == 1)                                                                          \
+            evaluate<T, SR_PROGRAM_##name, 1>(a, sr_thread());                                     \
+        else                                                                                       \
+            evaluate<T, SR_PROGRAM_##name, sr_lanes<T>>(a, sr_thread() * sr_lanes<T>);             \
     }                                                                                              \
     SR_CUDA_TYPED(cuda_##name, expression_args_of_##name, 256, 0)
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
+
+// Whether dimensions d and d + 1 are one: each input is repeated along both, or along none.
+static bool are_one(const sr_expression_params *p, int inputs, int d) {
+    for (int k = 0; k < inputs; k++)
+        if ((p->repeated[k] >> d & 1) != (p->repeated[k] >> (d + 1) & 1))
+            return false;
+    return true;
+}
+
+// The dimensions of the output, as few as inputs that are repeated need: 0 if none is.
+template <int INPUTS>
+static void set_dims(const sr_expression_params *p, expression_args<INPUTS> *a) {
+    bool repeated[INPUTS][SR_EXPRESSION_DIMS], any = false;
+    int dims = 0;
+    for (int d = 0; d < p->dims; d++) {
+        if (d > 0 && are_one(p, INPUTS, d - 1)) {
+            a->dim[dims - 1] *= p->dim[d];
+            continue;
+        }
+        for (int k = 0; k < INPUTS; k++)
+            any |= repeated[k][dims] = p->repeated[k] >> d & 1;
+        a->dim[dims++] = p->dim[d];
+    }
+    a->dims = any ? dims : 0;
+    for (int k = 0; k < INPUTS; k++) {
+        int64_t step = 1;
+        for (int d = dims - 1; d >= 0; d--) {
+            a->step[k][d] = repeated[k][d] ? 0 : step;
+            step *= repeated[k][d] ? 1 : a->dim[d];
+        }
+    }
+}
 
 template <int INPUTS>
 static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel *const *kernels,
@@ -188,23 +245,17 @@ static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel 
     a.count = p->count;
     for (int k = 0; k < SR_EXPRESSION_CONSTANTS; k++)
         a.constant[k] = (float)p->constant[k];
-    for (int k = 0; k < INPUTS; k++) {
-        int64_t step = 1;
-        for (int d = p->dims - 1; d >= 0; d--) {
-            const bool repeated = p->repeated[k] >> d & 1;
-            if (repeated)
-                a.dims = p->dims;
-            a.dim[d] = p->dim[d];
-            a.step[k][d] = repeated ? 0 : step;
-            step *= repeated ? 1 : p->dim[d];
-        }
-    }
-    return sr_cuda_elementwise(request, a, kernels[sr_kernel_activation(request)], a.count, out);
+    const sr_dtype dtype = sr_kernel_activation(request);
+    const int64_t lanes = sr_cuda_lanes(dtype);
+    set_dims(p, &a);
+    a.lanes = a.dims == 0 || a.dim[a.dims - 1] % lanes == 0 ? (int32_t)lanes : 1;
+    return sr_cuda_elementwise(request, a, kernels[dtype], sr_blocks_for(a.count, a.lanes), out);
 }
 
 #define SR_EXPRESSION(name, ...)                                                                   \
     sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
-        return prepare<program::of_##name::inputs>(request, cuda_##name##_kernels, out);           \
+        return prepare<sr_programs[SR_PROGRAM_##name].inputs>(request, cuda_##name##_kernels,      \
+                                                              out);                                \
     }
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
@@ -276,13 +327,9 @@ SR_CUDA_TYPED(cuda_sum_to, sum_to_args, 256, 0)
 
 template <class T> static __device__ void cuda_sum_to_tree(const sum_to_args &a) {
     const int64_t output = sr_thread(), outputs = a.outputs;
-    float *sums = a.sums;
-    sr_merge_columns(a.leaves, [=](int64_t left, int64_t right, int64_t) {
-        if (output < outputs)
-            sums[left * outputs + output] += sums[right * outputs + output];
-    });
+    const float sum = sr_sum_column(output < outputs, a.leaves, a.sums + output, outputs);
     if (output < outputs && threadIdx.y == 0)
-        sr_store<T>(a.y, output, sums[output]);
+        sr_store<T>(a.y, output, sum);
 }
 SR_CUDA_TYPED(cuda_sum_to_tree, sum_to_args, 512, 1)
 

@@ -9,11 +9,21 @@
 #include "kernels/reference_order.h"
 
 #define SR_CUDA_ELEMENTS 256 // threads of a block that do not work together
-#define SR_CUDA_COLUMN 512   // threads of a block of sr_merge_columns, at most
+#define SR_CUDA_COLUMN 512   // threads of a block of sr_merge_column, at most
 
 // The params of a request.
 template <class P> static inline const P *sr_cuda_params(const sr_kernel_request *request) {
     return (const P *)(const void *)request->params;
+}
+
+// Elements of 16 bytes: sr_lanes of cuda_vector.h.
+static inline int64_t sr_cuda_lanes(sr_dtype dtype) {
+    return 16 / (int64_t)sr_dtype_size(dtype);
+}
+
+// Threads for 'count' elements of a dtype, 16 bytes to each.
+static inline int64_t sr_cuda_vectors(sr_dtype dtype, int64_t count) {
+    return sr_blocks_for(count, sr_cuda_lanes(dtype));
 }
 
 // A plan in the making. After a failure nothing is added; 'done' returns it.
@@ -46,9 +56,10 @@ struct sr_cuda_making {
         status = sr_cuda_plan_add_part(plan, &part);
     }
 
-    // For each of 'columns', threads of one block: for sr_merge_columns.
+    // For each of 'columns', threads of one block: for sr_merge_column. A block has few columns, so
+    // that there are many blocks: as many as fill a sector of memory.
     void add_columns(const sr_cuda_kernel *kernel, int64_t columns) {
-        const int wide = columns < 32 ? (int)columns : 32;
+        const int wide = columns < 8 ? (int)columns : 8;
         if (wide > 0)
             add_grid(kernel, sr_blocks_for(columns, wide), 1, 1, wide, SR_CUDA_COLUMN / wide, 0);
     }
@@ -74,7 +85,7 @@ struct sr_cuda_making {
     }
 };
 
-// A request that is one kernel with a thread for each of 'count' elements.
+// A request that is one kernel with 'count' threads.
 template <class A>
 static inline sr_status sr_cuda_elementwise(const sr_kernel_request *request, const A &arguments,
                                             const sr_cuda_kernel *kernel, int64_t count,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dropout and random_normal: kernels/cpu/reference/reference_elementwise.c, reference_random.c.
 #include "kernels/cuda/cuda_prepare.h"
+#include "kernels/cuda/cuda_vector.h"
 #include "kernels/draws.h"
 
 // ---- dropout: x, key, y. One thread has the four elements of a draw ----
@@ -20,11 +21,14 @@ template <class T> static __device__ void cuda_dropout(const dropout_args &a) {
     if (first >= a.count)
         return;
     const sr_rng4 draw = sr_draw_words(a.key, a.scope, first / 4);
+    float x[4];
+    sr_load_vector<T>(a.x, first, a.count, x);
+    SR_UNROLL
     for (int k = 0; k < 4; k++) {
         const bool keep = (double)sr_rng_unit(draw.v[k]) >= a.probability;
-        if (first + k < a.count)
-            sr_store<T>(a.y, first + k, keep ? sr_load<T>(a.x, first + k) * a.keep_scale : 0.0f);
+        x[k] = keep ? x[k] * a.keep_scale : 0.0f;
     }
+    sr_store_vector<T>(a.y, first, a.count, x);
 }
 SR_CUDA_TYPED(cuda_dropout, dropout_args, 256, 0)
 
@@ -52,9 +56,8 @@ template <class T> static __device__ void cuda_random_normal(const normal_args &
         return;
     double pair[2];
     sr_draw_normals(a.key, a.scope, first / 2, pair);
-    sr_store<T>(a.y, first, (float)pair[0]);
-    if (first + 1 < a.count)
-        sr_store<T>(a.y, first + 1, (float)pair[1]);
+    const float y[2] = {(float)pair[0], (float)pair[1]};
+    sr_store_vector<T>(a.y, first, a.count, y);
 }
 SR_CUDA_TYPED(cuda_random_normal, normal_args, 256, 0)
 

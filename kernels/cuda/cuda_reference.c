@@ -3,7 +3,7 @@
 // serves every request whose activations are not f64.
 #include "kernels/cuda/cuda_reference.h"
 
-#include "kernels/kernel_varies.h"
+#include "kernels/reference_entry.h"
 #include "kernels/reference_order.h"
 
 static bool supports(const sr_kernel_request *request) {
@@ -19,17 +19,7 @@ static bool supports(const sr_kernel_request *request) {
 
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
-    {                                                                                              \
-        .struct_size = sizeof(sr_kernel_entry),                                                    \
-        .abi = SR_KERNEL_ABI,                                                                      \
-        .kernel = SR_KERNEL_##id,                                                                  \
-        .name = #id "/reference",                                                                  \
-        .provider = "reference",                                                                   \
-        .numerics_class = "reference",                                                             \
-        .supports = supports,                                                                      \
-        .prepare = sr_cuda_prepare_##id,                                                           \
-        .dtypes = SR_VARIES_##id ? "f32 bf16 f16" : "f32",                                         \
-    },
+    SR_REFERENCE_ENTRY(id, supports, sr_cuda_prepare_##id, "f32 bf16 f16"),
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };

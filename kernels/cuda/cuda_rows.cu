@@ -1,11 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of channels: kernels/cpu/reference/reference_rows.c.
 //
-// Of sums over rows, a block has the rows of one leaf in up to 32 channels: a column of threads for
-// each channel, a thread for each 32 rows. The leaves' sums are in the workspace.
+// Of sums over rows, a block has the rows of one leaf in some channels: a thread has a part of the
+// leaf, SR_REFERENCE_TERMS rows of a channel, and the parts of a channel are added by the tree. The
+// leaves' sums are in the workspace. Batch norm reads x twice: batchnorm_train for the statistics,
+// which keep a leaf in registers, then to apply them; its gradient reads x and dy twice.
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
+#include "kernels/cuda/cuda_vector.h"
+
+// ---- Parameters of channels, for neighbouring elements ----
+
+// The channel of element i.
+static __device__ int64_t channel_of(int64_t i, int64_t channels) {
+    return i - sr_divide(i, channels) * channels;
+}
+
+// v = p of the channels of N elements, the first of which has channel c.
+template <int N>
+static __device__ void load_channels(const float *p, int64_t c, int64_t channels, float (&v)[N]) {
+    if (channels % N == 0) {
+        sr_get(p + c, v);
+        return;
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++) {
+        v[k] = p[c];
+        c = c + 1 == channels ? 0 : c + 1;
+    }
+}
 
 // ---- bias_add: x, b, y ----
 
@@ -17,82 +41,139 @@ struct bias_args {
 };
 
 template <class T> static __device__ void cuda_bias_add(const bias_args &a) {
-    const int64_t i = sr_thread();
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N;
     if (i >= a.count)
         return;
-    const int64_t c = i - sr_divide(i, a.channels) * a.channels;
-    sr_store<T>(a.y, i, sr_load<T>(a.x, i) + a.b[c]);
+    float x[N], b[N];
+    sr_load_vector<T>(a.x, i, a.count, x);
+    load_channels(a.b, channel_of(i, a.channels), a.channels, b);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        x[k] = x[k] + b[k];
+    sr_store_vector<T>(a.y, i, a.count, x);
 }
 SR_CUDA_TYPED(cuda_bias_add, bias_args, 256, 0)
 
 sr_status sr_cuda_prepare_bias_add(const sr_kernel_request *request, sr_prepared *out) {
     const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
+    const sr_dtype dtype = request->dtype[0];
     const bias_args a = {NULL, NULL, NULL, NULL, p->rows * p->channels, p->channels};
-    return sr_cuda_elementwise(request, a, cuda_bias_add_kernels[request->dtype[0]], a.count, out);
+    return sr_cuda_elementwise(request, a, cuda_bias_add_kernels[dtype],
+                               sr_cuda_vectors(dtype, a.count), out);
 }
 
 // ---- Sums over the rows of leaves ----
 
-// The leaf and the channel of a thread.
+enum {
+    LEAF_THREADS = 512, // of a block, at most
+    MOST_PARTS = SR_REFERENCE_ROWS / SR_REFERENCE_TERMS,
+    BATCH = 8 // rows whose loads are under way together
+};
+static_assert(MOST_PARTS <= 32, "the parts of a channel are in a warp");
+
+// A block has threads (channel of the group, part); the number of parts is a power of two.
 struct rows_shape {
     int64_t rows, channels, leaf_rows, leaves;
+    int64_t groups; // of channels: of each leaf there is a block for each group
 };
 
-static rows_shape shape_of(int64_t rows, int64_t channels) {
-    const int64_t leaf_rows = sr_rows_per_block(channels);
-    const rows_shape shape = {rows, channels, leaf_rows, sr_blocks_of(rows, leaf_rows)};
-    return shape;
+// What a thread sums: 'rows' elements, 'step' apart, from 'first' on.
+struct leaf_part {
+    int64_t leaf, channel, first, step;
+    int rows; // 0 where there is no such channel
+};
+
+static __device__ leaf_part part_of(const rows_shape &s) {
+    leaf_part part;
+    part.leaf = sr_divide(blockIdx.x, s.groups);
+    part.channel = (blockIdx.x - part.leaf * s.groups) * blockDim.x + threadIdx.x;
+    part.step = s.channels;
+    const int64_t begin = part.leaf * s.leaf_rows, leaf_end = begin + s.leaf_rows;
+    const int64_t end = leaf_end < s.rows ? leaf_end : s.rows;
+    const int64_t row = begin + (int64_t)threadIdx.y * SR_REFERENCE_TERMS, left = end - row;
+    part.first = row * s.channels + part.channel;
+    part.rows = part.channel >= s.channels || left < 0 ? 0
+                : left < SR_REFERENCE_TERMS            ? (int)left
+                                                       : SR_REFERENCE_TERMS;
+    return part;
 }
 
-// The sum of term(element) over this thread's channel of the block's leaf; every thread of the
-// column gets it. All threads of the block take part. Shared: a float for each.
-template <class Term> static __device__ float sum_leaf(const rows_shape &s, const Term &term) {
-    float *sums = (float *)(void *)sr_cuda_shared + threadIdx.x; // of this channel
-    const int64_t channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64_t leaf = (int64_t)blockIdx.x * s.leaf_rows, leaf_end = leaf + s.leaf_rows;
-    const int64_t last = leaf_end < s.rows ? leaf_end : s.rows;
-    const int64_t first = leaf + (int64_t)threadIdx.y * SR_REFERENCE_TERMS;
-    const int64_t end = first + SR_REFERENCE_TERMS < last ? first + SR_REFERENCE_TERMS : last;
-    const unsigned wide = blockDim.x, own = threadIdx.y;
-    float sum = 0;
-    if (channel < s.channels)
-        for (int64_t m = first; m < end; m++)
-            sum += term(m * s.channels + channel);
-    sums[own * wide] = sum;
-    __syncthreads();
-    // Past the end of a leaf there are zeros.
-    for (unsigned step = 1; step < blockDim.y; step *= 2) {
-        if (own % (2 * step) == 0 && own + step < blockDim.y)
-            sums[own * wide] += sums[(own + step) * wide];
-        __syncthreads();
+// Adds the terms of a part's elements, each SUMS numbers: term(element, numbers).
+template <int SUMS, class Term>
+static __device__ void sum_part(const leaf_part &part, const Term &term, float (&sum)[SUMS]) {
+    int row = 0;
+    SR_UNROLL
+    for (int k = 0; k < SUMS; k++)
+        sum[k] = 0;
+    for (; row + BATCH <= part.rows; row += BATCH) {
+        float terms[BATCH][SUMS];
+        SR_UNROLL
+        for (int i = 0; i < BATCH; i++)
+            term(part.first + (row + i) * part.step, terms[i]);
+        SR_UNROLL
+        for (int i = 0; i < BATCH; i++)
+            SR_UNROLL
+        for (int k = 0; k < SUMS; k++)
+            sum[k] += terms[i][k];
     }
-    sum = sums[0];
+    for (; row < part.rows; row++) {
+        float terms[SUMS];
+        term(part.first + row * part.step, terms);
+        SR_UNROLL
+        for (int k = 0; k < SUMS; k++)
+            sum[k] += terms[k];
+    }
+}
+
+// The tree of the sums of each channel's parts, for all threads of the channel. All threads of the
+// block take part. Shared: a float for each, and another one for each part.
+static __device__ float join_parts(float sum) {
+    float *sums = (float *)(void *)sr_cuda_shared; // [parts][pitch], then the total in the first
+    const unsigned wide = blockDim.x, parts = blockDim.y, pitch = wide + 1;
+    const unsigned thread = threadIdx.y * wide + threadIdx.x;
+    const unsigned channel = thread / parts, part = thread - channel * parts;
+    sums[threadIdx.y * pitch + threadIdx.x] = sum;
+    __syncthreads();
+    sum = sums[part * pitch + channel];
+    for (unsigned step = 1; step < parts; step *= 2)
+        sum += __shfl_down_sync(0xffffffffu, sum, step, (int)parts);
+    if (part == 0)
+        sums[channel] = sum;
+    __syncthreads();
+    sum = sums[threadIdx.x];
     __syncthreads();
     return sum;
 }
 
-static __device__ bool is_first_of_column(const rows_shape &s, int64_t *channel) {
-    *channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
-    return threadIdx.y == 0 && *channel < s.channels;
+// The threads of a block: a multiple of a warp.
+struct leaf_block {
+    int wide, parts;
+};
+
+static leaf_block block_of(const rows_shape &s) {
+    const int64_t rows = s.rows < s.leaf_rows ? s.rows : s.leaf_rows;
+    leaf_block b = {0, 1};
+    while (b.parts * SR_REFERENCE_TERMS < rows)
+        b.parts *= 2;
+    const int64_t most = LEAF_THREADS / b.parts, unit = 32 / b.parts;
+    const int64_t wanted = sr_blocks_of(s.channels, unit) * unit;
+    b.wide = (int)(wanted < most ? wanted : most);
+    return b;
+}
+
+static rows_shape shape_of(int64_t rows, int64_t channels) {
+    const int64_t leaf_rows = sr_rows_per_block(channels);
+    rows_shape shape = {rows, channels, leaf_rows, sr_blocks_of(rows, leaf_rows), 1};
+    shape.groups = sr_blocks_of(channels, block_of(shape).wide);
+    return shape;
 }
 
 static void add_leaves(sr_cuda_making *making, const sr_cuda_kernel *kernel, const rows_shape &s) {
-    const int wide = s.channels < 32 ? (int)s.channels : 32;
-    const int64_t rows = s.rows < s.leaf_rows ? s.rows : s.leaf_rows;
-    const int64_t high = sr_blocks_of(rows, SR_REFERENCE_TERMS);
-    if (s.rows > 0 && wide > 0)
-        making->add_grid(kernel, s.leaves, sr_blocks_of(s.channels, wide), 1, wide, (int)high,
-                         (size_t)(wide * high) * sizeof(float));
-}
-
-// s[channel] = the tree of leaves; sums of a channel are 'stride' apart. All threads take part.
-static __device__ void merge_leaves(const rows_shape &s, float *sums, int64_t stride,
-                                    int64_t channel) {
-    const int64_t channels = s.channels;
-    sr_merge_columns(s.leaves, [=](int64_t left, int64_t right, int64_t) {
-        if (channel < channels)
-            sums[left * stride + channel] += sums[right * stride + channel];
-    });
+    const leaf_block b = block_of(s);
+    if (s.rows > 0 && s.channels > 0)
+        making->add_grid(kernel, s.leaves * s.groups, 1, 1, b.wide, b.parts,
+                         (size_t)((b.wide + 1) * b.parts) * sizeof(float));
 }
 
 // ---- channel_sum: x, s ----
@@ -103,19 +184,33 @@ struct channel_sum_args {
     rows_shape shape;
 };
 
-template <class T> static __device__ void cuda_channel_sum(const channel_sum_args &a) {
-    const float sum = sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.x, i); });
-    int64_t channel;
-    if (is_first_of_column(a.shape, &channel))
-        a.sums[(int64_t)blockIdx.x * a.shape.channels + channel] = sum;
+// Stores the sum of a leaf.
+template <class A> static __device__ void store_leaf(const A &a, const leaf_part &part, float sum) {
+    sum = join_parts(sum);
+    if (threadIdx.y == 0 && part.channel < a.shape.channels)
+        a.sums[part.leaf * a.shape.channels + part.channel] = sum;
 }
-SR_CUDA_TYPED(cuda_channel_sum, channel_sum_args, 1024, 1)
+
+// Stores the sums of channels.
+template <class A> static __device__ void store_channels(const A &a) {
+    const int64_t channel = sr_thread();
+    const int64_t channels = a.shape.channels;
+    const float sum = sr_sum_column(channel < channels, a.shape.leaves, a.sums + channel, channels);
+    if (threadIdx.y == 0 && channel < channels)
+        a.s[channel] = sum;
+}
+
+template <class T> static __device__ void cuda_channel_sum(const channel_sum_args &a) {
+    const leaf_part part = part_of(a.shape);
+    float sum[1];
+    sum_part(
+        part, [&](int64_t i, float *terms) { terms[0] = sr_load<T>(a.x, i); }, sum);
+    store_leaf(a, part, sum[0]);
+}
+SR_CUDA_TYPED(cuda_channel_sum, channel_sum_args, 512, 1)
 
 SR_CUDA_KERNEL(cuda_channel_sum_tree, channel_sum_args, 512, 1) {
-    const int64_t channel = sr_thread();
-    merge_leaves(a.shape, a.sums, a.shape.channels, channel);
-    if (threadIdx.y == 0 && channel < a.shape.channels)
-        a.s[channel] = a.shape.leaves > 0 ? a.sums[channel] : 0.0f;
+    store_channels(a);
 }
 
 // ---- channel_dot: a, b, shift, s ----
@@ -128,26 +223,28 @@ struct channel_dot_args {
 };
 
 template <class T> static __device__ void cuda_channel_dot(const channel_dot_args &a) {
-    int64_t channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
-    const float shift = a.shift && channel < a.shape.channels ? a.shift[channel] : 0.0f;
-    const float sum = sum_leaf(
-        a.shape, [&](int64_t i) { return sr_load<T>(a.a, i) * (sr_load<T>(a.b, i) - shift); });
-    if (is_first_of_column(a.shape, &channel))
-        a.sums[(int64_t)blockIdx.x * a.shape.channels + channel] = sum;
+    const leaf_part part = part_of(a.shape);
+    const float shift = a.shift && part.rows > 0 ? a.shift[part.channel] : 0.0f;
+    float sum[1];
+    sum_part(
+        part,
+        [&](int64_t i, float *terms) {
+            terms[0] = sr_load<T>(a.a, i) * (sr_load<T>(a.b, i) - shift);
+        },
+        sum);
+    store_leaf(a, part, sum[0]);
 }
-SR_CUDA_TYPED(cuda_channel_dot, channel_dot_args, 1024, 1)
+SR_CUDA_TYPED(cuda_channel_dot, channel_dot_args, 512, 1)
 
 SR_CUDA_KERNEL(cuda_channel_dot_tree, channel_dot_args, 512, 1) {
-    const int64_t channel = sr_thread();
-    merge_leaves(a.shape, a.sums, a.shape.channels, channel);
-    if (threadIdx.y == 0 && channel < a.shape.channels)
-        a.s[channel] = a.shape.leaves > 0 ? a.sums[channel] : 0.0f;
+    store_channels(a);
 }
 
 template <class A>
-static sr_status prepare_sums(const sr_kernel_request *request, A a, const sr_cuda_kernel *leaves,
+static sr_status prepare_sums(const sr_kernel_request *request, const sr_cuda_kernel *leaves,
                               const sr_cuda_kernel *tree, sr_prepared *out) {
     const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
+    A a = {};
     a.shape = shape_of(p->rows, p->channels);
     sr_cuda_making making(request, a, out);
     add_leaves(&making, leaves, a.shape);
@@ -157,13 +254,13 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, const sr_cu
 }
 
 sr_status sr_cuda_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_sums(request, channel_sum_args(), cuda_channel_sum_kernels[request->dtype[0]],
-                        &cuda_channel_sum_tree_kernel, out);
+    return prepare_sums<channel_sum_args>(request, cuda_channel_sum_kernels[request->dtype[0]],
+                                          &cuda_channel_sum_tree_kernel, out);
 }
 
 sr_status sr_cuda_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_sums(request, channel_dot_args(), cuda_channel_dot_kernels[request->dtype[0]],
-                        &cuda_channel_dot_tree_kernel, out);
+    return prepare_sums<channel_dot_args>(request, cuda_channel_dot_kernels[request->dtype[0]],
+                                          &cuda_channel_dot_tree_kernel, out);
 }
 
 // ---- reduce_sum: x, s ----
@@ -180,8 +277,8 @@ template <class T> static __device__ void cuda_reduce_sum(const reduce_args &a) 
 SR_CUDA_TYPED(cuda_reduce_sum, reduce_args, 128, 1)
 
 SR_CUDA_KERNEL(cuda_reduce_sum_tree, reduce_args, 512, 1) {
-    const float sum = sr_sum_tree(a.sums, a.blocks);
-    if (threadIdx.x == 0)
+    const float sum = sr_sum_column(true, a.blocks, a.sums, 1);
+    if (threadIdx.y == 0)
         a.s[0] = sum;
 }
 
@@ -192,7 +289,7 @@ sr_status sr_cuda_prepare_reduce_sum(const sr_kernel_request *request, sr_prepar
     sr_cuda_making making(request, a, out);
     making.add(cuda_reduce_sum_kernels[request->dtype[0]], blocks, SR_CUDA_SUM_THREADS,
                SR_CUDA_CHUNKS * sizeof(float));
-    making.add(&cuda_reduce_sum_tree_kernel, 1, SR_CUDA_TREE_THREADS);
+    making.add_columns(&cuda_reduce_sum_tree_kernel, 1);
     out->workspace = (size_t)blocks * sizeof(float);
     return making.done();
 }
@@ -209,49 +306,74 @@ struct batchnorm_train_args {
     float eps;
 };
 
-template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_train_args &a) {
-    const int64_t first = (int64_t)blockIdx.x * a.shape.leaf_rows, left = a.shape.rows - first;
-    const float inverse = 1.0f / (float)(left < a.shape.leaf_rows ? left : a.shape.leaf_rows);
-    const float mean = sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.x, i); }) * inverse;
-    const float squares = sum_leaf(a.shape, [&](int64_t i) {
-        const float d = sr_load<T>(a.x, i) - mean;
-        return d * d;
-    });
-    int64_t channel;
-    if (is_first_of_column(a.shape, &channel)) {
-        float *leaf = a.leaf + 2 * (int64_t)blockIdx.x * a.shape.channels + channel;
-        leaf[0] = mean;
-        leaf[a.shape.channels] = squares;
-    }
+// Stores two numbers of a leaf.
+static __device__ void store_pair(const rows_shape &s, float *leaves, const leaf_part &part,
+                                  float first, float second) {
+    float *leaf = leaves + 2 * part.leaf * s.channels + part.channel;
+    if (threadIdx.y != 0 || part.channel >= s.channels)
+        return;
+    leaf[0] = first;
+    leaf[s.channels] = second;
 }
-SR_CUDA_TYPED(cuda_batchnorm_leaf, batchnorm_train_args, 1024, 1)
 
-// Leaf 'into' takes in leaf 'from': counts ni and nf.
-static __device__ void merge_statistics(float *into, const float *from, int64_t ni, int64_t nf,
-                                        int64_t channels) {
-    const float share = (float)nf / (float)(ni + nf), weight = (float)ni * share;
-    const float delta = from[0] - into[0];
-    into[0] += delta * share;
-    into[channels] += from[channels] + delta * delta * weight;
+template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_train_args &a) {
+    const leaf_part part = part_of(a.shape);
+    const int64_t left = a.shape.rows - part.leaf * a.shape.leaf_rows;
+    const float inverse = 1.0f / (float)(left < a.shape.leaf_rows ? left : a.shape.leaf_rows);
+    float x[SR_REFERENCE_TERMS], sum = 0, squares = 0;
+    SR_UNROLL
+    for (int i = 0; i < SR_REFERENCE_TERMS; i++)
+        x[i] = i < part.rows ? sr_load<T>(a.x, part.first + i * part.step) : 0.0f;
+    SR_UNROLL
+    for (int i = 0; i < SR_REFERENCE_TERMS; i++)
+        sum += x[i]; // adding a zero changes no bit, as no sum is -0
+    const float mean = join_parts(sum) * inverse;
+    SR_UNROLL
+    for (int i = 0; i < SR_REFERENCE_TERMS; i++) {
+        const float d = x[i] - mean;
+        squares += i < part.rows ? d * d : 0.0f;
+    }
+    store_pair(a.shape, a.leaf, part, mean, join_parts(squares));
 }
+SR_CUDA_TYPED(cuda_batchnorm_leaf, batchnorm_train_args, 512, 1)
+
+// Of some rows.
+struct statistics {
+    float mean, squares;
+};
+
+// Leaf 'right' and its neighbours, 'count' of them at most, join as many before them.
+struct join_statistics {
+    int64_t rows, leaf_rows;
+
+    __device__ statistics operator()(const statistics &a, const statistics &b, int64_t right,
+                                     int64_t count) const {
+        const int64_t begin = right * leaf_rows, end = begin + count * leaf_rows;
+        const int64_t na = count * leaf_rows, nb = (end < rows ? end : rows) - begin;
+        const float share = (float)nb / (float)(na + nb), weight = (float)na * share;
+        const float delta = b.mean - a.mean;
+        return {a.mean + delta * share, a.squares + (b.squares + delta * delta * weight)};
+    }
+};
 
 SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
-    const int64_t channel = sr_thread(), channels = a.shape.channels, rows = a.shape.rows;
-    const int64_t per_leaf = a.shape.leaf_rows;
+    const int64_t channel = sr_thread(), channels = a.shape.channels, leaves = a.shape.leaves;
     float *leaf = a.leaf + channel;
-    sr_merge_columns(a.shape.leaves, [=](int64_t left, int64_t right, int64_t step) {
-        const int64_t last = (right + step) * per_leaf;
-        if (channel < channels)
-            merge_statistics(leaf + 2 * left * channels, leaf + 2 * right * channels,
-                             step * per_leaf, (last < rows ? last : rows) - right * per_leaf,
-                             channels);
-    });
+    sr_merge_column<statistics>(
+        channel < channels, leaves,
+        [=](int64_t i) -> statistics {
+            return {leaf[2 * i * channels], leaf[(2 * i + 1) * channels]};
+        },
+        [=](int64_t i, const statistics &sum) {
+            leaf[2 * i * channels] = sum.mean;
+            leaf[(2 * i + 1) * channels] = sum.squares;
+        },
+        join_statistics{a.shape.rows, a.shape.leaf_rows});
     if (threadIdx.y == 0 && channel < channels) {
-        const float var = leaf[channels] / (float)rows;
+        const float var = leaf[channels] / (float)a.shape.rows;
         a.mean[channel] = leaf[0];
         a.var[channel] = var;
-        leaf[2 * a.shape.leaves * channels] =
-            (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(var + a.eps);
+        leaf[2 * leaves * channels] = (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(var + a.eps);
     }
 }
 
@@ -259,12 +381,25 @@ SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
 template <class T>
 static __device__ void apply(const void *x, void *y, const float *mean, const float *factor,
                              const float *beta, const rows_shape &s) {
-    const int64_t i = sr_thread();
-    if (i >= s.rows * s.channels)
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N, count = s.rows * s.channels;
+    if (i >= count)
         return;
-    const int64_t c = i - sr_divide(i, s.channels) * s.channels;
-    const float v = (sr_load<T>(x, i) - mean[c]) * factor[c];
-    sr_store<T>(y, i, beta ? v + beta[c] : v);
+    const int64_t c = channel_of(i, s.channels);
+    float v[N], means[N], factors[N], betas[N];
+    sr_load_vector<T>(x, i, count, v);
+    load_channels(mean, c, s.channels, means);
+    load_channels(factor, c, s.channels, factors);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = (v[k] - means[k]) * factors[k];
+    if (beta) {
+        load_channels(beta, c, s.channels, betas);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            v[k] = v[k] + betas[k];
+    }
+    sr_store_vector<T>(y, i, count, v);
 }
 
 template <class T> static __device__ void cuda_batchnorm_train(const batchnorm_train_args &a) {
@@ -272,18 +407,28 @@ template <class T> static __device__ void cuda_batchnorm_train(const batchnorm_t
 }
 SR_CUDA_TYPED(cuda_batchnorm_train, batchnorm_train_args, 256, 0)
 
-sr_status sr_cuda_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out) {
+// Of batchnorm_train and its gradient: two numbers of each leaf, their tree, then all rows.
+template <class A>
+static sr_status prepare_batchnorm(const sr_kernel_request *request,
+                                   const sr_cuda_kernel *const *leaf, const sr_cuda_kernel *tree,
+                                   const sr_cuda_kernel *const *rows, sr_prepared *out) {
     const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
     const sr_dtype dtype = request->dtype[0];
-    batchnorm_train_args a = {};
+    A a = {};
     a.shape = shape_of(p->rows, p->channels);
     a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
-    add_leaves(&making, cuda_batchnorm_leaf_kernels[dtype], a.shape);
-    making.add_columns(&cuda_batchnorm_tree_kernel, p->channels);
-    making.add_elements(cuda_batchnorm_train_kernels[dtype], p->rows * p->channels);
+    add_leaves(&making, leaf[dtype], a.shape);
+    making.add_columns(tree, p->channels);
+    making.add_elements(rows[dtype], sr_cuda_vectors(dtype, p->rows * p->channels));
     out->workspace = (size_t)((2 * a.shape.leaves + 1) * p->channels) * sizeof(float);
     return making.done();
+}
+
+sr_status sr_cuda_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_batchnorm<batchnorm_train_args>(request, cuda_batchnorm_leaf_kernels,
+                                                   &cuda_batchnorm_tree_kernel,
+                                                   cuda_batchnorm_train_kernels, out);
 }
 
 // ---- batchnorm_infer: x, gamma, beta, mean, var, y ----
@@ -310,12 +455,14 @@ SR_CUDA_TYPED(cuda_batchnorm_infer, batchnorm_infer_args, 256, 0)
 
 sr_status sr_cuda_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
     const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
+    const sr_dtype dtype = request->dtype[0];
     batchnorm_infer_args a = {};
     a.shape = shape_of(p->rows, p->channels);
     a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
     making.add_elements(&cuda_batchnorm_factor_kernel, p->channels);
-    making.add_elements(cuda_batchnorm_infer_kernels[request->dtype[0]], p->rows * p->channels);
+    making.add_elements(cuda_batchnorm_infer_kernels[dtype],
+                        sr_cuda_vectors(dtype, p->rows * p->channels));
     out->workspace = (size_t)p->channels * sizeof(float);
     return making.done();
 }
@@ -333,54 +480,74 @@ struct batchnorm_grad_args {
 };
 
 template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchnorm_grad_args &a) {
-    int64_t channel = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
-    const float mean = channel < a.shape.channels ? a.mean[channel] : 0.0f;
-    const float plain = sum_leaf(a.shape, [&](int64_t i) { return sr_load<T>(a.dy, i); });
-    const float product = sum_leaf(
-        a.shape, [&](int64_t i) { return sr_load<T>(a.dy, i) * (sr_load<T>(a.x, i) - mean); });
-    if (is_first_of_column(a.shape, &channel)) {
-        float *leaf = a.leaf + 2 * (int64_t)blockIdx.x * a.shape.channels + channel;
-        leaf[0] = plain;
-        leaf[a.shape.channels] = product;
-    }
+    const leaf_part part = part_of(a.shape);
+    const float mean = part.rows > 0 ? a.mean[part.channel] : 0.0f;
+    float sum[2];
+    sum_part(
+        part,
+        [&](int64_t i, float *terms) {
+            terms[0] = sr_load<T>(a.dy, i);
+            terms[1] = terms[0] * (sr_load<T>(a.x, i) - mean);
+        },
+        sum);
+    const float plain = join_parts(sum[0]);
+    store_pair(a.shape, a.leaf, part, plain, join_parts(sum[1]));
 }
-SR_CUDA_TYPED(cuda_batchnorm_grad_leaf, batchnorm_grad_args, 1024, 1)
+SR_CUDA_TYPED(cuda_batchnorm_grad_leaf, batchnorm_grad_args, 512, 1)
 
 SR_CUDA_KERNEL(cuda_batchnorm_grad_tree, batchnorm_grad_args, 512, 1) {
-    const int64_t channel = sr_thread(), channels = a.shape.channels, leaves = a.shape.leaves;
-    merge_leaves(a.shape, a.leaf, 2 * channels, channel);
-    merge_leaves(a.shape, a.leaf + channels, 2 * channels, channel);
+    const int64_t channel = sr_thread(), channels = a.shape.channels;
+    const bool exists = channel < channels;
+    float *leaf = a.leaf + channel;
+    const float plain = sr_sum_column(exists, a.shape.leaves, leaf, 2 * channels);
+    const float product = sr_sum_column(exists, a.shape.leaves, leaf + channels, 2 * channels);
     if (threadIdx.y == 0 && channel < channels) {
         const float s = 1.0f / sqrtf(a.var[channel] + a.eps);
-        a.leaf[2 * leaves * channels + channel] = s;
-        a.dbeta[channel] = leaves > 0 ? a.leaf[channel] : 0.0f;
-        a.dgamma[channel] = leaves > 0 ? a.leaf[channels + channel] * s : 0.0f;
+        leaf[2 * a.shape.leaves * channels] = s;
+        a.dbeta[channel] = plain;
+        a.dgamma[channel] = product * s;
     }
 }
 
 template <class T> static __device__ void cuda_batchnorm_grad(const batchnorm_grad_args &a) {
-    const int64_t i = sr_thread(), channels = a.shape.channels;
-    if (i >= a.shape.rows * channels)
+    constexpr int N = sr_lanes<T>;
+    const int64_t channels = a.shape.channels, count = a.shape.rows * channels;
+    const int64_t i = sr_thread() * N;
+    if (i >= count)
         return;
-    const int64_t c = i - sr_divide(i, channels) * channels;
-    const float s = a.leaf[2 * a.shape.leaves * channels + c], inverse = 1.0f / (float)a.shape.rows;
-    const float xhat = (sr_load<T>(a.x, i) - a.mean[c]) * s;
-    const float centred =
-        sr_load<T>(a.dy, i) - a.dbeta[c] * inverse - xhat * (a.dgamma[c] * inverse);
-    sr_store<T>(a.dx, i, (a.gamma ? a.gamma[c] : 1.0f) * s * centred);
+    const int64_t c = channel_of(i, channels);
+    const float inverse = 1.0f / (float)a.shape.rows;
+    float v[N], s[N], p[N], dx[N];
+    sr_load_vector<T>(a.x, i, count, v);
+    sr_load_vector<T>(a.dy, i, count, dx);
+    load_channels(a.leaf + 2 * a.shape.leaves * channels, c, channels, s);
+    load_channels(a.mean, c, channels, p);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = (v[k] - p[k]) * s[k]; // xhat
+    load_channels(a.dbeta, c, channels, p);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dx[k] = dx[k] - p[k] * inverse;
+    load_channels(a.dgamma, c, channels, p);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dx[k] = dx[k] - v[k] * (p[k] * inverse);
+    if (a.gamma) {
+        load_channels(a.gamma, c, channels, p);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            s[k] = p[k] * s[k];
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dx[k] = s[k] * dx[k];
+    sr_store_vector<T>(a.dx, i, count, dx);
 }
 SR_CUDA_TYPED(cuda_batchnorm_grad, batchnorm_grad_args, 256, 0)
 
 sr_status sr_cuda_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
-    const sr_dtype dtype = request->dtype[0];
-    batchnorm_grad_args a = {};
-    a.shape = shape_of(p->rows, p->channels);
-    a.eps = (float)p->eps;
-    sr_cuda_making making(request, a, out);
-    add_leaves(&making, cuda_batchnorm_grad_leaf_kernels[dtype], a.shape);
-    making.add_columns(&cuda_batchnorm_grad_tree_kernel, p->channels);
-    making.add_elements(cuda_batchnorm_grad_kernels[dtype], p->rows * p->channels);
-    out->workspace = (size_t)((2 * a.shape.leaves + 1) * p->channels) * sizeof(float);
-    return making.done();
+    return prepare_batchnorm<batchnorm_grad_args>(request, cuda_batchnorm_grad_leaf_kernels,
+                                                  &cuda_batchnorm_grad_tree_kernel,
+                                                  cuda_batchnorm_grad_kernels, out);
 }

@@ -6,7 +6,7 @@
 #ifndef SR_KERNELS_CUDA_SUM_H
 #define SR_KERNELS_CUDA_SUM_H
 
-#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/cuda_vector.h"
 #include "kernels/reference_order.h"
 
 // Sums that are formed one after the other, a binary counter: where bit k of the number of finished
@@ -65,14 +65,47 @@ template <int LEVELS> struct sr_tree_of_terms {
     __device__ float total() const { return tree.total(sum); }
 };
 
-// Walks over the tree of n sums in memory, with the threads of a column of a block:
-// merge(left, right, step) adds sum 'right' to sum 'left' = right - step. All threads take part.
-template <class Merge> static __device__ void sr_merge_columns(int64_t n, const Merge &merge) {
-    for (int64_t step = 1; step < n; step *= 2) {
-        for (int64_t i = 2 * step * threadIdx.y; i + step < n; i += 2 * step * blockDim.y)
-            merge(i, i + step, step);
+enum { SR_CUDA_BATCH = 8 }; // sums of a tree that a thread loads at a time
+
+// The tree of n sums in memory, by the threads of a column of a block: the total becomes sum 0, for
+// the first thread of the column. load(i) and store(i, sum) reach the sums; join(a, b, right,
+// count) joins two, of which b has number 'right' and those after it, 'count' at most, and a as
+// many before it. All threads of the block take part; those of a column that does not exist do
+// nothing.
+template <class S, class Load, class Store, class Join>
+static __device__ void sr_merge_column(bool exists, int64_t n, const Load &load, const Store &store,
+                                       const Join &join) {
+    for (int64_t unit = 1; unit < n; unit *= SR_CUDA_BATCH) {
+        const int64_t own = threadIdx.y * unit * SR_CUDA_BATCH;
+        for (int64_t first = own; exists && first < n; first += blockDim.y * unit * SR_CUDA_BATCH) {
+            S sum[SR_CUDA_BATCH];
+            SR_UNROLL
+            for (int i = 0; i < SR_CUDA_BATCH; i++)
+                if (first + i * unit < n)
+                    sum[i] = load(first + i * unit);
+            SR_UNROLL
+            for (int step = 1; step < SR_CUDA_BATCH; step *= 2) {
+                SR_UNROLL
+                for (int i = 0; i + step < SR_CUDA_BATCH; i += 2 * step)
+                    if (first + (i + step) * unit < n)
+                        sum[i] =
+                            join(sum[i], sum[i + step], first + (i + step) * unit, step * unit);
+            }
+            store(first, sum[0]);
+        }
         __syncthreads();
     }
+}
+
+// The same of plain sums, 'stride' apart in the column: the first thread gets the total, 0 where
+// there are no sums.
+template <class A>
+static __device__ A sr_sum_column(bool exists, int64_t n, A *sums, int64_t stride) {
+    sr_merge_column<A>(
+        exists, n, [=](int64_t i) { return sums[i * stride]; },
+        [=](int64_t i, A sum) { sums[i * stride] = sum; },
+        [](A a, A b, int64_t, int64_t) { return a + b; });
+    return exists && n > 0 && threadIdx.y == 0 ? sums[0] : (A)0;
 }
 
 // Elements of a chunk: SR_REFERENCE_WAYS neighbouring threads, 'way' of them this one, have the
@@ -81,6 +114,7 @@ template <class Merge> static __device__ void sr_merge_columns(int64_t n, const 
 template <class A, class Term>
 static __device__ A sr_sum_chunk(int64_t n, int way, const Term &term) {
     A sum = 0;
+    SR_UNROLL_BY(8)
     for (int64_t i = way; i < n; i += SR_REFERENCE_WAYS)
         sum += term(i);
     for (int step = 1; step < SR_REFERENCE_WAYS; step *= 2)
@@ -90,7 +124,7 @@ static __device__ A sr_sum_chunk(int64_t n, int way, const Term &term) {
 
 // ---- Sums over elements: blocks of SR_CUDA_CHUNKS chunks, then the tree of their sums ----
 
-enum { SR_CUDA_CHUNKS = 8, SR_CUDA_SUM_THREADS = 128, SR_CUDA_TREE_THREADS = 512 };
+enum { SR_CUDA_CHUNKS = 8, SR_CUDA_SUM_THREADS = 128 };
 
 static inline int64_t sr_cuda_sum_blocks(int64_t count) {
     return sr_blocks_of(count, SR_CUDA_CHUNKS * SR_REFERENCE_CHUNK);
@@ -111,16 +145,6 @@ static __device__ void sr_sum_block(int64_t count, A *sums, const Term &term) {
     if (threadIdx.x == 0)
         sums[blockIdx.x] = ((chunk[0] + chunk[1]) + (chunk[2] + chunk[3])) +
                            ((chunk[4] + chunk[5]) + (chunk[6] + chunk[7]));
-}
-
-// sums[0] = the tree of n sums, by one block of one column; 0 where there are none.
-template <class A> static __device__ A sr_sum_tree(A *sums, int64_t n) {
-    for (int64_t step = 1; step < n; step *= 2) {
-        for (int64_t i = 2 * step * threadIdx.x; i + step < n; i += 2 * step * blockDim.x)
-            sums[i] += sums[i + step];
-        __syncthreads();
-    }
-    return n > 0 ? sums[0] : (A)0;
 }
 
 #endif

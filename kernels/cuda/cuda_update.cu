@@ -2,6 +2,9 @@
 // Updates of parameters in place: kernels/cpu/reference/reference_update.c.
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
+#include "kernels/cuda/cuda_vector.h"
+
+enum { LANES = 4 }; // f32 of 16 bytes
 
 struct sgd_args {
     float *p, *m;
@@ -12,18 +15,26 @@ struct sgd_args {
 
 // hyper: lr, momentum, weight_decay, nesterov, gradient scale, dampening, first step, 0
 SR_CUDA_KERNEL(cuda_sgd, sgd_args, 256, 0) {
-    const int64_t i = sr_thread();
+    const int64_t i = sr_thread() * LANES;
     if (i >= a.count)
         return;
-    const float momentum = a.hyper[1], fresh = 1.0f - a.hyper[5], p = a.p[i];
-    const float g = a.g[i] * a.hyper[4] + a.hyper[2] * p;
-    float step = g;
-    if (momentum != 0.0f) {
-        const float m = a.hyper[6] != 0.0f ? g : momentum * a.m[i] + fresh * g;
-        a.m[i] = m;
-        step = a.hyper[3] != 0.0f ? g + momentum * m : m;
+    const float momentum = a.hyper[1], fresh = 1.0f - a.hyper[5];
+    const bool moves = momentum != 0.0f, begins = a.hyper[6] != 0.0f, ahead = a.hyper[3] != 0.0f;
+    float p[LANES], g[LANES], m[LANES] = {};
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    if (moves && !begins)
+        sr_load_vector<sr_f32>(a.m, i, a.count, m);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++) {
+        const float gradient = g[k] * a.hyper[4] + a.hyper[2] * p[k];
+        m[k] = begins ? gradient : momentum * m[k] + fresh * gradient;
+        const float step = !moves ? gradient : ahead ? gradient + momentum * m[k] : m[k];
+        p[k] = p[k] - a.hyper[0] * step;
     }
-    a.p[i] = p - a.hyper[0] * step;
+    if (moves)
+        sr_store_vector<sr_f32>(a.m, i, a.count, m);
+    sr_store_vector<sr_f32>(a.p, i, a.count, p);
 }
 
 struct ema_args {
@@ -35,9 +46,16 @@ struct ema_args {
 
 // hyper: keep, take, scale
 SR_CUDA_KERNEL(cuda_ema, ema_args, 256, 0) {
-    const int64_t i = sr_thread();
-    if (i < a.count)
-        a.e[i] = a.hyper[0] * a.e[i] + a.hyper[1] * (a.p[i] * a.hyper[2]);
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    float e[LANES], p[LANES];
+    sr_load_vector<sr_f32>(a.e, i, a.count, e);
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++)
+        e[k] = a.hyper[0] * e[k] + a.hyper[1] * (p[k] * a.hyper[2]);
+    sr_store_vector<sr_f32>(a.e, i, a.count, e);
 }
 
 struct limit_args {
@@ -49,11 +67,16 @@ struct limit_args {
 
 // hyper: limit
 SR_CUDA_KERNEL(cuda_limit, limit_args, 256, 0) {
-    const int64_t i = sr_thread();
+    const int64_t i = sr_thread() * LANES;
     if (i >= a.count)
         return;
-    const float most = a.hyper[0], g = a.g[i];
-    a.g[i] = g > most ? most : g < -most ? -most : g;
+    const float most = a.hyper[0];
+    float g[LANES];
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++)
+        g[k] = g[k] > most ? most : g[k] < -most ? -most : g[k];
+    sr_store_vector<sr_f32>(a.g, i, a.count, g);
 }
 
 struct squares_args {
@@ -69,8 +92,8 @@ SR_CUDA_KERNEL(cuda_add_squares, squares_args, 128, 1) {
 }
 
 SR_CUDA_KERNEL(cuda_add_squares_tree, squares_args, 512, 1) {
-    const double sum = sr_sum_tree(a.sums, a.blocks);
-    if (threadIdx.x == 0)
+    const double sum = sr_sum_column(true, a.blocks, a.sums, 1);
+    if (threadIdx.y == 0)
         a.s[0] += sum;
 }
 
@@ -80,17 +103,17 @@ static int64_t count_of(const sr_kernel_request *request) {
 
 sr_status sr_cuda_prepare_sgd(const sr_kernel_request *request, sr_prepared *out) {
     const sgd_args a = {NULL, NULL, NULL, NULL, NULL, count_of(request)};
-    return sr_cuda_elementwise(request, a, &cuda_sgd_kernel, a.count, out);
+    return sr_cuda_elementwise(request, a, &cuda_sgd_kernel, sr_blocks_for(a.count, LANES), out);
 }
 
 sr_status sr_cuda_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {
     const ema_args a = {NULL, NULL, NULL, NULL, count_of(request)};
-    return sr_cuda_elementwise(request, a, &cuda_ema_kernel, a.count, out);
+    return sr_cuda_elementwise(request, a, &cuda_ema_kernel, sr_blocks_for(a.count, LANES), out);
 }
 
 sr_status sr_cuda_prepare_limit(const sr_kernel_request *request, sr_prepared *out) {
     const limit_args a = {NULL, NULL, NULL, count_of(request)};
-    return sr_cuda_elementwise(request, a, &cuda_limit_kernel, a.count, out);
+    return sr_cuda_elementwise(request, a, &cuda_limit_kernel, sr_blocks_for(a.count, LANES), out);
 }
 
 sr_status sr_cuda_prepare_add_squares(const sr_kernel_request *request, sr_prepared *out) {
@@ -99,7 +122,7 @@ sr_status sr_cuda_prepare_add_squares(const sr_kernel_request *request, sr_prepa
     sr_cuda_making making(request, a, out);
     making.add(&cuda_add_squares_kernel, blocks, SR_CUDA_SUM_THREADS,
                SR_CUDA_CHUNKS * sizeof(double));
-    making.add(&cuda_add_squares_tree_kernel, 1, SR_CUDA_TREE_THREADS);
+    making.add_columns(&cuda_add_squares_tree_kernel, 1);
     out->workspace = (size_t)blocks * sizeof(double);
     return making.done();
 }

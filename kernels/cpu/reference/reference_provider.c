@@ -2,21 +2,11 @@
 // The reference provider: one entry for every kernel of kernel_list.def, which serves every request
 // that the list allows. Every other provider is checked against it.
 #include "kernels/cpu/reference/reference_internal.h"
-#include "kernels/kernel_varies.h"
+#include "kernels/reference_entry.h"
 
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
-    {                                                                                              \
-        .struct_size = sizeof(sr_kernel_entry),                                                    \
-        .abi = SR_KERNEL_ABI,                                                                      \
-        .kernel = SR_KERNEL_##id,                                                                  \
-        .name = #id "/reference",                                                                  \
-        .provider = "reference",                                                                   \
-        .numerics_class = "reference",                                                             \
-        .supports = sr_kernel_fits,                                                                \
-        .prepare = sr_reference_prepare_##id,                                                      \
-        .dtypes = SR_VARIES_##id ? "f32 bf16 f16 f64" : "f32",                                     \
-    },
+    SR_REFERENCE_ENTRY(id, sr_kernel_fits, sr_reference_prepare_##id, "f32 bf16 f16 f64"),
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };

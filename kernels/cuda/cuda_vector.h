@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Neighbouring elements that one thread has, moved 16 bytes at a time: kernels that do little with
+// each element are limited by memory, and 2 or 4 bytes of each thread do not keep it busy.
+//
+// Arguments are aligned to at least 64 bytes (kernel.h), so a vector whose first element's number
+// is a multiple of its length is aligned.
+#ifndef SR_KERNELS_CUDA_VECTOR_H
+#define SR_KERNELS_CUDA_VECTOR_H
+
+#include <string.h>
+
+#include "kernels/cuda/cuda_kernel.h"
+
+// Before a loop: all its rounds are written out, so that arrays indexed by it are registers; or
+// some at a time, so that their loads are under way together.
+#ifdef __CUDACC__
+#define SR_PRAGMA(text) _Pragma(#text)
+#define SR_UNROLL SR_PRAGMA(unroll)
+#define SR_UNROLL_BY(rounds) SR_PRAGMA(unroll rounds)
+#else
+#define SR_UNROLL
+#define SR_UNROLL_BY(rounds)
+#endif
+
+// Elements of 16 bytes.
+template <class T> constexpr int sr_lanes = 16 / (int)sizeof(typename T::type);
+
+// An integer of so many bytes.
+template <int BYTES> struct sr_word { typedef uint4 type; };
+template <> struct sr_word<8> { typedef uint2 type; };
+template <> struct sr_word<4> { typedef uint32_t type; };
+template <> struct sr_word<2> { typedef uint16_t type; };
+template <> struct sr_word<1> { typedef uint8_t type; };
+
+// v = p[0 .. N-1], as they are.
+template <class E, int N> static __device__ __forceinline__ void sr_get(const E *p, E (&v)[N]) {
+    typedef typename sr_word<(int)sizeof(E) * N>::type word;
+    SR_UNROLL
+    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++) {
+        const word w = ((const word *)(const void *)p)[i];
+        memcpy((char *)(void *)v + i * sizeof w, &w, sizeof w);
+    }
+}
+
+// p[0 .. N-1] = v
+template <class E, int N> static __device__ __forceinline__ void sr_put(E *p, const E (&v)[N]) {
+    typedef typename sr_word<(int)sizeof(E) * N>::type word;
+    SR_UNROLL
+    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++) {
+        word w;
+        memcpy(&w, (const char *)(const void *)v + i * sizeof w, sizeof w);
+        ((word *)(void *)p)[i] = w;
+    }
+}
+
+// Elements i .. i + N - 1 of an argument of type T, in float.
+template <class T, int N>
+static __device__ __forceinline__ void sr_load_vector(const void *p, int64_t i, float (&v)[N]) {
+    typename T::type raw[N];
+    sr_get((const typename T::type *)p + i, raw);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = T::load(&raw[k]);
+}
+
+// Stores them, rounded.
+template <class T, int N>
+static __device__ __forceinline__ void sr_store_vector(void *p, int64_t i, const float (&v)[N]) {
+    typename T::type raw[N];
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        T::store(&raw[k], v[k]);
+    sr_put((typename T::type *)p + i, raw);
+}
+
+// The same of an argument of 'count' elements, i < count: those beyond are 0, and not stored.
+template <class T, int N>
+static __device__ __forceinline__ void sr_load_vector(const void *p, int64_t i, int64_t count,
+                                                      float (&v)[N]) {
+    if (i + N <= count) {
+        sr_load_vector<T>(p, i, v);
+        return;
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = i + k < count ? sr_load<T>(p, i + k) : 0.0f;
+}
+
+template <class T, int N>
+static __device__ __forceinline__ void sr_store_vector(void *p, int64_t i, int64_t count,
+                                                       const float (&v)[N]) {
+    if (i + N <= count) {
+        sr_store_vector<T>(p, i, v);
+        return;
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        if (i + k < count)
+            sr_store<T>(p, i + k, v[k]);
+}
+
+#endif
