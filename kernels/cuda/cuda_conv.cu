@@ -16,353 +16,89 @@
 // by the tree. A leaf is a power of two of chunks; where there are several, their sums are in the
 // workspace and added by a kernel of their own.
 //
-// A tile of 32 rows and 64 columns goes through shared memory, 16 outputs to a thread. Where groups
-// have few columns, each thread has one output instead.
-#include <math.h>
-
-#include "kernels/cuda/cuda_index.h"
+// Outputs are computed by tiles (cuda_conv_tile.h). Where groups have few columns, each thread has
+// one output instead, or some neighbouring channels of a depthwise convolution.
+#include "kernels/cuda/cuda_conv_tile.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
 
 enum {
-    THREADS = 128,
-    ROWS = 32, // of a tile; as many as terms of a chunk
-    COLUMNS = 64,
-    SIDE = 4, // of a thread's outputs
-    OUTPUTS = SIDE * SIDE,
-    PITCH = ROWS + 4,    // of gathered terms in shared memory
-    REGISTER_LEVELS = 4, // of the tree of a leaf, in registers
-    SHARED_LEVELS = 4,   // and beyond those in shared memory
-    LEAF_LEVELS = REGISTER_LEVELS + SHARED_LEVELS,
     LEAST_LEAF = 4,      // chunks
     ENOUGH_BLOCKS = 512, // leaves are made smaller, until there are so many blocks
     NARROW_COLUMNS = 16, // groups of fewer columns are no tiles
+    NARROW_LEVELS = 6,   // of the tree of their leaves
+    LANES = 4,           // outputs of a thread of a depthwise convolution
     TREE_LEVELS = 24     // of leaves
 };
-static_assert(ROWS == SR_REFERENCE_TERMS, "rows and terms are loaded alike");
-static_assert(ROWS * COLUMNS == THREADS * OUTPUTS, "each thread has its outputs");
 
-// ---- Shapes ----
+// ---- Some outputs to a thread ----
 
-struct conv_shape {
-    int64_t rows;                         // outputs of a group: rows x columns
-    int64_t columns, all_columns, groups; // all_columns: of all groups
-    int64_t lines, line, lines_in_chunk;  // line: terms; lines that are joined
-    int64_t parts, chunks;                // parts: chunks of a line that is cut
-    int64_t leaf_chunks, leaves;
-    int64_t height, width, channels, group_channels; // of the gathered picture
-    int64_t pixels_h, pixels_w;                      // of the pictures whose pixels gather
-    int64_t partials;                                // offset in the workspace, in floats
-    // Tap (r, s) of pixel (h, w) is at (h scale + offset + r step) / divisor, if that is whole.
-    int32_t scale_h, scale_w, offset_h, offset_w, step_h, step_w, divisor_h, divisor_w;
-    int32_t filter_w, taps;
-};
-
-// What a pixel and a tap contribute to a place in the gathered picture.
-struct conv_pixel {
-    int64_t image; // its first pixel
-    int32_t h, w;
-};
-struct conv_tap {
-    int32_t h, w, channel;
-};
-
-enum { OUTSIDE = -(1 << 29) }; // of every picture, with every tap
-
-static __device__ conv_pixel pixel_of(const conv_shape &s, int64_t i) {
-    const int64_t row = sr_divide(i, s.pixels_w), image = sr_divide(row, s.pixels_h);
-    conv_pixel p;
-    p.image = image * s.height * s.width;
-    p.h = (int32_t)(row - image * s.pixels_h) * s.scale_h + s.offset_h;
-    p.w = (int32_t)(i - row * s.pixels_w) * s.scale_w + s.offset_w;
-    return p;
-}
-
-static __device__ conv_tap tap_of(const conv_shape &s, int64_t i) {
-    const int64_t tap = sr_divide(i, s.group_channels);
-    const int32_t r = (int32_t)tap / s.filter_w;
-    conv_tap t;
-    t.h = r * s.step_h;
-    t.w = ((int32_t)tap - r * s.filter_w) * s.step_w;
-    t.channel = (int32_t)(i - tap * s.group_channels);
-    return t;
-}
-
-// The element of the gathered picture, or -1 in the padding.
-static __device__ int64_t gathered_at(const conv_shape &s, const conv_pixel &p, const conv_tap &t,
-                                      int64_t group) {
-    int32_t h = p.h + t.h, w = p.w + t.w;
-    if (h < 0 || w < 0)
-        return -1;
-    if (s.divisor_h > 1) {
-        if (h % s.divisor_h != 0)
-            return -1;
-        h /= s.divisor_h;
-    }
-    if (s.divisor_w > 1) {
-        if (w % s.divisor_w != 0)
-            return -1;
-        w /= s.divisor_w;
-    }
-    if (h >= s.height || w >= s.width)
-        return -1;
-    return (p.image + h * s.width + w) * s.channels + group * s.group_channels + t.channel;
-}
-
-// The first term of a chunk, and how many it has.
-static __device__ int64_t chunk_of(const conv_shape &s, int64_t chunk, int *terms) {
-    const int64_t number = sr_divide(chunk, s.parts), part = chunk - number * s.parts;
-    const int64_t line = number * s.lines_in_chunk, left = s.lines - line;
-    const int64_t joined = left < s.lines_in_chunk ? left : s.lines_in_chunk;
-    const int64_t first = part * SR_REFERENCE_TERMS, most = s.line - first;
-    *terms = (int)(s.parts == 1                ? joined * s.line
-                   : most < SR_REFERENCE_TERMS ? most
-                                               : SR_REFERENCE_TERMS);
-    return line * s.line + first;
-}
-
-// Stores an output, or the sum of a leaf of it.
-template <class Out>
-static __device__ void store(const conv_shape &s, float *workspace, int64_t leaf, int64_t row,
-                             int64_t column, float v, const Out &out) {
-    if (s.leaves == 1)
-        out(row, column, v);
-    else
-        workspace[s.partials + (leaf * s.rows + row) * s.all_columns + column] = v;
-}
-
-// ---- Tiles ----
-
-struct conv_tile {
-    float gathered[SR_REFERENCE_TERMS][PITCH];
-    float dense[SR_REFERENCE_TERMS][COLUMNS];
-    conv_pixel pixel[ROWS];
-    conv_tap tap[ROWS];
-    uint32_t inside[ROWS]; // of a pixel: bit i is set where it has something for tap i
-    int32_t special;       // the last chunk whose dense elements are not all finite
-};
-
-// The sums of this thread, and their tree: registers, then shared memory.
-struct conv_sums {
-    float sum[OUTPUTS];
-    float level[REGISTER_LEVELS][OUTPUTS];
-    float *further; // [SHARED_LEVELS][OUTPUTS][THREADS]
-
-    // In each branch the levels below K, which are set, and the sum become level K.
-    template <int K> __device__ void place(uint32_t number) {
-        if constexpr (K < REGISTER_LEVELS) {
-            if (number >> K & 1) {
-                place<K + 1>(number);
-                return;
-            }
-            for (int i = 0; i < OUTPUTS; i++)
-                level[K][i] = with_levels<K>(i);
-        } else {
-            float *at = further;
-            for (int i = 0; i < OUTPUTS; i++)
-                sum[i] = with_levels<K>(i);
-            for (number >>= K; number & 1; number >>= 1, at += OUTPUTS * THREADS)
-                for (int i = 0; i < OUTPUTS; i++)
-                    sum[i] = at[i * THREADS] + sum[i];
-            for (int i = 0; i < OUTPUTS; i++)
-                at[i * THREADS] = sum[i];
-        }
-    }
-
-    template <int K> __device__ float with_levels(int i) const {
-        float v = sum[i];
-        for (int j = 0; j < K; j++)
-            v = level[j][i] + v;
-        return v;
-    }
-
-    // Finishes sum 'number'; the next one begins with zeros.
-    __device__ void push(uint32_t number) {
-        place<0>(number);
-        for (int i = 0; i < OUTPUTS; i++)
-            sum[i] = 0;
-    }
-
-    // The total, after 'number' finished ones.
-    template <int K> __device__ void join(uint32_t number) {
-        if constexpr (K < REGISTER_LEVELS) {
-            if (number >> K & 1)
-                for (int i = 0; i < OUTPUTS; i++)
-                    sum[i] = level[K][i] + sum[i];
-            join<K + 1>(number);
-        } else {
-            const float *at = further;
-            for (number >>= K; number > 0; number >>= 1, at += OUTPUTS * THREADS)
-                if (number & 1)
-                    for (int i = 0; i < OUTPUTS; i++)
-                        sum[i] = at[i * THREADS] + sum[i];
-        }
-    }
-};
-
-// Pixels or taps first .. first + 31 of a tile, by 32 threads. Past the end they are outside.
-static __device__ void find_pixel(const conv_shape &s, conv_tile *tile, int64_t first,
-                                  int64_t count, int i) {
-    const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
-    tile->pixel[i] = i < count ? pixel_of(s, first + i) : outside;
-}
-static __device__ void find_tap(const conv_shape &s, conv_tile *tile, int64_t first, int64_t count,
-                                int i) {
-    const conv_tap outside = {OUTSIDE, OUTSIDE, 0};
-    tile->tap[i] = i < count ? tap_of(s, first + i) : outside;
-}
-
-// Loads the dense elements of a chunk; 'number' is the chunk's in the leaf.
-template <class D>
-static __device__ void load_dense(const conv_shape &s, conv_tile *tile, const void *dense,
-                                  int64_t first, int terms, int number) {
-    const int column = threadIdx.x % COLUMNS;
-    const int64_t in_group = (int64_t)blockIdx.y * COLUMNS + column;
-    const int64_t at = first * s.all_columns + (int64_t)blockIdx.z * s.columns + in_group;
-    bool finite = true;
-    for (int i = 0; i < SR_REFERENCE_TERMS * COLUMNS / THREADS; i++) {
-        const int t = threadIdx.x / COLUMNS + i * (THREADS / COLUMNS);
-        float v = 0;
-        if (t < terms && in_group < s.columns)
-            v = sr_load<D>(dense, at + t * s.all_columns);
-        tile->dense[t][column] = v;
-        finite = finite && isfinite(v);
-    }
-    if (!finite)
-        atomicMax(&tile->special, number);
-}
-
-// Loads the gathered elements of a chunk: a warp has neighbouring taps. TAPS: terms are taps.
-template <class T, bool TAPS>
-static __device__ void load_gathered(const conv_shape &s, conv_tile *tile, const void *gathered) {
-    const int tap = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const conv_tap own = tile->tap[tap];
-    for (int i = 0; i < ROWS / (THREADS / 32); i++) {
-        const int pixel = warp + i * (THREADS / 32);
-        const int64_t at = gathered_at(s, tile->pixel[pixel], own, blockIdx.z);
-        const uint32_t inside = __ballot_sync(0xffffffffu, at >= 0);
-        const float v = at >= 0 ? sr_load<T>(gathered, at) : 0.0f;
-        tile->gathered[TAPS ? tap : pixel][TAPS ? pixel : tap] = v;
-        if (tap == 0)
-            tile->inside[pixel] = inside;
+// sum += the terms of a line, or of a part of it: n terms, the first of which is 'chunk.first' and
+// those of 'line' lines. TAPS: a tap of 'pixel'; else pixels of 'tap'.
+template <class T, class D, bool TAPS, int N>
+static __device__ void add_line(const conv_shape &s, const void *gathered, const void *dense,
+                                const conv_chunk &chunk, int line, int64_t column,
+                                const conv_pixel &pixel, const conv_tap &tap, float (&sum)[N]) {
+    const int n = chunk.terms_of_line();
+    const int64_t begin = chunk.part * SR_REFERENCE_TERMS, first = chunk.first + line * s.line;
+    const conv_pixel p =
+        TAPS ? pixel : pixel_of(s, chunk.line + line, begin, sr_divide(column, s.columns));
+    const conv_tap t = TAPS ? tap_of(s, (int32_t)chunk.line + line, begin) : tap;
+    const int32_t h = p.h + t.h, step = TAPS ? 0 : s.scale_w;
+    int32_t w = p.w + t.w;
+    int64_t at = TAPS ? gathered_at(s, p, t) : p.at + t.at;
+    if (TAPS ? at < 0 : h < 0 || h >= s.height)
+        return;
+    SR_UNROLL_BY(N == 1 ? 4 : 1)
+    for (int i = 0; i < n; i++, w += step, at += TAPS ? 1 : step * s.channels) {
+        float g[N], d[N];
+        if (!TAPS && (w < 0 || w >= s.width))
+            continue;
+        sr_load_vector<T>(gathered, at, g);
+        sr_load_vector<D>(dense, (first + i) * s.all_columns + column, d);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            sum[k] += g[k] * d[k];
     }
 }
 
-// Adds the terms of a chunk. In the padding there are zeros, which change no sum.
-static __device__ void add_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
-    const int row = threadIdx.x / (COLUMNS / SIDE) * SIDE,
-              column = threadIdx.x % (COLUMNS / SIDE) * SIDE;
-    for (int t = 0; t < terms; t++) {
-        const float4 d = *(const float4 *)&tile->dense[t][column];
-        const float4 g = *(const float4 *)&tile->gathered[t][row];
-        const float ds[SIDE] = {d.x, d.y, d.z, d.w}, gs[SIDE] = {g.x, g.y, g.z, g.w};
-        for (int i = 0; i < SIDE; i++)
-            for (int k = 0; k < SIDE; k++)
-                sums->sum[i * SIDE + k] += gs[i] * ds[k];
-    }
-}
-
-// The same where a dense element is infinite or NaN, and a zero would not do.
-template <bool TAPS>
-static __device__ void add_special_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
-    const int row = threadIdx.x / (COLUMNS / SIDE) * SIDE,
-              column = threadIdx.x % (COLUMNS / SIDE) * SIDE;
-    for (int t = 0; t < terms; t++) {
-        for (int i = 0; i < SIDE; i++) {
-            const int pixel = TAPS ? row + i : t, tap = TAPS ? t : row + i;
-            if (tile->inside[pixel] >> tap & 1)
-                for (int k = 0; k < SIDE; k++)
-                    sums->sum[i * SIDE + k] +=
-                        tile->gathered[t][row + i] * tile->dense[t][column + k];
-        }
-    }
-}
-
-static __device__ int64_t last_chunk_of(const conv_shape &s, int64_t leaf) {
-    const int64_t end = (leaf + 1) * s.leaf_chunks;
-    return end < s.chunks ? end : s.chunks;
-}
-
-// A tile of the outputs of a group, and one leaf of their terms: block (tile of rows and leaf, tile
-// of columns, group).
-template <class T, class D, bool TAPS, class Out>
-static __device__ void multiply_tile(const conv_shape &s, const void *gathered, const void *dense,
+// N neighbouring columns of a row: more than one of depthwise convolutions alone, which gather
+// neighbouring channels for them.
+template <class T, class D, bool TAPS, int N, class Out>
+static __device__ void multiply_some(const conv_shape &s, const void *gathered, const void *dense,
                                      float *workspace, const Out &out) {
-    conv_tile *tile = (conv_tile *)(void *)sr_cuda_shared;
-    conv_sums sums;
-    const int own = threadIdx.x;
-    const int64_t tiles = (s.rows + ROWS - 1) / ROWS, leaf = sr_divide(blockIdx.x, tiles);
-    const int64_t row = (blockIdx.x - leaf * tiles) * ROWS;
-    const int64_t begin = leaf * s.leaf_chunks, end = last_chunk_of(s, leaf);
-    sums.further = (float *)(void *)(tile + 1) + own;
-    for (int i = 0; i < OUTPUTS; i++)
-        sums.sum[i] = 0;
-    if (own == 0)
-        tile->special = -1;
-    if (own < ROWS && TAPS)
-        find_pixel(s, tile, row, s.rows - row, own);
-    else if (own < ROWS)
-        find_tap(s, tile, row, s.rows - row, own);
-    for (int64_t chunk = begin; chunk < end; chunk++) {
-        const int number = (int)(chunk - begin);
-        int terms;
-        const int64_t first = chunk_of(s, chunk, &terms);
-        if (number > 0)
-            sums.push(number - 1);
-        __syncthreads(); // the chunk before has been added
-        if (own < SR_REFERENCE_TERMS && TAPS)
-            find_tap(s, tile, first, terms, own);
-        else if (own < SR_REFERENCE_TERMS)
-            find_pixel(s, tile, first, terms, own);
-        load_dense<D>(s, tile, dense, first, terms, number);
-        __syncthreads();
-        load_gathered<T, TAPS>(s, tile, gathered);
-        __syncthreads();
-        if (tile->special == number)
-            add_special_chunk<TAPS>(tile, terms, &sums);
-        else
-            add_chunk(tile, terms, &sums);
-    }
-    sums.join<0>(end > begin ? (uint32_t)(end - begin - 1) : 0);
-    const int64_t first_row = row + own / (COLUMNS / SIDE) * SIDE,
-                  first = (int64_t)blockIdx.y * COLUMNS + own % (COLUMNS / SIDE) * SIDE;
-    for (int i = 0; i < SIDE; i++)
-        for (int k = 0; k < SIDE; k++)
-            if (first_row + i < s.rows && first + k < s.columns)
-                store(s, workspace, leaf, first_row + i,
-                      (int64_t)blockIdx.z * s.columns + first + k, sums.sum[i * SIDE + k], out);
-}
-
-// ---- One output to a thread ----
-
-template <class T, class D, bool TAPS, class Out>
-static __device__ void multiply_one(const conv_shape &s, const void *gathered, const void *dense,
-                                    float *workspace, const Out &out) {
-    const int64_t i = sr_thread();
+    const int64_t i = sr_thread() * N;
     if (i >= s.rows * s.all_columns * s.leaves)
         return;
     const int64_t line = sr_divide(i, s.all_columns), column = i - line * s.all_columns;
     const int64_t leaf = sr_divide(line, s.rows), row = line - leaf * s.rows;
-    const int64_t group = sr_divide(column, s.columns), end = last_chunk_of(s, leaf);
-    const conv_pixel row_pixel = pixel_of(s, TAPS ? row : 0);
-    const conv_tap row_tap = tap_of(s, TAPS ? 0 : row);
-    sr_tree<LEAF_LEVELS> sums;
-    float sum = 0;
-    for (int64_t chunk = leaf * s.leaf_chunks; chunk < end; chunk++) {
-        int terms;
-        const int64_t first = chunk_of(s, chunk, &terms);
-        if (chunk > leaf * s.leaf_chunks)
+    const int64_t begin = leaf * s.leaf_chunks, end = last_chunk_of(s, leaf);
+    conv_pixel pixel = {};
+    conv_tap tap = {};
+    if (TAPS)
+        pixel = pixel_of_row(s, row, sr_divide(column, s.columns));
+    else
+        tap = tap_of_row(s, row);
+    sr_tree<NARROW_LEVELS, sr_sums<N>> sums;
+    sr_sums<N> sum = {};
+    conv_chunk chunk(s, begin);
+    for (int64_t number = begin; number < end; number++, chunk.next(s)) {
+        if (number > begin)
             sums.push(sum);
-        sum = 0;
-        for (int t = 0; t < terms; t++) {
-            const int64_t at = gathered_at(s, TAPS ? row_pixel : pixel_of(s, first + t),
-                                           TAPS ? tap_of(s, first + t) : row_tap, group);
-            if (at >= 0)
-                sum += sr_load<T>(gathered, at) *
-                       sr_load<D>(dense, (first + t) * s.all_columns + column);
-        }
+        sum = {};
+        for (int k = 0; k < chunk.lines; k++)
+            add_line<T, D, TAPS>(s, gathered, dense, chunk, k, column, pixel, tap, sum.at);
     }
-    store(s, workspace, leaf, row, column, sums.total(sum), out);
+    store(s, workspace, leaf, row, column, N, sums.total(sum).at, out);
+}
+
+template <class T, class D, bool TAPS, class Out>
+static __device__ void multiply_narrow(const conv_shape &s, const void *gathered, const void *dense,
+                                       float *workspace, const Out &out) {
+    if (s.lanes == 1)
+        multiply_some<T, D, TAPS, 1>(s, gathered, dense, workspace, out);
+    else
+        multiply_some<T, D, TAPS, LANES>(s, gathered, dense, workspace, out);
 }
 
 // The sums of leaves to outputs.
@@ -376,99 +112,81 @@ static __device__ void add_leaves(const conv_shape &s, const float *workspace, c
     for (int64_t leaf = 0; leaf + 1 < s.leaves; leaf++)
         sums.push(sum[leaf * count]);
     const int64_t row = sr_divide(i, s.all_columns);
-    out(row, i - row * s.all_columns, sums.total(sum[(s.leaves - 1) * count]));
+    const float total[1] = {sums.total(sum[(s.leaves - 1) * count])};
+    out(row, i - row * s.all_columns, 1, total);
 }
 
-// ---- conv2d, linear: x, w, bias, y ----
+// ---- With weights: conv2d and linear, x, w, bias, y; conv2d_dx and linear_dx, dy, w, dx ----
 
 struct conv_args {
-    const void *x;
+    const void *gathered;
     const float *w, *bias;
-    void *y;
+    void *result;
     float *workspace; // packed weights, sums of leaves
     conv_shape shape;
-};
 
-// w[K,C/G,R,S], rounded to T, to [R,S,C/G][K]
-template <class T> static __device__ void cuda_conv2d_pack(const conv_args &a) {
-    const conv_shape &s = a.shape;
-    const int64_t i = sr_thread();
-    if (i >= s.taps * s.group_channels * s.all_columns)
-        return;
-    const int64_t term = sr_divide(i, s.all_columns), k = i - term * s.all_columns;
-    const int64_t tap = sr_divide(term, s.group_channels), c = term - tap * s.group_channels;
-    a.workspace[i] = T::rounded(a.w[(k * s.group_channels + c) * s.taps + tap]);
-}
-SR_CUDA_TYPED(cuda_conv2d_pack, conv_args, 256, 0)
-
-// Stores outputs of conv2d.
-template <class T> struct conv_out {
-    const conv_args &a;
-    __device__ void operator()(int64_t row, int64_t column, float v) const {
-        sr_store<T>(a.y, row * a.shape.all_columns + column, a.bias ? v + a.bias[column] : v);
+    __device__ float with_bias(float v, int64_t column) const {
+        return bias ? v + bias[column] : v;
     }
 };
 
-template <class T> static __device__ void cuda_conv2d(const conv_args &a) {
-    multiply_tile<T, sr_f32, true>(a.shape, a.x, a.workspace, a.workspace, conv_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d, conv_args, 128, 1)
-
-template <class T> static __device__ void cuda_conv2d_narrow(const conv_args &a) {
-    multiply_one<T, sr_f32, true>(a.shape, a.x, a.workspace, a.workspace, conv_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d_narrow, conv_args, 128, 0)
-
-template <class T> static __device__ void cuda_conv2d_leaves(const conv_args &a) {
-    add_leaves(a.shape, a.workspace, conv_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d_leaves, conv_args, 128, 0)
-
-// ---- conv2d_dx, linear_dx: dy, w, dx ----
-
 struct conv_dx_args {
-    const void *dy;
+    const void *gathered;
     const float *w;
-    void *dx;
+    void *result;
     float *workspace; // packed weights, sums of leaves
     conv_shape shape;
+
+    __device__ float with_bias(float v, int64_t) const { return v; }
 };
 
-// w[K,C/G,R,S], rounded to T, to [R,S,K/G][C]
-template <class T> static __device__ void cuda_conv2d_dx_pack(const conv_dx_args &a) {
+// w[K,C/G,R,S], rounded to T, to [R,S,channel of a group][column]
+template <class T, class A> static __device__ void pack(const A &a) {
     const conv_shape &s = a.shape;
     const int64_t i = sr_thread();
     if (i >= s.taps * s.group_channels * s.all_columns)
         return;
     const int64_t term = sr_divide(i, s.all_columns), column = i - term * s.all_columns;
     const int64_t tap = sr_divide(term, s.group_channels), group = sr_divide(column, s.columns);
-    const int64_t k = group * s.group_channels + term - tap * s.group_channels,
-                  c = column - group * s.columns;
-    a.workspace[i] = T::rounded(a.w[(k * s.columns + c) * s.taps + tap]);
+    a.workspace[i] = T::rounded(a.w[group * s.w_group + (column - group * s.columns) * s.w_column +
+                                    (term - tap * s.group_channels) * s.w_channel + tap]);
 }
-SR_CUDA_TYPED(cuda_conv2d_dx_pack, conv_dx_args, 256, 0)
 
-template <class T> struct conv_dx_out {
-    const conv_dx_args &a;
-    __device__ void operator()(int64_t row, int64_t column, float v) const {
-        sr_store<T>(a.dx, row * a.shape.all_columns + column, v);
+template <class T, class A> struct conv_out {
+    const A &a;
+    template <int N>
+    __device__ void operator()(int64_t row, int64_t column, int columns,
+                               const float (&v)[N]) const {
+        float y[N];
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            y[k] = k < columns ? a.with_bias(v[k], column + k) : 0.0f;
+        store_columns<T>(a.result, row * a.shape.all_columns + column, columns, y);
     }
 };
 
-template <class T> static __device__ void cuda_conv2d_dx(const conv_dx_args &a) {
-    multiply_tile<T, sr_f32, true>(a.shape, a.dy, a.workspace, a.workspace, conv_dx_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d_dx, conv_dx_args, 128, 1)
+#define CONV_WITH_WEIGHTS(name, args)                                                              \
+    template <class T> static __device__ void name##_pack(const args &a) {                         \
+        pack<T>(a);                                                                                \
+    }                                                                                              \
+    SR_CUDA_TYPED(name##_pack, args, 256, 0)                                                       \
+    template <class T> static __device__ void name(const args &a) {                                \
+        multiply_tile<T, sr_f32, true>(a.shape, a.gathered, a.workspace, a.workspace,              \
+                                       conv_out<T, args>{a});                                      \
+    }                                                                                              \
+    SR_CUDA_TYPED(name, args, 128, 1)                                                              \
+    template <class T> static __device__ void name##_narrow(const args &a) {                       \
+        multiply_narrow<T, sr_f32, true>(a.shape, a.gathered, a.workspace, a.workspace,            \
+                                         conv_out<T, args>{a});                                    \
+    }                                                                                              \
+    SR_CUDA_TYPED(name##_narrow, args, 128, 0)                                                     \
+    template <class T> static __device__ void name##_leaves(const args &a) {                       \
+        add_leaves(a.shape, a.workspace, conv_out<T, args>{a});                                    \
+    }                                                                                              \
+    SR_CUDA_TYPED(name##_leaves, args, 128, 0)
 
-template <class T> static __device__ void cuda_conv2d_dx_narrow(const conv_dx_args &a) {
-    multiply_one<T, sr_f32, true>(a.shape, a.dy, a.workspace, a.workspace, conv_dx_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d_dx_narrow, conv_dx_args, 128, 0)
-
-template <class T> static __device__ void cuda_conv2d_dx_leaves(const conv_dx_args &a) {
-    add_leaves(a.shape, a.workspace, conv_dx_out<T>{a});
-}
-SR_CUDA_TYPED(cuda_conv2d_dx_leaves, conv_dx_args, 128, 0)
+CONV_WITH_WEIGHTS(cuda_conv2d, conv_args)
+CONV_WITH_WEIGHTS(cuda_conv2d_dx, conv_dx_args)
 
 // ---- conv2d_dw, linear_dw: x, dy, dw ----
 
@@ -482,10 +200,15 @@ struct conv_dw_args {
 // Row (r, s, c) and column k to dw[K,C/G,R,S].
 struct conv_dw_out {
     const conv_dw_args &a;
-    __device__ void operator()(int64_t row, int64_t column, float v) const {
+    template <int N>
+    __device__ void operator()(int64_t row, int64_t column, int columns,
+                               const float (&v)[N]) const {
         const int64_t tap = sr_divide(row, a.shape.group_channels);
         const int64_t c = row - tap * a.shape.group_channels;
-        a.dw[(column * a.shape.group_channels + c) * a.shape.taps + tap] = v;
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            if (k < columns)
+                a.dw[((column + k) * a.shape.group_channels + c) * a.shape.taps + tap] = v[k];
     }
 };
 
@@ -495,7 +218,7 @@ template <class T> static __device__ void cuda_conv2d_dw(const conv_dw_args &a) 
 SR_CUDA_TYPED(cuda_conv2d_dw, conv_dw_args, 128, 1)
 
 template <class T> static __device__ void cuda_conv2d_dw_narrow(const conv_dw_args &a) {
-    multiply_one<T, T, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
+    multiply_narrow<T, T, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
 }
 SR_CUDA_TYPED(cuda_conv2d_dw_narrow, conv_dw_args, 128, 0)
 
@@ -515,7 +238,7 @@ static int64_t row_tiles(const conv_shape *s) {
 
 // Blocks of one leaf.
 static int64_t blocks_of_leaf(const conv_shape *s) {
-    return is_narrow(s) ? sr_blocks_of(s->rows * s->all_columns, THREADS)
+    return is_narrow(s) ? sr_blocks_of(s->rows * s->all_columns / s->lanes, THREADS)
                         : row_tiles(s) * sr_blocks_of(s->columns, COLUMNS) * s->groups;
 }
 
@@ -525,7 +248,7 @@ static void cut(conv_shape *s) {
     s->lines_in_chunk = joined && !none ? SR_REFERENCE_TERMS / s->line : 1;
     s->parts = joined ? 1 : sr_blocks_of(s->line, SR_REFERENCE_TERMS);
     s->chunks = none ? 0 : sr_blocks_of(s->lines, s->lines_in_chunk) * s->parts;
-    s->leaf_chunks = 1 << LEAF_LEVELS;
+    s->leaf_chunks = 1 << (is_narrow(s) ? NARROW_LEVELS : LEAF_LEVELS);
     while (s->leaf_chunks > LEAST_LEAF &&
            blocks_of_leaf(s) * sr_blocks_of(s->chunks, s->leaf_chunks) < ENOUGH_BLOCKS)
         s->leaf_chunks /= 2;
@@ -538,6 +261,8 @@ static void set_filter(const sr_conv_params *p, conv_shape *s) {
     s->group_channels = s->channels / p->groups;
     s->taps = (int32_t)(p->r * p->s);
     s->filter_w = (int32_t)p->s;
+    s->w_group = s->columns * s->group_channels * s->taps;
+    s->lanes = s->columns == 1 && s->group_channels == 1 && s->all_columns % LANES == 0 ? LANES : 1;
 }
 
 // The picture x, gathered for the pixels of y.
@@ -557,6 +282,8 @@ static conv_shape shape_of_x(const sr_conv_params *p) {
     s.step_h = p->dilation_h;
     s.step_w = p->dilation_w;
     s.divisor_h = s.divisor_w = 1;
+    s.w_column = s.group_channels * s.taps;
+    s.w_channel = s.taps;
     return s;
 }
 
@@ -577,6 +304,8 @@ static conv_shape shape_of_dy(const sr_conv_params *p) {
     s.step_w = -p->dilation_w;
     s.divisor_h = p->stride_h;
     s.divisor_w = p->stride_w;
+    s.w_column = s.taps;
+    s.w_channel = s.columns * s.taps;
     return s;
 }
 
@@ -603,7 +332,7 @@ static void add_product(sr_cuda_making *making, const conv_shape *s, const sr_cu
     const int64_t outputs = s->rows * s->all_columns;
     size_t floats = (size_t)s->partials;
     if (is_narrow(s))
-        making->add(narrow, sr_blocks_of(outputs * s->leaves, THREADS), THREADS);
+        making->add(narrow, sr_blocks_of(outputs * s->leaves / s->lanes, THREADS), THREADS);
     else
         making->add_grid(tiles, row_tiles(s) * s->leaves, sr_blocks_of(s->columns, COLUMNS),
                          s->groups, THREADS, 1, tile_bytes(s));
@@ -614,30 +343,41 @@ static void add_product(sr_cuda_making *making, const conv_shape *s, const sr_cu
     making->out->workspace = floats * sizeof(float);
 }
 
+// Kernels of a product with weights, by dtype.
+struct conv_kernels {
+    const sr_cuda_kernel *const *pack, *const *tiles, *const *narrow, *const *leaves;
+};
+
+template <class A>
+static sr_status prepare_with_weights(const sr_kernel_request *request, const conv_shape &shape,
+                                      int64_t images, const conv_kernels &kernels,
+                                      sr_prepared *out) {
+    const sr_dtype dtype = request->dtype[0];
+    A a = {};
+    a.shape = shape;
+    sum_over_taps(&a.shape, images);
+    sr_cuda_making making(request, a, out);
+    making.add_elements(kernels.pack[dtype], a.shape.partials);
+    add_product(&making, &a.shape, kernels.tiles[dtype], kernels.narrow[dtype],
+                kernels.leaves[dtype]);
+    return making.done();
+}
+
 static sr_status prepare_y(const sr_kernel_request *request, const sr_conv_params *p,
                            sr_prepared *out) {
-    const sr_dtype dtype = request->dtype[0];
-    conv_args a = {};
-    a.shape = shape_of_x(p);
-    sum_over_taps(&a.shape, p->n);
-    sr_cuda_making making(request, a, out);
-    making.add_elements(cuda_conv2d_pack_kernels[dtype], a.shape.partials);
-    add_product(&making, &a.shape, cuda_conv2d_kernels[dtype], cuda_conv2d_narrow_kernels[dtype],
-                cuda_conv2d_leaves_kernels[dtype]);
-    return making.done();
+    return prepare_with_weights<conv_args>(request, shape_of_x(p), p->n,
+                                           {cuda_conv2d_pack_kernels, cuda_conv2d_kernels,
+                                            cuda_conv2d_narrow_kernels, cuda_conv2d_leaves_kernels},
+                                           out);
 }
 
 static sr_status prepare_dx(const sr_kernel_request *request, const sr_conv_params *p,
                             sr_prepared *out) {
-    const sr_dtype dtype = request->dtype[0];
-    conv_dx_args a = {};
-    a.shape = shape_of_dy(p);
-    sum_over_taps(&a.shape, p->n);
-    sr_cuda_making making(request, a, out);
-    making.add_elements(cuda_conv2d_dx_pack_kernels[dtype], a.shape.partials);
-    add_product(&making, &a.shape, cuda_conv2d_dx_kernels[dtype],
-                cuda_conv2d_dx_narrow_kernels[dtype], cuda_conv2d_dx_leaves_kernels[dtype]);
-    return making.done();
+    return prepare_with_weights<conv_dx_args>(request, shape_of_dy(p), p->n,
+                                              {cuda_conv2d_dx_pack_kernels, cuda_conv2d_dx_kernels,
+                                               cuda_conv2d_dx_narrow_kernels,
+                                               cuda_conv2d_dx_leaves_kernels},
+                                              out);
 }
 
 static sr_status prepare_dw(const sr_kernel_request *request, const sr_conv_params *p,

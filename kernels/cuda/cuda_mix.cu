@@ -36,14 +36,14 @@ SR_CUDA_KERNEL(cuda_mix_labels, mix_args, 256, 0) {
 // Elements i .. i + N - 1 of y, all of one sample.
 template <class T, int N> static __device__ void mix_vector(const mix_args &a, int64_t i) {
     typedef typename T::type element;
-    const sr_mix_plan *plan = a.plan;
+    const sr_mix_plan plan = *a.plan;
     const int64_t sample = a.p.h * a.p.w * a.p.c;
     if (i >= a.p.n * sample)
         return;
     sr_place at = sr_place_of(i, a.p.h, a.p.w, a.p.c);
     const int64_t other = i + ((int64_t)partners(a)[at.n] - at.n) * sample;
-    if (plan->blend) {
-        const float mine = (float)plan->weight, theirs = 1.0f - mine;
+    if (plan.blend) {
+        const float mine = (float)plan.weight, theirs = 1.0f - mine;
         float x[N], from[N];
         sr_load_vector<T>(a.x, i, x);
         sr_load_vector<T>(a.x, other, from);
@@ -57,7 +57,7 @@ template <class T, int N> static __device__ void mix_vector(const mix_args &a, i
     SR_UNROLL
     for (int k = 0; k < N; k++) {
         const bool in =
-            at.h >= plan->top && at.h < plan->bottom && at.w >= plan->left && at.w < plan->right;
+            at.h >= plan.top && at.h < plan.bottom && at.w >= plan.left && at.w < plan.right;
         inside |= (uint32_t)in << k;
         if (++at.c == a.p.c) {
             at.c = 0;

@@ -9,26 +9,39 @@
 #include "kernels/cuda/cuda_vector.h"
 #include "kernels/reference_order.h"
 
+// Sums of neighbours.
+template <int N> struct sr_sums {
+    float at[N];
+
+    friend __device__ sr_sums operator+(const sr_sums &a, const sr_sums &b) {
+        sr_sums sum;
+        SR_UNROLL
+        for (int i = 0; i < N; i++)
+            sum.at[i] = a.at[i] + b.at[i];
+        return sum;
+    }
+};
+
 // Sums that are formed one after the other, a binary counter: where bit k of the number of finished
 // sums is set, level k has the sum of 2^k of them. For at most 2^LEVELS sums. All indices of levels
 // are constants, so that they are registers.
-template <int LEVELS> struct sr_tree {
-    float level[LEVELS];
+template <int LEVELS, class S = float> struct sr_tree {
+    S level[LEVELS];
     uint32_t number;
 
     __device__ sr_tree() : level(), number(0) {}
 
     // Finishes a sum.
-    __device__ void push(float sum) {
+    __device__ void push(const S &sum) {
         place<0>(sum);
         number++;
     }
 
     // The total with one more sum, which is not finished.
-    __device__ float total(float sum) const { return join<0>(sum); }
+    __device__ S total(const S &sum) const { return join<0>(sum); }
 
   private:
-    template <int K> __device__ void place(float sum) {
+    template <int K> __device__ void place(const S &sum) {
         if constexpr (K < LEVELS) {
             if (number >> K & 1)
                 place<K + 1>(level[K] + sum);
@@ -37,7 +50,7 @@ template <int LEVELS> struct sr_tree {
         }
     }
 
-    template <int K> __device__ float join(float sum) const {
+    template <int K> __device__ S join(const S &sum) const {
         if constexpr (K < LEVELS)
             return join<K + 1>(number >> K & 1 ? level[K] + sum : sum);
         return sum;

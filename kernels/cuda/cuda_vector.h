@@ -36,7 +36,7 @@ template <> struct sr_word<1> { typedef uint8_t type; };
 template <class E, int N> static __device__ __forceinline__ void sr_get(const E *p, E (&v)[N]) {
     typedef typename sr_word<(int)sizeof(E) * N>::type word;
     SR_UNROLL
-    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++) {
+    for (int i = 0; i < (int)sizeof v / (int)sizeof(word); i++) {
         const word w = ((const word *)(const void *)p)[i];
         memcpy((char *)(void *)v + i * sizeof w, &w, sizeof w);
     }
@@ -46,7 +46,7 @@ template <class E, int N> static __device__ __forceinline__ void sr_get(const E 
 template <class E, int N> static __device__ __forceinline__ void sr_put(E *p, const E (&v)[N]) {
     typedef typename sr_word<(int)sizeof(E) * N>::type word;
     SR_UNROLL
-    for (int i = 0; i < (int)(sizeof v / sizeof(word)); i++) {
+    for (int i = 0; i < (int)sizeof v / (int)sizeof(word); i++) {
         word w;
         memcpy(&w, (const char *)(const void *)v + i * sizeof w, sizeof w);
         ((word *)(void *)p)[i] = w;

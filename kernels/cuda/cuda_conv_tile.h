@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions by tiles (cuda_conv.cu): a block has 32 rows and 64 columns of outputs, which go
+// through shared memory, 16 outputs to a thread. The elements of the next chunk are loaded while
+// those of this one are multiplied.
+#ifndef SR_KERNELS_CUDA_CONV_TILE_H
+#define SR_KERNELS_CUDA_CONV_TILE_H
+
+#include "kernels/cuda/cuda_conv_shape.h"
+
+enum {
+    THREADS = 128,
+    ROWS = 32, // of a tile; as many as terms of a chunk
+    COLUMNS = 64,
+    SIDE = 4, // of a thread's outputs
+    OUTPUTS = SIDE * SIDE,
+    PITCH = ROWS + 4,    // of gathered terms in shared memory
+    REGISTER_LEVELS = 4, // of the tree of a leaf, in registers
+    SHARED_LEVELS = 4,   // and beyond those in shared memory
+    LEAF_LEVELS = REGISTER_LEVELS + SHARED_LEVELS,
+    WARPS = THREADS / 32,
+    PIXELS = ROWS / WARPS,                   // whose gathered elements a warp loads
+    QUADS = COLUMNS / SIDE,                  // of dense elements of a term
+    DENSE = ROWS * COLUMNS / THREADS / SIDE, // quads of dense elements that a thread loads
+    TERM_STEP = 8                            // terms of a round of a loop
+};
+static_assert(ROWS == SR_REFERENCE_TERMS, "rows and terms are loaded alike");
+static_assert(ROWS * COLUMNS == THREADS * OUTPUTS, "each thread has its outputs");
+static_assert(PIXELS % 4 == 0 && ROWS % TERM_STEP == 0, "whole rounds");
+
+struct conv_tile {
+    float gathered[SR_REFERENCE_TERMS][PITCH];
+    float dense[SR_REFERENCE_TERMS][COLUMNS];
+    conv_pixel pixel[ROWS]; // each warp has its own
+    int32_t special;        // the last chunk whose dense elements are not all finite
+};
+
+// The sums of this thread, and their tree: registers, then shared memory.
+struct conv_sums {
+    float sum[OUTPUTS];
+    float level[REGISTER_LEVELS][OUTPUTS];
+    float *further; // [SHARED_LEVELS][OUTPUTS][THREADS]
+
+    // In each branch the levels below K, which are set, and the sum become level K.
+    template <int K> __device__ void place(uint32_t number) {
+        if constexpr (K < REGISTER_LEVELS) {
+            if (number >> K & 1) {
+                place<K + 1>(number);
+                return;
+            }
+            for (int i = 0; i < OUTPUTS; i++)
+                level[K][i] = with_levels<K>(i);
+        } else {
+            float *at = further;
+            for (int i = 0; i < OUTPUTS; i++)
+                sum[i] = with_levels<K>(i);
+            for (number >>= K; number & 1; number >>= 1, at += OUTPUTS * THREADS)
+                for (int i = 0; i < OUTPUTS; i++)
+                    sum[i] = at[i * THREADS] + sum[i];
+            for (int i = 0; i < OUTPUTS; i++)
+                at[i * THREADS] = sum[i];
+        }
+    }
+
+    template <int K> __device__ float with_levels(int i) const {
+        float v = sum[i];
+        for (int j = 0; j < K; j++)
+            v = level[j][i] + v;
+        return v;
+    }
+
+    // Finishes sum 'number'; the next one begins with zeros.
+    __device__ void push(uint32_t number) {
+        place<0>(number);
+        for (int i = 0; i < OUTPUTS; i++)
+            sum[i] = 0;
+    }
+
+    // The total, after 'number' finished ones.
+    template <int K> __device__ void join(uint32_t number) {
+        if constexpr (K < REGISTER_LEVELS) {
+            if (number >> K & 1)
+                for (int i = 0; i < OUTPUTS; i++)
+                    sum[i] = level[K][i] + sum[i];
+            join<K + 1>(number);
+        } else {
+            const float *at = further;
+            for (number >>= K; number > 0; number >>= 1, at += OUTPUTS * THREADS)
+                if (number & 1)
+                    for (int i = 0; i < OUTPUTS; i++)
+                        sum[i] = at[i * THREADS] + sum[i];
+        }
+    }
+};
+
+// What a thread loads of a chunk, on its way to shared memory: the elements of its tap, which is
+// its lane, for the pixels of its warp; and of the columns of its quad for some terms.
+struct conv_loads {
+    float gathered[PIXELS];
+    float dense[DENSE][SIDE];
+};
+
+// The pixels of a warp, for its lanes: rows, or terms of a chunk. Past the end they are outside.
+static __device__ void find_pixels_of_rows(const conv_shape &s, conv_tile *tile, int64_t row) {
+    const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
+    const int i = threadIdx.x / 32 * PIXELS + threadIdx.x % 32;
+    if (threadIdx.x % 32 < PIXELS)
+        tile->pixel[i] = row + i < s.rows ? pixel_of_row(s, row + i, blockIdx.z) : outside;
+    __syncwarp();
+}
+static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const conv_chunk &chunk) {
+    const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
+    const int i = threadIdx.x / 32 * PIXELS + threadIdx.x % 32, width = (int)s.line;
+    const int line = s.parts > 1 ? 0 : i / width;
+    if (threadIdx.x % 32 < PIXELS)
+        tile->pixel[i] =
+            i < chunk.terms
+                ? pixel_of(s, chunk.line + line, chunk.part * SR_REFERENCE_TERMS + i - line * width,
+                           blockIdx.z)
+                : outside;
+    __syncwarp();
+}
+
+// The tap of a lane.
+static __device__ conv_tap find_tap(const conv_shape &s, const conv_chunk &chunk, int lane) {
+    const conv_tap outside = {0, OUTSIDE, OUTSIDE};
+    const int width = (int)s.line, line = s.parts > 1 ? 0 : lane / width;
+    return lane < chunk.terms ? tap_of(s, (int32_t)chunk.line + line,
+                                       chunk.part * SR_REFERENCE_TERMS + lane - line * width)
+                              : outside;
+}
+
+// Loads the dense elements of a chunk.
+template <class D>
+static __device__ void load_dense(const conv_shape &s, const void *dense, const conv_chunk &chunk,
+                                  conv_loads *loads) {
+    const int64_t in_group = (int64_t)blockIdx.y * COLUMNS + threadIdx.x % QUADS * SIDE;
+    const int64_t at = chunk.first * s.all_columns + (int64_t)blockIdx.z * s.columns + in_group;
+    const int64_t left = s.columns - in_group;
+    SR_UNROLL
+    for (int i = 0; i < DENSE; i++) {
+        const int t = (int)threadIdx.x / QUADS + i * (THREADS / QUADS);
+        const int64_t first = at + t * s.all_columns;
+        if (t < chunk.terms && left > 0 && s.columns % SIDE == 0) {
+            sr_load_vector<D>(dense, first, loads->dense[i]);
+            continue;
+        }
+        SR_UNROLL
+        for (int k = 0; k < SIDE; k++)
+            loads->dense[i][k] = t < chunk.terms && k < left ? sr_load<D>(dense, first + k) : 0.0f;
+    }
+}
+
+// Loads the gathered elements of a lane's tap.
+template <class T>
+static __device__ void load_gathered(const conv_shape &s, const conv_tile *tile,
+                                     const void *gathered, const conv_tap &own, conv_loads *loads) {
+    const int first = threadIdx.x / 32 * PIXELS;
+    SR_UNROLL
+    for (int i = 0; i < PIXELS; i++) {
+        const int64_t at = gathered_at(s, tile->pixel[first + i], own);
+        loads->gathered[i] = at >= 0 ? sr_load<T>(gathered, at) : 0.0f;
+    }
+}
+
+// Puts what was loaded of chunk 'number' of the leaf into the tile. TAPS: terms are taps.
+template <bool TAPS>
+static __device__ void put(const conv_loads &loads, conv_tile *tile, int number) {
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * PIXELS;
+    uint32_t largest = 0; // magnitude
+    SR_UNROLL
+    for (int i = 0; i < PIXELS; i += 4) {
+        const float *v = loads.gathered + i;
+        if constexpr (TAPS)
+            *(float4 *)&tile->gathered[lane][first + i] = make_float4(v[0], v[1], v[2], v[3]);
+        else
+            SR_UNROLL
+        for (int k = 0; k < 4; k++)
+            tile->gathered[first + i + k][lane] = v[k];
+    }
+    SR_UNROLL
+    for (int i = 0; i < DENSE; i++) {
+        const int t = (int)threadIdx.x / QUADS + i * (THREADS / QUADS);
+        const float *v = loads.dense[i];
+        *(float4 *)&tile->dense[t][threadIdx.x % QUADS * SIDE] =
+            make_float4(v[0], v[1], v[2], v[3]);
+        SR_UNROLL
+        for (int k = 0; k < SIDE; k++) {
+            const uint32_t magnitude = __float_as_uint(v[k]) & 0x7fffffffu;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+    }
+    if (largest >= 0x7f800000u) // infinite or NaN
+        atomicMax(&tile->special, number);
+}
+
+// Adds the terms of a chunk. In the padding and past the end there are zeros, which change no sum.
+static __device__ void add_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
+    const int row = threadIdx.x / QUADS * SIDE, column = threadIdx.x % QUADS * SIDE;
+    for (int first = 0; first < terms; first += TERM_STEP) {
+        SR_UNROLL
+        for (int t = first; t < first + TERM_STEP; t++) {
+            const float4 d = *(const float4 *)&tile->dense[t][column];
+            const float4 g = *(const float4 *)&tile->gathered[t][row];
+            const float ds[SIDE] = {d.x, d.y, d.z, d.w}, gs[SIDE] = {g.x, g.y, g.z, g.w};
+            SR_UNROLL
+            for (int i = 0; i < SIDE; i++)
+                SR_UNROLL
+            for (int k = 0; k < SIDE; k++)
+                sums->sum[i * SIDE + k] += gs[i] * ds[k];
+        }
+    }
+}
+
+// The same where a dense element is infinite or NaN, and a zero would not do. 'tile_row': the first
+// row of the tile.
+template <bool TAPS>
+static __device__ void add_special_chunk(const conv_shape &s, const conv_tile *tile,
+                                         const conv_chunk &chunk, int64_t tile_row,
+                                         conv_sums *sums) {
+    const int row = threadIdx.x / QUADS * SIDE, column = threadIdx.x % QUADS * SIDE;
+    for (int t = 0; t < chunk.terms; t++) {
+        const int64_t term = chunk.first + t;
+        SR_UNROLL
+        for (int i = 0; i < SIDE; i++) {
+            const int64_t out = tile_row + row + i;
+            const conv_pixel pixel = pixel_of_row(s, TAPS ? out : term, 0);
+            const conv_tap tap = tap_of_row(s, TAPS ? term : out);
+            if (gathered_at(s, pixel, tap) < 0)
+                continue;
+            SR_UNROLL
+            for (int k = 0; k < SIDE; k++)
+                sums->sum[i * SIDE + k] += tile->gathered[t][row + i] * tile->dense[t][column + k];
+        }
+    }
+}
+
+// The sums of this thread's outputs over chunks begin .. end - 1, in a tile whose first row is
+// 'row'.
+template <class T, class D, bool TAPS>
+static __device__ void sum_chunks(const conv_shape &s, const void *gathered, const void *dense,
+                                  conv_tile *tile, int64_t row, int64_t begin, int64_t end,
+                                  conv_sums *sums) {
+    const int lane = threadIdx.x % 32;
+    conv_loads loads;
+    conv_tap own = {0, OUTSIDE, OUTSIDE};
+    conv_chunk ahead(s, begin);
+    if (TAPS)
+        find_pixels_of_rows(s, tile, row);
+    else if (row + lane < s.rows)
+        own = tap_of_row(s, row + lane);
+    for (int64_t number = begin - 1; number < end; number++) {
+        const conv_chunk chunk = ahead; // which is loaded, but in the first round
+        if (number >= begin) {
+            __syncthreads(); // the chunk before has been added
+            put<TAPS>(loads, tile, (int)(number - begin));
+            __syncthreads();
+            ahead.next(s);
+        }
+        if (number + 1 < end) {
+            if (TAPS)
+                own = find_tap(s, ahead, lane);
+            else
+                find_pixels(s, tile, ahead);
+            load_dense<D>(s, dense, ahead, &loads);
+            load_gathered<T>(s, tile, gathered, own, &loads);
+        }
+        if (number < begin)
+            continue;
+        if (number > begin)
+            sums->push((uint32_t)(number - begin - 1));
+        if (tile->special == number - begin)
+            add_special_chunk<TAPS>(s, tile, chunk, row, sums);
+        else
+            add_chunk(tile, chunk.terms, sums);
+    }
+    sums->template join<0>(end > begin ? (uint32_t)(end - begin - 1) : 0);
+}
+
+// A tile of the outputs of a group, and one leaf of their terms: block (tile of rows and leaf, tile
+// of columns, group).
+template <class T, class D, bool TAPS, class Out>
+static __device__ void multiply_tile(const conv_shape &s, const void *gathered, const void *dense,
+                                     float *workspace, const Out &out) {
+    conv_tile *tile = (conv_tile *)(void *)sr_cuda_shared;
+    conv_sums sums;
+    const int own = threadIdx.x;
+    const int64_t tiles = (s.rows + ROWS - 1) / ROWS, leaf = sr_divide(blockIdx.x, tiles);
+    const int64_t row = (blockIdx.x - leaf * tiles) * ROWS;
+    sums.further = (float *)(void *)(tile + 1) + own;
+    SR_UNROLL
+    for (int i = 0; i < OUTPUTS; i++)
+        sums.sum[i] = 0;
+    if (own == 0)
+        tile->special = -1;
+    sum_chunks<T, D, TAPS>(s, gathered, dense, tile, row, leaf * s.leaf_chunks,
+                           last_chunk_of(s, leaf), &sums);
+    const int64_t first_row = row + own / QUADS * SIDE,
+                  first = (int64_t)blockIdx.y * COLUMNS + own % QUADS * SIDE;
+    const int64_t left = s.columns - first;
+    SR_UNROLL
+    for (int i = 0; i < SIDE; i++) {
+        const float *v = sums.sum + i * SIDE;
+        const float outputs[SIDE] = {v[0], v[1], v[2], v[3]};
+        if (first_row + i < s.rows && left > 0)
+            store(s, workspace, leaf, first_row + i, (int64_t)blockIdx.z * s.columns + first,
+                  left < SIDE ? (int)left : SIDE, outputs, out);
+    }
+}
+
+#endif
