@@ -248,7 +248,7 @@ static void cut(conv_shape *s) {
     s->lines_in_chunk = joined && !none ? SR_REFERENCE_TERMS / s->line : 1;
     s->parts = joined ? 1 : sr_blocks_of(s->line, SR_REFERENCE_TERMS);
     s->chunks = none ? 0 : sr_blocks_of(s->lines, s->lines_in_chunk) * s->parts;
-    s->leaf_chunks = 1 << (is_narrow(s) ? NARROW_LEVELS : LEAF_LEVELS);
+    s->leaf_chunks = 1 << (is_narrow(s) ? (int)NARROW_LEVELS : (int)LEAF_LEVELS);
     while (s->leaf_chunks > LEAST_LEAF &&
            blocks_of_leaf(s) * sr_blocks_of(s->chunks, s->leaf_chunks) < ENOUGH_BLOCKS)
         s->leaf_chunks /= 2;

@@ -170,12 +170,13 @@ static __device__ void put(const conv_loads &loads, conv_tile *tile, int number)
     SR_UNROLL
     for (int i = 0; i < PIXELS; i += 4) {
         const float *v = loads.gathered + i;
-        if constexpr (TAPS)
+        if constexpr (TAPS) {
             *(float4 *)&tile->gathered[lane][first + i] = make_float4(v[0], v[1], v[2], v[3]);
-        else
+        } else {
             SR_UNROLL
-        for (int k = 0; k < 4; k++)
-            tile->gathered[first + i + k][lane] = v[k];
+            for (int k = 0; k < 4; k++)
+                tile->gathered[first + i + k][lane] = v[k];
+        }
     }
     SR_UNROLL
     for (int i = 0; i < DENSE; i++) {
@@ -203,10 +204,11 @@ static __device__ void add_chunk(const conv_tile *tile, int terms, conv_sums *su
             const float4 g = *(const float4 *)&tile->gathered[t][row];
             const float ds[SIDE] = {d.x, d.y, d.z, d.w}, gs[SIDE] = {g.x, g.y, g.z, g.w};
             SR_UNROLL
-            for (int i = 0; i < SIDE; i++)
+            for (int i = 0; i < SIDE; i++) {
                 SR_UNROLL
-            for (int k = 0; k < SIDE; k++)
-                sums->sum[i * SIDE + k] += gs[i] * ds[k];
+                for (int k = 0; k < SIDE; k++)
+                    sums->sum[i * SIDE + k] += gs[i] * ds[k];
+            }
         }
     }
 }

@@ -6,28 +6,33 @@
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
 
-// Input positions of a window inside the picture, begin .. end - 1, and that of its offset 0.
-struct pool_window {
+// Positions of a dimension, begin .. end - 1; of a window also that of its offset 0.
+struct pool_range {
     int begin, end, first;
 };
+struct pool_area {
+    pool_range rows, columns;
+};
 
-static __device__ pool_window window_of(int out, int window, int stride, int pad, int64_t size) {
+// The part of a window that is in the picture.
+static __device__ pool_range window_of(int out, int window, int stride, int pad, int64_t size) {
     const int first = out * stride - pad, end = first + window;
-    const pool_window w = {first < 0 ? 0 : first, end < size ? end : (int)size, first};
-    return w;
+    return {first < 0 ? 0 : first, end < size ? end : (int)size, first};
+}
+static __device__ pool_area area_of(const sr_pool_params &p, int row, int q) {
+    return {window_of(row, p.window_h, p.stride_h, p.pad_top, p.h),
+            window_of(q, p.window_w, p.stride_w, p.pad_left, p.w)};
 }
 
 // Outputs whose windows contain input position 'in'.
-struct pool_outputs {
-    int begin, end;
-};
-
-static __device__ pool_outputs outputs_of(int in, int window, int stride, int pad,
-                                          int64_t outputs) {
+static __device__ pool_range outputs_of(int in, int window, int stride, int pad, int64_t outputs) {
     const int at = in + pad, begin = at < window ? 0 : (at - window) / stride + 1,
               end = at / stride + 1;
-    const pool_outputs o = {begin, end < outputs ? end : (int)outputs};
-    return o;
+    return {begin, end < outputs ? end : (int)outputs, 0};
+}
+static __device__ pool_area outputs_that_see(const sr_pool_params &p, int h, int w) {
+    return {outputs_of(h, p.window_h, p.stride_h, p.pad_top, p.p),
+            outputs_of(w, p.window_w, p.stride_w, p.pad_left, p.q)};
 }
 
 // Channels c .. c + N - 1 of the pixel (n, h, w) of a picture of so many pixels.
@@ -37,10 +42,10 @@ struct pool_place {
     int64_t at; // of the first element
 };
 
-// The place of a thread, in x or y; false: there is none.
+// The place of a thread in y, or of a gradient in dx; false: there is none.
 template <int N>
-static __device__ bool place_of(const sr_pool_params &p, int64_t height, int64_t width,
-                                pool_place *place) {
+static __device__ bool place_of(const sr_pool_params &p, bool gradient, pool_place *place) {
+    const int64_t height = gradient ? p.h : p.p, width = gradient ? p.w : p.q;
     const int64_t i = sr_thread(), vectors = p.c / N;
     if (i >= p.n * height * width * vectors)
         return false;
@@ -59,16 +64,43 @@ static __device__ int64_t output_at(const sr_pool_params &p, const pool_place &a
     return ((at.n * p.p + row) * p.q + q) * p.c + at.c;
 }
 
-// Defines the kernels 'name' of the template 'body', with as many channels to a thread as a.lanes
-// says.
-#define POOL_TYPED(name, type, body)                                                               \
-    template <class T> static __device__ void name(const type &a) {                                \
-        if (a.lanes == 1)                                                                          \
-            body<T, 1>(a);                                                                         \
-        else                                                                                       \
-            body<T, sr_lanes<T>>(a);                                                               \
+// sum += the elements of an argument from 'at' on, divided by 'divisor'.
+template <class T, int N>
+static __device__ void add_vector(const void *p, int64_t at, float divisor, float (&sum)[N]) {
+    float v[N];
+    sr_load_vector<T>(p, at, v);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        sum[k] += v[k] / divisor;
+}
+
+// Defines kernels and prepare of 'name' by the template 'body' for one place, with as many channels
+// to a thread as a.lanes says.
+#define POOL_KERNEL(name, type, gradient, body)                                                    \
+    template <class T> static __device__ void cuda_##name(const type &a) {                         \
+        pool_place at;                                                                             \
+        if (a.lanes == 1) {                                                                        \
+            if (place_of<1>(a.p, gradient, &at))                                                   \
+                body<T, 1>(a, a.p, at);                                                            \
+        } else if (place_of<sr_lanes<T>>(a.p, gradient, &at)) {                                    \
+            body<T, sr_lanes<T>>(a, a.p, at);                                                      \
+        }                                                                                          \
     }                                                                                              \
-    SR_CUDA_TYPED(name, type, 256, 0)
+    SR_CUDA_TYPED(cuda_##name, type, 256, 0)                                                       \
+    sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
+        return prepare<type>(request, cuda_##name##_kernels, gradient, out);                       \
+    }
+
+template <class A>
+static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel *const *kernels,
+                         bool gradient, sr_prepared *out) {
+    A a = {};
+    a.p = *sr_cuda_params<sr_pool_params>(request);
+    const sr_dtype dtype = request->dtype[0];
+    const int64_t pixels = gradient ? a.p.h * a.p.w : a.p.p * a.p.q, lanes = sr_cuda_lanes(dtype);
+    a.lanes = a.p.c % lanes == 0 ? lanes : 1;
+    return sr_cuda_elementwise(request, a, kernels[dtype], a.p.n * pixels * (a.p.c / a.lanes), out);
+}
 
 // ---- maxpool2d: x, y, index ----
 
@@ -82,21 +114,19 @@ struct maxpool_args {
 };
 
 // A later value wins only if it is larger, or NaN.
-template <class T, int N> static __device__ void maxpool(const maxpool_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.p, p.q, &at))
-        return;
-    const pool_window rows = window_of(at.h, p.window_h, p.stride_h, p.pad_top, p.h);
-    const pool_window columns = window_of(at.w, p.window_w, p.stride_w, p.pad_left, p.w);
+template <class T, int N>
+static __device__ void maxpool(const maxpool_args &a, const sr_pool_params &p,
+                               const pool_place &at) {
+    const pool_area area = area_of(p, at.h, at.w);
+    const pool_range &rows = area.rows, &columns = area.columns;
     const typename T::type *x = (const typename T::type *)a.x;
     typename T::type best[N];
     uint8_t offset[N];
     sr_get(x + input_at(p, at, rows.begin, columns.begin), best);
+    const int begin = (rows.begin - rows.first) * p.window_w + columns.begin - columns.first;
     SR_UNROLL
     for (int k = 0; k < N; k++)
-        offset[k] =
-            (uint8_t)((rows.begin - rows.first) * p.window_w + columns.begin - columns.first);
+        offset[k] = (uint8_t)begin;
     for (int h = rows.begin; h < rows.end; h++) {
         for (int w = columns.begin; w < columns.end; w++) {
             typename T::type here[N];
@@ -115,7 +145,7 @@ template <class T, int N> static __device__ void maxpool(const maxpool_args &a) 
     sr_put((typename T::type *)a.y + at.at, best);
     sr_put(a.index + at.at, offset);
 }
-POOL_TYPED(cuda_maxpool2d, maxpool_args, maxpool)
+POOL_KERNEL(maxpool2d, maxpool_args, false, maxpool)
 
 // ---- maxpool2d_grad: dy, index, dx ----
 
@@ -127,16 +157,13 @@ struct maxpool_grad_args {
     int64_t lanes;
 };
 
-template <class T, int N> static __device__ void maxpool_grad(const maxpool_grad_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.h, p.w, &at))
-        return;
-    const pool_outputs rows = outputs_of(at.h, p.window_h, p.stride_h, p.pad_top, p.p);
-    const pool_outputs columns = outputs_of(at.w, p.window_w, p.stride_w, p.pad_left, p.q);
+template <class T, int N>
+static __device__ void maxpool_grad(const maxpool_grad_args &a, const sr_pool_params &p,
+                                    const pool_place &at) {
+    const pool_area seen = outputs_that_see(p, at.h, at.w);
     float sum[N] = {};
-    for (int row = rows.begin; row < rows.end; row++) {
-        for (int q = columns.begin; q < columns.end; q++) {
+    for (int row = seen.rows.begin; row < seen.rows.end; row++) {
+        for (int q = seen.columns.begin; q < seen.columns.end; q++) {
             const int64_t from = output_at(p, at, row, q);
             const int offset = (at.h + p.pad_top - row * p.stride_h) * p.window_w + at.w +
                                p.pad_left - q * p.stride_w;
@@ -152,7 +179,7 @@ template <class T, int N> static __device__ void maxpool_grad(const maxpool_grad
     }
     sr_store_vector<T>(a.dx, at.at, sum);
 }
-POOL_TYPED(cuda_maxpool2d_grad, maxpool_grad_args, maxpool_grad)
+POOL_KERNEL(maxpool2d_grad, maxpool_grad_args, true, maxpool_grad)
 
 // ---- avgpool2d, upsample2d: x, y; their gradients: dy, dx ----
 
@@ -163,125 +190,56 @@ struct pool_args {
     int64_t lanes;
 };
 
-static __device__ float size_of(const pool_window &rows, const pool_window &columns) {
-    return (float)((rows.end - rows.begin) * (columns.end - columns.begin));
+static __device__ float size_of(const pool_area &area) {
+    return (float)((area.rows.end - area.rows.begin) * (area.columns.end - area.columns.begin));
 }
 
-template <class T, int N> static __device__ void avgpool(const pool_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.p, p.q, &at))
-        return;
-    const pool_window rows = window_of(at.h, p.window_h, p.stride_h, p.pad_top, p.h);
-    const pool_window columns = window_of(at.w, p.window_w, p.stride_w, p.pad_left, p.w);
-    const float size = size_of(rows, columns);
+template <class T, int N>
+static __device__ void avgpool(const pool_args &a, const sr_pool_params &p, const pool_place &at) {
+    const pool_area area = area_of(p, at.h, at.w);
+    const float size = size_of(area);
     float sum[N] = {};
-    for (int h = rows.begin; h < rows.end; h++) {
-        for (int w = columns.begin; w < columns.end; w++) {
-            float x[N];
-            sr_load_vector<T>(a.x, input_at(p, at, h, w), x);
-            SR_UNROLL
-            for (int k = 0; k < N; k++)
-                sum[k] += x[k];
-        }
-    }
+    for (int h = area.rows.begin; h < area.rows.end; h++)
+        for (int w = area.columns.begin; w < area.columns.end; w++)
+            add_vector<T>(a.x, input_at(p, at, h, w), 1, sum);
     SR_UNROLL
     for (int k = 0; k < N; k++)
         sum[k] = sum[k] / size;
     sr_store_vector<T>(a.y, at.at, sum);
 }
-POOL_TYPED(cuda_avgpool2d, pool_args, avgpool)
+POOL_KERNEL(avgpool2d, pool_args, false, avgpool)
 
-template <class T, int N> static __device__ void avgpool_grad(const pool_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.h, p.w, &at))
-        return;
-    const pool_outputs outputs = outputs_of(at.h, p.window_h, p.stride_h, p.pad_top, p.p);
-    const pool_outputs across = outputs_of(at.w, p.window_w, p.stride_w, p.pad_left, p.q);
+template <class T, int N>
+static __device__ void avgpool_grad(const pool_args &a, const sr_pool_params &p,
+                                    const pool_place &at) {
+    const pool_area seen = outputs_that_see(p, at.h, at.w);
     float sum[N] = {};
-    for (int row = outputs.begin; row < outputs.end; row++) {
-        const pool_window rows = window_of(row, p.window_h, p.stride_h, p.pad_top, p.h);
-        for (int q = across.begin; q < across.end; q++) {
-            const pool_window columns = window_of(q, p.window_w, p.stride_w, p.pad_left, p.w);
-            const float size = size_of(rows, columns);
-            float dy[N];
-            sr_load_vector<T>(a.x, output_at(p, at, row, q), dy);
-            SR_UNROLL
-            for (int k = 0; k < N; k++)
-                sum[k] += dy[k] / size;
-        }
+    for (int row = seen.rows.begin; row < seen.rows.end; row++) {
+        SR_UNROLL_BY(1) // divisions are long
+        for (int q = seen.columns.begin; q < seen.columns.end; q++)
+            add_vector<T>(a.x, output_at(p, at, row, q), size_of(area_of(p, row, q)), sum);
     }
     sr_store_vector<T>(a.y, at.at, sum);
 }
-POOL_TYPED(cuda_avgpool2d_grad, pool_args, avgpool_grad)
+POOL_KERNEL(avgpool2d_grad, pool_args, true, avgpool_grad)
 
-template <class T, int N> static __device__ void upsample(const pool_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.p, p.q, &at))
-        return;
+template <class T, int N>
+static __device__ void upsample(const pool_args &a, const sr_pool_params &p, const pool_place &at) {
+    const int64_t from = input_at(p, at, at.h / p.stride_h, at.w / p.stride_w);
     typename T::type x[N];
-    sr_get((const typename T::type *)a.x + input_at(p, at, at.h / p.stride_h, at.w / p.stride_w),
-           x);
+    sr_get((const typename T::type *)a.x + from, x);
     sr_put((typename T::type *)a.y + at.at, x);
 }
-POOL_TYPED(cuda_upsample2d, pool_args, upsample)
+POOL_KERNEL(upsample2d, pool_args, false, upsample)
 
-template <class T, int N> static __device__ void upsample_grad(const pool_args &a) {
-    const sr_pool_params &p = a.p;
-    pool_place at;
-    if (!place_of<N>(p, p.h, p.w, &at))
-        return;
+template <class T, int N>
+static __device__ void upsample_grad(const pool_args &a, const sr_pool_params &p,
+                                     const pool_place &at) {
+    const int64_t row = (int64_t)at.h * p.stride_h, q = (int64_t)at.w * p.stride_w;
     float sum[N] = {};
-    for (int r = 0; r < p.stride_h; r++) {
-        for (int s = 0; s < p.stride_w; s++) {
-            float dy[N];
-            sr_load_vector<T>(
-                a.x,
-                output_at(p, at, (int64_t)at.h * p.stride_h + r, (int64_t)at.w * p.stride_w + s),
-                dy);
-            SR_UNROLL
-            for (int k = 0; k < N; k++)
-                sum[k] += dy[k];
-        }
-    }
+    for (int r = 0; r < p.stride_h; r++)
+        for (int s = 0; s < p.stride_w; s++)
+            add_vector<T>(a.x, output_at(p, at, row + r, q + s), 1, sum);
     sr_store_vector<T>(a.y, at.at, sum);
 }
-POOL_TYPED(cuda_upsample2d_grad, pool_args, upsample_grad)
-
-// Threads for y, or for dx.
-template <class A>
-static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel *const *kernels,
-                         bool gradient, sr_prepared *out) {
-    A a = {};
-    a.p = *sr_cuda_params<sr_pool_params>(request);
-    const sr_dtype dtype = request->dtype[0];
-    const int64_t pixels = gradient ? a.p.h * a.p.w : a.p.p * a.p.q, lanes = sr_cuda_lanes(dtype);
-    a.lanes = a.p.c % lanes == 0 ? lanes : 1;
-    return sr_cuda_elementwise(request, a, kernels[dtype], a.p.n * pixels * (a.p.c / a.lanes), out);
-}
-
-sr_status sr_cuda_prepare_maxpool2d(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<maxpool_args>(request, cuda_maxpool2d_kernels, false, out);
-}
-
-sr_status sr_cuda_prepare_maxpool2d_grad(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<maxpool_grad_args>(request, cuda_maxpool2d_grad_kernels, true, out);
-}
-
-sr_status sr_cuda_prepare_avgpool2d(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<pool_args>(request, cuda_avgpool2d_kernels, false, out);
-}
-
-sr_status sr_cuda_prepare_avgpool2d_grad(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<pool_args>(request, cuda_avgpool2d_grad_kernels, true, out);
-}
-
-sr_status sr_cuda_prepare_upsample2d(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<pool_args>(request, cuda_upsample2d_kernels, false, out);
-}
-
-sr_status sr_cuda_prepare_upsample2d_grad(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare<pool_args>(request, cuda_upsample2d_grad_kernels, true, out);
-}
+POOL_KERNEL(upsample2d_grad, pool_args, true, upsample_grad)

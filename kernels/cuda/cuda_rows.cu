@@ -112,10 +112,11 @@ static __device__ void sum_part(const leaf_part &part, const Term &term, float (
         for (int i = 0; i < BATCH; i++)
             term(part.first + (row + i) * part.step, terms[i]);
         SR_UNROLL
-        for (int i = 0; i < BATCH; i++)
+        for (int i = 0; i < BATCH; i++) {
             SR_UNROLL
-        for (int k = 0; k < SUMS; k++)
-            sum[k] += terms[i][k];
+            for (int k = 0; k < SUMS; k++)
+                sum[k] += terms[i][k];
+        }
     }
     for (; row < part.rows; row++) {
         float terms[SUMS];
