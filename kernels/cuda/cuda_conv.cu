@@ -33,14 +33,14 @@ enum {
 
 // ---- Some outputs to a thread ----
 
-// sum += the terms of a line, or of a part of it: n terms, the first of which is 'chunk.first' and
-// those of 'line' lines. TAPS: a tap of 'pixel'; else pixels of 'tap'.
+// sum += the terms of a line of a chunk, or of the part of it. TAPS: a tap of 'pixel'; else pixels
+// of 'tap'.
 template <class T, class D, bool TAPS, int N>
 static __device__ void add_line(const conv_shape &s, const void *gathered, const void *dense,
                                 const conv_chunk &chunk, int line, int64_t column,
                                 const conv_pixel &pixel, const conv_tap &tap, float (&sum)[N]) {
-    const int n = chunk.terms_of_line();
-    const int64_t begin = chunk.part * SR_REFERENCE_TERMS, first = chunk.first + line * s.line;
+    const int n = chunk.terms_of_line(s);
+    const int64_t begin = chunk.part * SR_REFERENCE_TERMS, first = chunk.first(s) + line * s.line;
     const conv_pixel p =
         TAPS ? pixel : pixel_of(s, chunk.line + line, begin, sr_divide(column, s.columns));
     const conv_tap t = TAPS ? tap_of(s, (int32_t)chunk.line + line, begin) : tap;
@@ -86,7 +86,7 @@ static __device__ void multiply_some(const conv_shape &s, const void *gathered, 
         if (number > begin)
             sums.push(sum);
         sum = {};
-        for (int k = 0; k < chunk.lines; k++)
+        for (int k = 0, lines = chunk.lines(s); k < lines; k++)
             add_line<T, D, TAPS>(s, gathered, dense, chunk, k, column, pixel, tap, sum.at);
     }
     store(s, workspace, leaf, row, column, N, sums.total(sum).at, out);
@@ -165,16 +165,16 @@ template <class T, class A> struct conv_out {
     }
 };
 
-#define CONV_WITH_WEIGHTS(name, args)                                                              \
+#define CONV_WITH_WEIGHTS(name, args, divides)                                                     \
     template <class T> static __device__ void name##_pack(const args &a) {                         \
         pack<T>(a);                                                                                \
     }                                                                                              \
     SR_CUDA_TYPED(name##_pack, args, 256, 0)                                                       \
     template <class T> static __device__ void name(const args &a) {                                \
-        multiply_tile<T, sr_f32, true>(a.shape, a.gathered, a.workspace, a.workspace,              \
-                                       conv_out<T, args>{a});                                      \
+        multiply_tile<T, sr_f32, true, divides>(a.shape, a.gathered, a.workspace, a.workspace,     \
+                                                conv_out<T, args>{a});                             \
     }                                                                                              \
-    SR_CUDA_TYPED(name, args, 128, 1)                                                              \
+    SR_CUDA_TYPED_WITH(name, args, 128, 1, (128, 3))                                               \
     template <class T> static __device__ void name##_narrow(const args &a) {                       \
         multiply_narrow<T, sr_f32, true>(a.shape, a.gathered, a.workspace, a.workspace,            \
                                          conv_out<T, args>{a});                                    \
@@ -185,8 +185,8 @@ template <class T, class A> struct conv_out {
     }                                                                                              \
     SR_CUDA_TYPED(name##_leaves, args, 128, 0)
 
-CONV_WITH_WEIGHTS(cuda_conv2d, conv_args)
-CONV_WITH_WEIGHTS(cuda_conv2d_dx, conv_dx_args)
+CONV_WITH_WEIGHTS(cuda_conv2d, conv_args, false)
+CONV_WITH_WEIGHTS(cuda_conv2d_dx, conv_dx_args, true)
 
 // ---- conv2d_dw, linear_dw: x, dy, dw ----
 
@@ -213,14 +213,14 @@ struct conv_dw_out {
 };
 
 template <class T> static __device__ void cuda_conv2d_dw(const conv_dw_args &a) {
-    multiply_tile<T, T, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
+    multiply_tile<T, T, false, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
 }
-SR_CUDA_TYPED(cuda_conv2d_dw, conv_dw_args, 128, 1)
+SR_CUDA_TYPED_WITH(cuda_conv2d_dw, conv_dw_args, 128, 1, (128, 3))
 
 template <class T> static __device__ void cuda_conv2d_dw_narrow(const conv_dw_args &a) {
     multiply_narrow<T, T, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
 }
-SR_CUDA_TYPED(cuda_conv2d_dw_narrow, conv_dw_args, 128, 0)
+SR_CUDA_TYPED_WITH(cuda_conv2d_dw_narrow, conv_dw_args, 128, 0, (128, 6))
 
 SR_CUDA_KERNEL(cuda_conv2d_dw_leaves, conv_dw_args, 128, 0) {
     add_leaves(a.shape, a.workspace, conv_dw_out{a});

@@ -67,17 +67,21 @@ static __device__ conv_tap tap_of(const conv_shape &s, int32_t number, int64_t c
     return t;
 }
 
+static __device__ __forceinline__ bool is_inside(const conv_shape &s, int32_t h, int32_t w) {
+    return ((uint32_t)h < (uint32_t)s.height) & ((uint32_t)w < (uint32_t)s.width);
+}
+
 // The element of the gathered picture, or -1 in the padding.
 static __device__ __forceinline__ int64_t gathered_at(const conv_shape &s, const conv_pixel &p,
                                                       const conv_tap &t) {
     int32_t h = p.h + t.h, w = p.w + t.w;
     if (!divides(s))
-        return h >= 0 && h < s.height && w >= 0 && w < s.width ? p.at + t.at : -1;
+        return is_inside(s, h, w) ? p.at + t.at : -1;
     if (h < 0 || w < 0 || h % s.divisor_h != 0 || w % s.divisor_w != 0)
         return -1;
     h /= s.divisor_h;
     w /= s.divisor_w;
-    return h < s.height && w < s.width ? p.at + t.at + (h * s.width + w) * s.channels : -1;
+    return is_inside(s, h, w) ? p.at + t.at + (h * s.width + w) * s.channels : -1;
 }
 
 // A row of the outputs, as a pixel or as a tap.
@@ -90,16 +94,15 @@ static __device__ conv_tap tap_of_row(const conv_shape &s, int64_t row) {
     return tap_of(s, (int32_t)number, row - number * s.group_channels);
 }
 
-// A chunk: 'part' of a line, or so many lines from 'line' on.
+// A chunk: 'part' of a line, or the lines from 'line' on that are joined.
 struct conv_chunk {
-    int64_t line, first; // first: term
-    int32_t part, lines, terms;
+    int64_t line;
+    int32_t part;
 
     __device__ conv_chunk(const conv_shape &s, int64_t number) {
         const int64_t joined = sr_divide(number, s.parts);
         part = (int32_t)(number - joined * s.parts);
         line = joined * s.lines_in_chunk;
-        measure(s);
     }
 
     __device__ void next(const conv_shape &s) {
@@ -107,20 +110,21 @@ struct conv_chunk {
             part = 0;
             line += s.lines_in_chunk;
         }
-        measure(s);
     }
 
-    // Of each of its lines.
-    __device__ int terms_of_line() const { return terms / lines; }
-
-  private:
-    __device__ void measure(const conv_shape &s) {
-        const int64_t left = s.lines - line, most = s.line - part * SR_REFERENCE_TERMS;
-        lines = (int32_t)(left < s.lines_in_chunk ? left : s.lines_in_chunk);
-        terms = s.parts == 1                ? lines * (int32_t)s.line
-                : most < SR_REFERENCE_TERMS ? (int32_t)most
-                                            : SR_REFERENCE_TERMS;
-        first = line * s.line + part * SR_REFERENCE_TERMS;
+    // Its lines, and its terms of each.
+    __device__ int lines(const conv_shape &s) const {
+        const int64_t left = s.lines - line;
+        return (int)(left < s.lines_in_chunk ? left : s.lines_in_chunk);
+    }
+    __device__ int terms_of_line(const conv_shape &s) const {
+        const int64_t left = s.line - part * SR_REFERENCE_TERMS;
+        return left < SR_REFERENCE_TERMS ? (int)left : SR_REFERENCE_TERMS;
+    }
+    __device__ int terms(const conv_shape &s) const { return lines(s) * terms_of_line(s); }
+    // The number of the first one.
+    __device__ int64_t first(const conv_shape &s) const {
+        return line * s.line + part * SR_REFERENCE_TERMS;
     }
 };
 

@@ -31,6 +31,7 @@ struct conv_tile {
     float gathered[SR_REFERENCE_TERMS][PITCH];
     float dense[SR_REFERENCE_TERMS][COLUMNS];
     conv_pixel pixel[ROWS]; // each warp has its own
+    uint32_t inside[ROWS];  // of a pixel of a special chunk: bit i is set where tap i is inside
     int32_t special;        // the last chunk whose dense elements are not all finite
 };
 
@@ -97,6 +98,7 @@ struct conv_sums {
 struct conv_loads {
     float gathered[PIXELS];
     float dense[DENSE][SIDE];
+    uint32_t inside; // bit i is set where pixel i has an element
 };
 
 // The pixels of a warp, for its lanes: rows, or terms of a chunk. Past the end they are outside.
@@ -113,7 +115,7 @@ static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const c
     const int line = s.parts > 1 ? 0 : i / width;
     if (threadIdx.x % 32 < PIXELS)
         tile->pixel[i] =
-            i < chunk.terms
+            i < chunk.terms(s)
                 ? pixel_of(s, chunk.line + line, chunk.part * SR_REFERENCE_TERMS + i - line * width,
                            blockIdx.z)
                 : outside;
@@ -124,9 +126,9 @@ static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const c
 static __device__ conv_tap find_tap(const conv_shape &s, const conv_chunk &chunk, int lane) {
     const conv_tap outside = {0, OUTSIDE, OUTSIDE};
     const int width = (int)s.line, line = s.parts > 1 ? 0 : lane / width;
-    return lane < chunk.terms ? tap_of(s, (int32_t)chunk.line + line,
-                                       chunk.part * SR_REFERENCE_TERMS + lane - line * width)
-                              : outside;
+    return lane < chunk.terms(s) ? tap_of(s, (int32_t)chunk.line + line,
+                                          chunk.part * SR_REFERENCE_TERMS + lane - line * width)
+                                 : outside;
 }
 
 // Loads the dense elements of a chunk.
@@ -134,31 +136,58 @@ template <class D>
 static __device__ void load_dense(const conv_shape &s, const void *dense, const conv_chunk &chunk,
                                   conv_loads *loads) {
     const int64_t in_group = (int64_t)blockIdx.y * COLUMNS + threadIdx.x % QUADS * SIDE;
-    const int64_t at = chunk.first * s.all_columns + (int64_t)blockIdx.z * s.columns + in_group;
+    const int64_t at = chunk.first(s) * s.all_columns + (int64_t)blockIdx.z * s.columns + in_group;
     const int64_t left = s.columns - in_group;
+    const int terms = chunk.terms(s);
+    const bool vectors = s.columns % SIDE == 0;
     SR_UNROLL
     for (int i = 0; i < DENSE; i++) {
         const int t = (int)threadIdx.x / QUADS + i * (THREADS / QUADS);
-        const int64_t first = at + t * s.all_columns;
-        if (t < chunk.terms && left > 0 && s.columns % SIDE == 0) {
-            sr_load_vector<D>(dense, first, loads->dense[i]);
-            continue;
-        }
         SR_UNROLL
         for (int k = 0; k < SIDE; k++)
-            loads->dense[i][k] = t < chunk.terms && k < left ? sr_load<D>(dense, first + k) : 0.0f;
+            loads->dense[i][k] = 0;
+        if (vectors && left > 0 && t < terms)
+            sr_load_vector<D>(dense, at + t * s.all_columns, loads->dense[i]);
+    }
+    if (vectors)
+        return;
+    SR_UNROLL
+    for (int i = 0; i < DENSE; i++) {
+        const int t = (int)threadIdx.x / QUADS + i * (THREADS / QUADS);
+        SR_UNROLL
+        for (int k = 0; k < SIDE; k++)
+            if (t < terms && k < left)
+                loads->dense[i][k] = sr_load<D>(dense, at + t * s.all_columns + k);
     }
 }
 
-// Loads the gathered elements of a lane's tap.
-template <class T>
+// Loads the gathered elements of a lane's tap. DIVIDES: there may be divisors.
+template <class T, bool DIVIDES>
 static __device__ void load_gathered(const conv_shape &s, const conv_tile *tile,
                                      const void *gathered, const conv_tap &own, conv_loads *loads) {
-    const int first = threadIdx.x / 32 * PIXELS;
+    const conv_pixel *pixel = tile->pixel + threadIdx.x / 32 * PIXELS;
+    loads->inside = 0;
+    SR_UNROLL
+    for (int i = 0; i < PIXELS; i++)
+        loads->gathered[i] = 0;
+    if (DIVIDES && divides(s)) {
+        SR_UNROLL
+        for (int i = 0; i < PIXELS; i++) {
+            const int64_t at = gathered_at(s, pixel[i], own);
+            if (at >= 0) {
+                loads->gathered[i] = sr_load<T>(gathered, at);
+                loads->inside |= 1u << i;
+            }
+        }
+        return;
+    }
     SR_UNROLL
     for (int i = 0; i < PIXELS; i++) {
-        const int64_t at = gathered_at(s, tile->pixel[first + i], own);
-        loads->gathered[i] = at >= 0 ? sr_load<T>(gathered, at) : 0.0f;
+        const conv_pixel p = pixel[i];
+        if (is_inside(s, p.h + own.h, p.w + own.w)) {
+            loads->gathered[i] = sr_load<T>(gathered, p.at + own.at);
+            loads->inside |= 1u << i;
+        }
     }
 }
 
@@ -213,21 +242,25 @@ static __device__ void add_chunk(const conv_tile *tile, int terms, conv_sums *su
     }
 }
 
-// The same where a dense element is infinite or NaN, and a zero would not do. 'tile_row': the first
-// row of the tile.
+// Of a special chunk: where an element was gathered.
+static __device__ void put_inside(const conv_loads &loads, conv_tile *tile) {
+    for (int i = 0; i < PIXELS; i++) {
+        const uint32_t taps = __ballot_sync(0xffffffffu, loads.inside >> i & 1);
+        if (threadIdx.x % 32 == 0)
+            tile->inside[threadIdx.x / 32 * PIXELS + i] = taps;
+    }
+    __syncthreads();
+}
+
+// The same where a dense element is infinite or NaN, and a zero would not do.
 template <bool TAPS>
-static __device__ void add_special_chunk(const conv_shape &s, const conv_tile *tile,
-                                         const conv_chunk &chunk, int64_t tile_row,
-                                         conv_sums *sums) {
+static __device__ void add_special_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
     const int row = threadIdx.x / QUADS * SIDE, column = threadIdx.x % QUADS * SIDE;
-    for (int t = 0; t < chunk.terms; t++) {
-        const int64_t term = chunk.first + t;
+    for (int t = 0; t < terms; t++) {
         SR_UNROLL
         for (int i = 0; i < SIDE; i++) {
-            const int64_t out = tile_row + row + i;
-            const conv_pixel pixel = pixel_of_row(s, TAPS ? out : term, 0);
-            const conv_tap tap = tap_of_row(s, TAPS ? term : out);
-            if (gathered_at(s, pixel, tap) < 0)
+            const int pixel = TAPS ? row + i : t, tap = TAPS ? t : row + i;
+            if (!(tile->inside[pixel] >> tap & 1))
                 continue;
             SR_UNROLL
             for (int k = 0; k < SIDE; k++)
@@ -236,11 +269,11 @@ static __device__ void add_special_chunk(const conv_shape &s, const conv_tile *t
     }
 }
 
-// The sums of this thread's outputs over chunks begin .. end - 1, in a tile whose first row is
-// 'row'.
-template <class T, class D, bool TAPS>
+// The sums of this thread's outputs over 'chunks' chunks from 'begin' on, in a tile whose first row
+// is 'row'.
+template <class T, class D, bool TAPS, bool DIVIDES>
 static __device__ void sum_chunks(const conv_shape &s, const void *gathered, const void *dense,
-                                  conv_tile *tile, int64_t row, int64_t begin, int64_t end,
+                                  conv_tile *tile, int64_t row, int64_t begin, int chunks,
                                   conv_sums *sums) {
     const int lane = threadIdx.x % 32;
     conv_loads loads;
@@ -250,37 +283,39 @@ static __device__ void sum_chunks(const conv_shape &s, const void *gathered, con
         find_pixels_of_rows(s, tile, row);
     else if (row + lane < s.rows)
         own = tap_of_row(s, row + lane);
-    for (int64_t number = begin - 1; number < end; number++) {
-        const conv_chunk chunk = ahead; // which is loaded, but in the first round
-        if (number >= begin) {
+    for (int number = -1; number < chunks; number++) { // it is loaded, but in the first round
+        const int terms = ahead.terms(s);
+        bool special = false;
+        if (number >= 0) {
             __syncthreads(); // the chunk before has been added
-            put<TAPS>(loads, tile, (int)(number - begin));
+            put<TAPS>(loads, tile, number);
             __syncthreads();
+            special = tile->special == number;
+            if (special)
+                put_inside(loads, tile);
             ahead.next(s);
         }
-        if (number + 1 < end) {
+        if (number + 1 < chunks) {
             if (TAPS)
                 own = find_tap(s, ahead, lane);
             else
                 find_pixels(s, tile, ahead);
             load_dense<D>(s, dense, ahead, &loads);
-            load_gathered<T>(s, tile, gathered, own, &loads);
+            load_gathered<T, DIVIDES>(s, tile, gathered, own, &loads);
         }
-        if (number < begin)
-            continue;
-        if (number > begin)
-            sums->push((uint32_t)(number - begin - 1));
-        if (tile->special == number - begin)
-            add_special_chunk<TAPS>(s, tile, chunk, row, sums);
-        else
-            add_chunk(tile, chunk.terms, sums);
+        if (number > 0)
+            sums->push((uint32_t)number - 1);
+        if (special)
+            add_special_chunk<TAPS>(tile, terms, sums);
+        else if (number >= 0)
+            add_chunk(tile, terms, sums);
     }
-    sums->template join<0>(end > begin ? (uint32_t)(end - begin - 1) : 0);
+    sums->template join<0>(chunks > 0 ? (uint32_t)chunks - 1 : 0);
 }
 
 // A tile of the outputs of a group, and one leaf of their terms: block (tile of rows and leaf, tile
 // of columns, group).
-template <class T, class D, bool TAPS, class Out>
+template <class T, class D, bool TAPS, bool DIVIDES, class Out>
 static __device__ void multiply_tile(const conv_shape &s, const void *gathered, const void *dense,
                                      float *workspace, const Out &out) {
     conv_tile *tile = (conv_tile *)(void *)sr_cuda_shared;
@@ -294,8 +329,9 @@ static __device__ void multiply_tile(const conv_shape &s, const void *gathered, 
         sums.sum[i] = 0;
     if (own == 0)
         tile->special = -1;
-    sum_chunks<T, D, TAPS>(s, gathered, dense, tile, row, leaf * s.leaf_chunks,
-                           last_chunk_of(s, leaf), &sums);
+    const int64_t begin = leaf * s.leaf_chunks;
+    sum_chunks<T, D, TAPS, DIVIDES>(s, gathered, dense, tile, row, begin,
+                                    (int)(last_chunk_of(s, leaf) - begin), &sums);
     const int64_t first_row = row + own / QUADS * SIDE,
                   first = (int64_t)blockIdx.y * COLUMNS + own % QUADS * SIDE;
     const int64_t left = s.columns - first;

@@ -24,23 +24,29 @@
 // SR_CUDA_KERNEL(name, type, threads, barriers) { ... a.x[i] ... }
 // defines the function 'name', whose struct 'a' is of this type, and name_kernel, which describes
 // it. 'threads' bounds those of a block; 'barriers' is 1 where they are used.
-#define SR_CUDA_KERNEL(name, type, bound, has_barriers)                                            \
-    extern "C" __global__ void __launch_bounds__(bound) name(const __grid_constant__ type a);      \
+#define SR_CUDA_KERNEL(name, type, threads, barriers)                                              \
+    SR_CUDA_KERNEL_WITH(name, type, threads, barriers, (threads))
+// The same with what __launch_bounds__ takes: (threads, blocks of a multiprocessor at the least).
+#define SR_CUDA_KERNEL_WITH(name, type, bound, has_barriers, launch_bounds)                        \
+    extern "C" __global__ void __launch_bounds__ launch_bounds name(                               \
+        const __grid_constant__ type a);                                                           \
     __attribute__((used, section(SR_CUDA_SECTION))) static const sr_cuda_kernel name##_kernel = {  \
         #name, (const void *)name, sizeof(type), bound, has_barriers};                             \
-    extern "C" __global__ void __launch_bounds__(bound) name(const __grid_constant__ type a)
+    extern "C" __global__ void __launch_bounds__ launch_bounds name(const __grid_constant__ type a)
 
 // SR_CUDA_TYPED(name, type, threads, barriers) defines name_f32, name_bf16 and name_f16 of the
 // template 'template <class T> __device__ void name(const type &a)', and name_kernels, which
 // are in the order of sr_dtype.
-#define SR_CUDA_TYPED(name, type, bound, has_barriers)                                             \
-    SR_CUDA_KERNEL(name##_f32, type, bound, has_barriers) {                                        \
+#define SR_CUDA_TYPED(name, type, threads, barriers)                                               \
+    SR_CUDA_TYPED_WITH(name, type, threads, barriers, (threads))
+#define SR_CUDA_TYPED_WITH(name, type, threads, barriers, launch_bounds)                           \
+    SR_CUDA_KERNEL_WITH(name##_f32, type, threads, barriers, launch_bounds) {                      \
         name<sr_f32>(a);                                                                           \
     }                                                                                              \
-    SR_CUDA_KERNEL(name##_bf16, type, bound, has_barriers) {                                       \
+    SR_CUDA_KERNEL_WITH(name##_bf16, type, threads, barriers, launch_bounds) {                     \
         name<sr_bf16>(a);                                                                          \
     }                                                                                              \
-    SR_CUDA_KERNEL(name##_f16, type, bound, has_barriers) {                                        \
+    SR_CUDA_KERNEL_WITH(name##_f16, type, threads, barriers, launch_bounds) {                      \
         name<sr_f16>(a);                                                                           \
     }                                                                                              \
     static const sr_cuda_kernel *const name##_kernels[] = {                                        \
