@@ -79,11 +79,17 @@ static void case_expression(sr_kernel_id kernel) {
                                                 : 0);
 }
 static void case_sum_to(sr_kernel_id kernel) {
-    static const uint8_t repeated[] = {2, 5, 0, 7};
-    for (int k = 0; k < 4; k++) {
+    // The last one is the sum of more than 4,096 sums of 32 terms.
+    static const struct {
+        int64_t high, wide;
+        uint8_t repeated;
+    } shapes[] = {{37, 11, 2}, {37, 11, 5}, {37, 11, 0}, {37, 11, 7}, {2389, 11, 7}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
         for (int t = 0; t < TYPES; t++) {
-            const sr_expression_params params = {
-                .count = 37 * 11 * 5, .dim = {37, 11, 5}, .dims = 3, .repeated = {repeated[k]}};
+            const sr_expression_params params = {.count = shapes[k].high * shapes[k].wide * 5,
+                                                 .dim = {shapes[k].high, shapes[k].wide, 5},
+                                                 .dims = 3,
+                                                 .repeated = {shapes[k].repeated}};
             problem c = problem_of(kernel, 2, &params, sizeof params);
             set(&c, 0, ACTIVATION, types[t], params.count);
             set_output(&c, 1, ACTIVATION, types[t], sr_input_elements(&params, 0));
@@ -192,10 +198,12 @@ static void case_add_squares(sr_kernel_id kernel) {
     }
 }
 
-// Numbers of rows and channels, odd and large enough for several blocks.
-enum { ROW_SHAPES = 9 };
-static const int64_t row_shapes[ROW_SHAPES][2] = {
-    {1, 1}, {7, 3}, {50, 16}, {333, 37}, {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3}, {700, 16}};
+// Numbers of rows and channels, odd and large enough for several blocks, the last ones for more
+// than eight leaves of a sum over rows.
+enum { ROW_SHAPES = 11 };
+static const int64_t row_shapes[ROW_SHAPES][2] = {{1, 1},     {7, 3},     {50, 16},  {333, 37},
+                                                  {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3},
+                                                  {700, 16},  {9003, 2},  {67000, 1}};
 
 static void case_rows(sr_kernel_id kernel) {
     for (int k = 0; k < ROW_SHAPES; k++) {
@@ -328,7 +336,9 @@ static const conv_shape conv_shapes[] = {
     {2, 28, 14, 64, 64, 3, 3, 1, 1, 1, 1},  {1, 15, 15, 4, 8, 5, 5, 3, 2, 1, 1},
     {8, 14, 14, 32, 128, 1, 1, 1, 0, 1, 1}, {2, 7, 7, 16, 512, 1, 1, 1, 0, 1, 1},
     {25, 7, 7, 24, 40, 3, 3, 1, 1, 1, 1},   {2, 31, 30, 33, 72, 3, 3, 1, 0, 1, 1},
-    {24, 8, 8, 129, 130, 3, 3, 1, 1, 1, 1},
+    {24, 8, 8, 129, 130, 3, 3, 1, 1, 1, 1}, {2, 8, 7, 48, 32, 3, 3, 2, 1, 1, 2},
+    {1, 4, 70, 16, 20, 3, 3, 1, 0, 1, 1},   {2, 9, 8, 8, 8, 3, 3, 2, 1, 1, 8},
+    {2, 7, 9, 6, 6, 3, 3, 1, 1, 1, 6},
 };
 
 static sr_conv_params conv_params(const conv_shape *s) {

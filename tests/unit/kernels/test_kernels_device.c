@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "graph/op.h"
+#include "kernels/kernel_params.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/kernels/kernel_problem.h"
 #include "tests/unit/support/device_run.h"
@@ -145,9 +146,52 @@ static void test_the_references_bits(void **state) {
     assert_true(checked > SR_KERNEL_COUNT);
 }
 
+// A problem with the arguments that kernel_list.def says.
+static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes) {
+    static const arg_role roles[] = {
+        [SR_ARG_T] = ACTIVATION, [SR_ARG_P] = PARAMETER, [SR_ARG_I32] = KEY};
+    problem c = {.terms = 1};
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
+    sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
+    for (int i = 0; i < count; i++)
+        c.arg[i] = (argument){.role = roles[arguments[i].type],
+                              .output = arguments[i].role == SR_ARG_OUT,
+                              .count = sr_kernel_argument_count(&c.request, i)};
+    check_problem(&c);
+}
+
+// Kernels with golden digests alone: pictures that are whole vectors of 16 bytes, and others.
+static void test_whole_vectors(void **state) {
+    (void)state;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return;
+    }
+    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+        for (int64_t c = 15; c <= 16; c++) {
+            const sr_pool_params up = {2, 3, 4, c, 6, 12, 2, 3, 2, 3, 0, 0, 0, 0};
+            check(SR_KERNEL_upsample2d, t, &up, sizeof up);
+            check(SR_KERNEL_upsample2d_grad, t, &up, sizeof up);
+        }
+        for (uint32_t scope = 0; scope < 12; scope++) {
+            const sr_mix_params mix = {.n = 6,
+                                       .h = 5,
+                                       .w = scope % 3 == 0 ? 7 : 8,
+                                       .c = 3,
+                                       .mixup = scope % 4 == 0 ? 0.4 : 0,
+                                       .cutmix = scope % 4 == 0 ? 0 : 1,
+                                       .probability = 1,
+                                       .scope = scope};
+            check(SR_KERNEL_mix_batch, t, &mix, sizeof mix);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_references_bits, arrays_free),
+        cmocka_unit_test_teardown(test_whole_vectors, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
