@@ -25,6 +25,7 @@ enum {
 };
 static_assert(ROWS == SR_REFERENCE_TERMS, "rows and terms are loaded alike");
 static_assert(ROWS * COLUMNS == THREADS * OUTPUTS, "each thread has its outputs");
+static_assert(ROWS == 2 * 16 && COLUMNS == 2 * 32 && WARPS == 4, "own_row and own_column");
 static_assert(PIXELS % 4 == 0 && ROWS % TERM_STEP == 0, "whole rounds");
 
 struct conv_tile {
@@ -92,6 +93,15 @@ struct conv_sums {
         }
     }
 };
+
+// The first of a thread's rows and columns in the tile. A warp has 16 x 32 outputs, so that it
+// reads few different elements of a term.
+static __device__ int own_row(void) {
+    return (int)threadIdx.x / 64 * 16 + (int)threadIdx.x % 32 / 8 * SIDE;
+}
+static __device__ int own_column(void) {
+    return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 8 * SIDE;
+}
 
 // What a thread loads of a chunk, on its way to shared memory: the elements of its tap, which is
 // its lane, for the pixels of its warp; and of the columns of its quad for some terms.
@@ -225,7 +235,7 @@ static __device__ void put(const conv_loads &loads, conv_tile *tile, int number)
 
 // Adds the terms of a chunk. In the padding and past the end there are zeros, which change no sum.
 static __device__ void add_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
-    const int row = threadIdx.x / QUADS * SIDE, column = threadIdx.x % QUADS * SIDE;
+    const int row = own_row(), column = own_column();
     for (int first = 0; first < terms; first += TERM_STEP) {
         SR_UNROLL
         for (int t = first; t < first + TERM_STEP; t++) {
@@ -255,7 +265,7 @@ static __device__ void put_inside(const conv_loads &loads, conv_tile *tile) {
 // The same where a dense element is infinite or NaN, and a zero would not do.
 template <bool TAPS>
 static __device__ void add_special_chunk(const conv_tile *tile, int terms, conv_sums *sums) {
-    const int row = threadIdx.x / QUADS * SIDE, column = threadIdx.x % QUADS * SIDE;
+    const int row = own_row(), column = own_column();
     for (int t = 0; t < terms; t++) {
         SR_UNROLL
         for (int i = 0; i < SIDE; i++) {
@@ -332,8 +342,7 @@ static __device__ void multiply_tile(const conv_shape &s, const void *gathered, 
     const int64_t begin = leaf * s.leaf_chunks;
     sum_chunks<T, D, TAPS, DIVIDES>(s, gathered, dense, tile, row, begin,
                                     (int)(last_chunk_of(s, leaf) - begin), &sums);
-    const int64_t first_row = row + own / QUADS * SIDE,
-                  first = (int64_t)blockIdx.y * COLUMNS + own % QUADS * SIDE;
+    const int64_t first_row = row + own_row(), first = (int64_t)blockIdx.y * COLUMNS + own_column();
     const int64_t left = s.columns - first;
     SR_UNROLL
     for (int i = 0; i < SIDE; i++) {

@@ -262,7 +262,12 @@ static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel 
 
 // ---- sum_to: x, y ----
 
-enum { SUM_TO_LEVELS = 24, SUM_TO_THREADS = 1 << 17 };
+enum {
+    SUM_TO_LEVELS = 16,
+    SUM_TO_THREADS = 1 << 17,
+    BATCH = 8 // terms whose loads are under way together
+};
+static_assert(SR_REFERENCE_TERMS % BATCH == 0, "whole batches");
 
 // Each term of a sum is at the sum of at[d] step[d] over the repeated dimensions.
 struct sum_to_args {
@@ -311,17 +316,31 @@ template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
         start += (rest - next * a.kept_dim[d]) * a.kept_step[d];
         rest = next;
     }
-    const int64_t first = leaf * a.leaf_terms, end = first + a.leaf_terms;
+    const int64_t first = leaf * a.leaf_terms, left = a.terms - first;
+    const int64_t terms = left < a.leaf_terms ? left : a.leaf_terms;
     term_place place(a, first, start);
-    sr_tree_of_terms<SUM_TO_LEVELS> sums;
-    for (int64_t term = first; term < end && term < a.terms; term++) {
-        sums.add(sr_load<T>(a.x, place.offset));
-        place.on<SR_EXPRESSION_DIMS - 1>(a);
+    sr_tree<SUM_TO_LEVELS> sums;
+    float sum = 0;
+    for (int64_t term = 0; term < terms; term += BATCH) {
+        float x[BATCH];
+        SR_UNROLL
+        for (int k = 0; k < BATCH; k++) {
+            x[k] = term + k < terms ? sr_load<T>(a.x, place.offset) : 0.0f;
+            place.on<SR_EXPRESSION_DIMS - 1>(a);
+        }
+        if (term > 0 && term % SR_REFERENCE_TERMS == 0) {
+            sums.push(sum);
+            sum = 0;
+        }
+        SR_UNROLL
+        for (int k = 0; k < BATCH; k++)
+            sum += x[k]; // a zero past the end changes no bit, as no sum is -0
     }
+    sum = sums.total(sum);
     if (a.leaves == 1)
-        sr_store<T>(a.y, output, sums.total());
+        sr_store<T>(a.y, output, sum);
     else
-        a.sums[i] = sums.total();
+        a.sums[i] = sum;
 }
 SR_CUDA_TYPED(cuda_sum_to, sum_to_args, 256, 0)
 

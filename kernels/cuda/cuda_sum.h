@@ -57,27 +57,6 @@ template <int LEVELS, class S = float> struct sr_tree {
     }
 };
 
-// The same of single terms.
-template <int LEVELS> struct sr_tree_of_terms {
-    sr_tree<LEVELS> tree;
-    float sum;
-    int terms;
-
-    __device__ sr_tree_of_terms() : sum(0), terms(0) {}
-
-    __device__ void add(float term) {
-        if (terms == SR_REFERENCE_TERMS) {
-            tree.push(sum);
-            sum = 0;
-            terms = 0;
-        }
-        sum += term;
-        terms++;
-    }
-
-    __device__ float total() const { return tree.total(sum); }
-};
-
 enum { SR_CUDA_BATCH = 8 }; // sums of a tree that a thread loads at a time
 
 // The tree of n sums in memory, by the threads of a column of a block: the total becomes sum 0, for
