@@ -233,7 +233,8 @@ static bool is_narrow(const conv_shape *s) {
 }
 
 static int64_t row_tiles(const conv_shape *s) {
-    return sr_blocks_of(s->rows, ROWS);
+    return s->divisor_h > 1 || s->divisor_w > 1 ? s->class_tiles * s->divisor_h * s->divisor_w
+                                                : sr_blocks_of(s->rows, ROWS);
 }
 
 // Blocks of one leaf.
@@ -312,6 +313,9 @@ static conv_shape shape_of_dy(const sr_conv_params *p) {
 // Terms are taps; 'packed' weights are in the workspace.
 static void sum_over_taps(conv_shape *s, int64_t images) {
     s->rows = images * s->pixels_h * s->pixels_w;
+    s->class_tiles = sr_blocks_of(images * sr_blocks_of(s->pixels_h, s->divisor_h) *
+                                      sr_blocks_of(s->pixels_w, s->divisor_w),
+                                  ROWS);
     s->lines = s->taps;
     s->line = s->group_channels;
     s->partials = s->taps * s->group_channels * s->all_columns;

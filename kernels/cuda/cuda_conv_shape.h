@@ -21,6 +21,7 @@ struct conv_shape {
     // Tap (r, s) of pixel (h, w) is at (h scale + offset + r step) / divisor, if that is whole.
     int32_t scale_h, scale_w, offset_h, offset_w, step_h, step_w, divisor_h, divisor_w;
     int32_t filter_w, taps;
+    int64_t class_tiles; // with divisors: tiles of pixels that have the same remainders
     // Weights before they are packed: of a group, a column and a channel of the group.
     int64_t w_group, w_column, w_channel;
 };

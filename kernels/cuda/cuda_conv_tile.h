@@ -94,6 +94,61 @@ struct conv_sums {
     }
 };
 
+// The rows of a tile. With divisors, as in conv2d_dx with strides, they are pixels that have the
+// same remainders of h and w, since the others see other taps: most of a chunk would be zeros.
+template <bool DIVIDES> struct tile_rows {
+    int64_t first, count, high, wide; // of the class; of each image
+    int32_t h, w;                     // remainders
+
+    __device__ tile_rows(const conv_shape &s, int64_t tile)
+        : first(tile * ROWS), count(s.rows), high(1), wide(1), h(0), w(0) {
+        if (!DIVIDES || !divides(s))
+            return;
+        const int64_t number = sr_divide(tile, s.class_tiles);
+        first = (tile - number * s.class_tiles) * ROWS;
+        h = (int32_t)number / s.divisor_w;
+        w = (int32_t)number - h * s.divisor_w;
+        high = s.pixels_h - begin(h, s.offset_h, s.divisor_h) + s.divisor_h - 1;
+        high /= s.divisor_h;
+        wide = s.pixels_w - begin(w, s.offset_w, s.divisor_w) + s.divisor_w - 1;
+        wide /= s.divisor_w;
+        count = s.rows / (s.pixels_h * s.pixels_w) * high * wide;
+    }
+
+    // Row i of the tile as a row of the outputs; -1 past the end.
+    __device__ int64_t at(const conv_shape &s, int i) const {
+        const int64_t number = first + i;
+        if (number >= count)
+            return -1;
+        if (!DIVIDES || !divides(s))
+            return number;
+        const int64_t line = sr_divide(number, wide), image = sr_divide(line, high);
+        const int64_t at_h =
+                          begin(h, s.offset_h, s.divisor_h) + (line - image * high) * s.divisor_h,
+                      at_w =
+                          begin(w, s.offset_w, s.divisor_w) + (number - line * wide) * s.divisor_w;
+        return (image * s.pixels_h + at_h) * s.pixels_w + at_w;
+    }
+
+    // Whether they see a tap of a chunk.
+    __device__ bool see(const conv_shape &s, const conv_chunk &chunk) const {
+        bool any = !DIVIDES || !divides(s);
+        for (int i = 0, lines = chunk.lines(s); !any && i < lines; i++) {
+            const int32_t tap = (int32_t)chunk.line + i, r = tap / s.filter_w;
+            any = (h + r * s.step_h) % s.divisor_h == 0 &&
+                  (w + (tap - r * s.filter_w) * s.step_w) % s.divisor_w == 0;
+        }
+        return any;
+    }
+
+  private:
+    // The first position that has a remainder.
+    static __device__ int32_t begin(int32_t remainder, int32_t offset, int32_t divisor) {
+        const int32_t at = (remainder - offset) % divisor;
+        return at < 0 ? at + divisor : at;
+    }
+};
+
 // The first of a thread's rows and columns in the tile. A warp has 16 x 32 outputs, so that it
 // reads few different elements of a term.
 static __device__ int own_row(void) {
@@ -112,11 +167,14 @@ struct conv_loads {
 };
 
 // The pixels of a warp, for its lanes: rows, or terms of a chunk. Past the end they are outside.
-static __device__ void find_pixels_of_rows(const conv_shape &s, conv_tile *tile, int64_t row) {
+template <class Rows>
+static __device__ void find_pixels_of_rows(const conv_shape &s, conv_tile *tile, const Rows &rows) {
     const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
     const int i = threadIdx.x / 32 * PIXELS + threadIdx.x % 32;
-    if (threadIdx.x % 32 < PIXELS)
-        tile->pixel[i] = row + i < s.rows ? pixel_of_row(s, row + i, blockIdx.z) : outside;
+    if (threadIdx.x % 32 < PIXELS) {
+        const int64_t row = rows.at(s, i);
+        tile->pixel[i] = row >= 0 ? pixel_of_row(s, row, blockIdx.z) : outside;
+    }
     __syncwarp();
 }
 static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const conv_chunk &chunk) {
@@ -279,33 +337,37 @@ static __device__ void add_special_chunk(const conv_tile *tile, int terms, conv_
     }
 }
 
-// The sums of this thread's outputs over 'chunks' chunks from 'begin' on, in a tile whose first row
-// is 'row'.
+// The sums of this thread's outputs over 'chunks' chunks from 'begin' on. A chunk that no row sees
+// is a sum of zeros.
 template <class T, class D, bool TAPS, bool DIVIDES>
 static __device__ void sum_chunks(const conv_shape &s, const void *gathered, const void *dense,
-                                  conv_tile *tile, int64_t row, int64_t begin, int chunks,
-                                  conv_sums *sums) {
+                                  conv_tile *tile, const tile_rows<DIVIDES> &rows, int64_t begin,
+                                  int chunks, conv_sums *sums) {
     const int lane = threadIdx.x % 32;
     conv_loads loads;
     conv_tap own = {0, OUTSIDE, OUTSIDE};
     conv_chunk ahead(s, begin);
     if (TAPS)
-        find_pixels_of_rows(s, tile, row);
-    else if (row + lane < s.rows)
-        own = tap_of_row(s, row + lane);
+        find_pixels_of_rows(s, tile, rows);
+    else if (rows.first + lane < rows.count)
+        own = tap_of_row(s, rows.first + lane);
+    bool loaded = false;
     for (int number = -1; number < chunks; number++) { // it is loaded, but in the first round
         const int terms = ahead.terms(s);
+        const bool adds = loaded;
         bool special = false;
-        if (number >= 0) {
+        if (adds) {
             __syncthreads(); // the chunk before has been added
             put<TAPS>(loads, tile, number);
             __syncthreads();
             special = tile->special == number;
             if (special)
                 put_inside(loads, tile);
-            ahead.next(s);
         }
-        if (number + 1 < chunks) {
+        if (number >= 0)
+            ahead.next(s);
+        loaded = number + 1 < chunks && rows.see(s, ahead);
+        if (loaded) {
             if (TAPS)
                 own = find_tap(s, ahead, lane);
             else
@@ -317,7 +379,7 @@ static __device__ void sum_chunks(const conv_shape &s, const void *gathered, con
             sums->push((uint32_t)number - 1);
         if (special)
             add_special_chunk<TAPS>(tile, terms, sums);
-        else if (number >= 0)
+        else if (adds)
             add_chunk(tile, terms, sums);
     }
     sums->template join<0>(chunks > 0 ? (uint32_t)chunks - 1 : 0);
@@ -331,8 +393,12 @@ static __device__ void multiply_tile(const conv_shape &s, const void *gathered, 
     conv_tile *tile = (conv_tile *)(void *)sr_cuda_shared;
     conv_sums sums;
     const int own = threadIdx.x;
-    const int64_t tiles = (s.rows + ROWS - 1) / ROWS, leaf = sr_divide(blockIdx.x, tiles);
-    const int64_t row = (blockIdx.x - leaf * tiles) * ROWS;
+    const int64_t tiles =
+        divides(s) ? s.class_tiles * s.divisor_h * s.divisor_w : (s.rows + ROWS - 1) / ROWS;
+    const int64_t leaf = sr_divide(blockIdx.x, tiles);
+    const tile_rows<DIVIDES> rows(s, blockIdx.x - leaf * tiles);
+    if (rows.first >= rows.count)
+        return;
     sums.further = (float *)(void *)(tile + 1) + own;
     SR_UNROLL
     for (int i = 0; i < OUTPUTS; i++)
@@ -340,16 +406,16 @@ static __device__ void multiply_tile(const conv_shape &s, const void *gathered, 
     if (own == 0)
         tile->special = -1;
     const int64_t begin = leaf * s.leaf_chunks;
-    sum_chunks<T, D, TAPS, DIVIDES>(s, gathered, dense, tile, row, begin,
+    sum_chunks<T, D, TAPS, DIVIDES>(s, gathered, dense, tile, rows, begin,
                                     (int)(last_chunk_of(s, leaf) - begin), &sums);
-    const int64_t first_row = row + own_row(), first = (int64_t)blockIdx.y * COLUMNS + own_column();
-    const int64_t left = s.columns - first;
+    const int64_t first = (int64_t)blockIdx.y * COLUMNS + own_column(), left = s.columns - first;
     SR_UNROLL
     for (int i = 0; i < SIDE; i++) {
+        const int64_t row = rows.at(s, own_row() + i);
         const float *v = sums.sum + i * SIDE;
         const float outputs[SIDE] = {v[0], v[1], v[2], v[3]};
-        if (first_row + i < s.rows && left > 0)
-            store(s, workspace, leaf, first_row + i, (int64_t)blockIdx.z * s.columns + first,
+        if (row >= 0 && left > 0)
+            store(s, workspace, leaf, row, (int64_t)blockIdx.z * s.columns + first,
                   left < SIDE ? (int)left : SIDE, outputs, out);
     }
 }
