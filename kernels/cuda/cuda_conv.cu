@@ -28,7 +28,7 @@ enum {
     NARROW_COLUMNS = 16, // groups of fewer columns are no tiles
     NARROW_LEVELS = 6,   // of the tree of their leaves
     LANES = 4,           // outputs of a thread of a depthwise convolution
-    TREE_LEVELS = 24     // of leaves
+    TREE_LEVELS = 20     // of batches of leaves
 };
 
 // ---- Some outputs to a thread ----
@@ -107,12 +107,17 @@ static __device__ void add_leaves(const conv_shape &s, const float *workspace, c
     const int64_t i = sr_thread(), count = s.rows * s.all_columns;
     if (i >= count)
         return;
-    const float *sum = workspace + s.partials + i;
-    sr_tree<TREE_LEVELS> sums;
-    for (int64_t leaf = 0; leaf + 1 < s.leaves; leaf++)
-        sums.push(sum[leaf * count]);
+    const float *sums = workspace + s.partials + i;
+    sr_tree<TREE_LEVELS> batches;
+    float sum = 0;
+    for (int64_t leaf = 0; leaf < s.leaves; leaf += SR_CUDA_BATCH) {
+        if (leaf > 0)
+            batches.push(sum);
+        sum = sr_merge_batch<float>(
+            leaf, 1, s.leaves, [=](int64_t k) { return sums[k * count]; }, sr_plain_sum());
+    }
     const int64_t row = sr_divide(i, s.all_columns);
-    const float total[1] = {sums.total(sum[(s.leaves - 1) * count])};
+    const float total[1] = {batches.total(sum)};
     out(row, i - row * s.all_columns, 1, total);
 }
 

@@ -59,32 +59,42 @@ template <int LEVELS, class S = float> struct sr_tree {
 
 enum { SR_CUDA_BATCH = 8 }; // sums of a tree that a thread loads at a time
 
+// The tree of the sums first, first + unit, ..., SR_CUDA_BATCH of them or as many as there are
+// below n: load(i) is sum i, and join(a, b, right, count) joins two, of which b has number 'right'
+// and those after it, 'count' at most, and a as many before it.
+template <class S, class Load, class Join>
+static __device__ __forceinline__ S sr_merge_batch(int64_t first, int64_t unit, int64_t n,
+                                                   const Load &load, const Join &join) {
+    S sum[SR_CUDA_BATCH];
+    SR_UNROLL
+    for (int i = 0; i < SR_CUDA_BATCH; i++)
+        if (first + i * unit < n)
+            sum[i] = load(first + i * unit);
+    SR_UNROLL
+    for (int step = 1; step < SR_CUDA_BATCH; step *= 2) {
+        SR_UNROLL
+        for (int i = 0; i + step < SR_CUDA_BATCH; i += 2 * step)
+            if (first + (i + step) * unit < n)
+                sum[i] = join(sum[i], sum[i + step], first + (i + step) * unit, step * unit);
+    }
+    return sum[0];
+}
+
+// How plain sums are joined.
+struct sr_plain_sum {
+    template <class A> __device__ A operator()(A a, A b, int64_t, int64_t) const { return a + b; }
+};
+
 // The tree of n sums in memory, by the threads of a column of a block: the total becomes sum 0, for
-// the first thread of the column. load(i) and store(i, sum) reach the sums; join(a, b, right,
-// count) joins two, of which b has number 'right' and those after it, 'count' at most, and a as
-// many before it. All threads of the block take part; those of a column that does not exist do
-// nothing.
+// the first thread of the column. store(i, sum) stores sum i. All threads of the block take part;
+// those of a column that does not exist do nothing.
 template <class S, class Load, class Store, class Join>
 static __device__ void sr_merge_column(bool exists, int64_t n, const Load &load, const Store &store,
                                        const Join &join) {
     for (int64_t unit = 1; unit < n; unit *= SR_CUDA_BATCH) {
         const int64_t own = threadIdx.y * unit * SR_CUDA_BATCH;
-        for (int64_t first = own; exists && first < n; first += blockDim.y * unit * SR_CUDA_BATCH) {
-            S sum[SR_CUDA_BATCH];
-            SR_UNROLL
-            for (int i = 0; i < SR_CUDA_BATCH; i++)
-                if (first + i * unit < n)
-                    sum[i] = load(first + i * unit);
-            SR_UNROLL
-            for (int step = 1; step < SR_CUDA_BATCH; step *= 2) {
-                SR_UNROLL
-                for (int i = 0; i + step < SR_CUDA_BATCH; i += 2 * step)
-                    if (first + (i + step) * unit < n)
-                        sum[i] =
-                            join(sum[i], sum[i + step], first + (i + step) * unit, step * unit);
-            }
-            store(first, sum[0]);
-        }
+        for (int64_t first = own; exists && first < n; first += blockDim.y * unit * SR_CUDA_BATCH)
+            store(first, sr_merge_batch<S>(first, unit, n, load, join));
         __syncthreads();
     }
 }
@@ -95,8 +105,7 @@ template <class A>
 static __device__ A sr_sum_column(bool exists, int64_t n, A *sums, int64_t stride) {
     sr_merge_column<A>(
         exists, n, [=](int64_t i) { return sums[i * stride]; },
-        [=](int64_t i, A sum) { sums[i * stride] = sum; },
-        [](A a, A b, int64_t, int64_t) { return a + b; });
+        [=](int64_t i, A sum) { sums[i * stride] = sum; }, sr_plain_sum());
     return exists && n > 0 && threadIdx.y == 0 ? sums[0] : (A)0;
 }
 
