@@ -44,8 +44,8 @@ static __device__ bool divides(const conv_shape &s) {
 }
 
 // Pixel 'column' of a row of the pictures, seen by a group.
-static __device__ conv_pixel pixel_of(const conv_shape &s, int64_t row, int64_t column,
-                                      int64_t group) {
+static __device__ __forceinline__ conv_pixel pixel_of(const conv_shape &s, int64_t row,
+                                                      int64_t column, int64_t group) {
     const int64_t image = sr_divide(row, s.pixels_h);
     conv_pixel p;
     p.h = (int32_t)(row - image * s.pixels_h) * s.scale_h + s.offset_h;
@@ -86,7 +86,8 @@ static __device__ __forceinline__ int64_t gathered_at(const conv_shape &s, const
 }
 
 // A row of the outputs, as a pixel or as a tap.
-static __device__ conv_pixel pixel_of_row(const conv_shape &s, int64_t row, int64_t group) {
+static __device__ __forceinline__ conv_pixel pixel_of_row(const conv_shape &s, int64_t row,
+                                                          int64_t group) {
     const int64_t line = sr_divide(row, s.pixels_w);
     return pixel_of(s, line, row - line * s.pixels_w, group);
 }

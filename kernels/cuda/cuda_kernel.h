@@ -2,8 +2,8 @@
 // The language of the .cu files: how kernels are defined, and element types.
 //
 // A kernel computes what the CPU's kernel of its numerics class computes, to the bit: class
-// "reference" follows kernels/cpu/reference. One thread forms one output element, or one partial
-// sum, in the order written there. So products and sums are rounded separately (--fmad=false),
+// "reference" follows kernels/cpu/reference. Each output element, or partial sum, is formed by one
+// thread in the order written there. So products and sums are rounded separately (--fmad=false),
 // division and square root are IEEE's, and nothing depends on the number of blocks that run at
 // once; atomics on floating-point numbers are not used.
 //

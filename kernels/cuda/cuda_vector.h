@@ -2,8 +2,9 @@
 // Neighbouring elements that one thread has, moved 16 bytes at a time: kernels that do little with
 // each element are limited by memory, and 2 or 4 bytes of each thread do not keep it busy.
 //
-// Arguments are aligned to at least 64 bytes (kernel.h), so a vector whose first element's number
-// is a multiple of its length is aligned.
+// Tensors and workspaces are aligned to at least 64 bytes, so a vector is aligned whose first
+// element's number is a multiple of its length. Parts of flat arrays (trainer/exchange) may begin
+// anywhere: where a count is given, the alignment is looked at, too.
 #ifndef SR_KERNELS_CUDA_VECTOR_H
 #define SR_KERNELS_CUDA_VECTOR_H
 
@@ -73,11 +74,15 @@ static __device__ __forceinline__ void sr_store_vector(void *p, int64_t i, const
     sr_put((typename T::type *)p + i, raw);
 }
 
+template <class T, int N> static __device__ __forceinline__ bool sr_is_aligned(const void *p) {
+    return (uintptr_t)p % sizeof(typename sr_word<(int)sizeof(typename T::type) * N>::type) == 0;
+}
+
 // The same of an argument of 'count' elements, i < count: those beyond are 0, and not stored.
 template <class T, int N>
 static __device__ __forceinline__ void sr_load_vector(const void *p, int64_t i, int64_t count,
                                                       float (&v)[N]) {
-    if (i + N <= count) {
+    if (i + N <= count && sr_is_aligned<T, N>(p)) {
         sr_load_vector<T>(p, i, v);
         return;
     }
@@ -89,7 +94,7 @@ static __device__ __forceinline__ void sr_load_vector(const void *p, int64_t i, 
 template <class T, int N>
 static __device__ __forceinline__ void sr_store_vector(void *p, int64_t i, int64_t count,
                                                        const float (&v)[N]) {
-    if (i + N <= count) {
+    if (i + N <= count && sr_is_aligned<T, N>(p)) {
         sr_store_vector<T>(p, i, v);
         return;
     }
