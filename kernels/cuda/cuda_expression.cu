@@ -386,7 +386,7 @@ sr_status sr_cuda_prepare_sum_to(const sr_kernel_request *request, sr_prepared *
     sr_cuda_making making(request, a, out);
     making.add_elements(cuda_sum_to_kernels[dtype], a.outputs * a.leaves);
     if (a.leaves > 1) {
-        making.add_columns(cuda_sum_to_tree_kernels[dtype], a.outputs);
+        making.add_columns(cuda_sum_to_tree_kernels[dtype], a.outputs, a.leaves);
         out->workspace = (size_t)(a.outputs * a.leaves) * sizeof(float);
     }
     return making.done();

@@ -6,6 +6,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/cuda_reference.h"
+#include "kernels/cuda/cuda_sum.h"
 #include "kernels/reference_order.h"
 
 #define SR_CUDA_ELEMENTS 256 // threads of a block that do not work together
@@ -56,12 +57,16 @@ struct sr_cuda_making {
         status = sr_cuda_plan_add_part(plan, &part);
     }
 
-    // For each of 'columns', threads of one block: for sr_merge_column. A block has few columns, so
-    // that there are many blocks: as many as fill a sector of memory.
-    void add_columns(const sr_cuda_kernel *kernel, int64_t columns) {
-        const int wide = columns < 8 ? (int)columns : 8;
-        if (wide > 0)
-            add_grid(kernel, sr_blocks_for(columns, wide), 1, 1, wide, SR_CUDA_COLUMN / wide, 0);
+    // For each of 'columns', which have n sums each, threads of one block: for sr_merge_column.
+    // Blocks have as few columns as fill a sector of memory, so that there are many; more of short
+    // ones.
+    void add_columns(const sr_cuda_kernel *kernel, int64_t columns, int64_t n) {
+        const int64_t batches = sr_blocks_for(n, SR_CUDA_BATCH);
+        const int64_t most = SR_CUDA_COLUMN / (columns < 8 ? columns : 8);
+        const int64_t high = batches < 1 ? 1 : batches < most ? batches : most;
+        const int64_t wide = 128 / high > 8 ? 128 / high : 8;
+        const int64_t used = wide < columns ? wide : columns;
+        add_grid(kernel, sr_blocks_for(columns, used), 1, 1, (int)used, (int)high, 0);
     }
 
     void add(const sr_cuda_kernel *kernel, int64_t blocks, int threads, size_t shared = 0) {

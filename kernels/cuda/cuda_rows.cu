@@ -249,7 +249,7 @@ static sr_status prepare_sums(const sr_kernel_request *request, const sr_cuda_ke
     a.shape = shape_of(p->rows, p->channels);
     sr_cuda_making making(request, a, out);
     add_leaves(&making, leaves, a.shape);
-    making.add_columns(tree, p->channels);
+    making.add_columns(tree, p->channels, a.shape.leaves);
     out->workspace = (size_t)(a.shape.leaves * p->channels) * sizeof(float);
     return making.done();
 }
@@ -290,7 +290,7 @@ sr_status sr_cuda_prepare_reduce_sum(const sr_kernel_request *request, sr_prepar
     sr_cuda_making making(request, a, out);
     making.add(cuda_reduce_sum_kernels[request->dtype[0]], blocks, SR_CUDA_SUM_THREADS,
                SR_CUDA_CHUNKS * sizeof(float));
-    making.add_columns(&cuda_reduce_sum_tree_kernel, 1);
+    making.add_columns(&cuda_reduce_sum_tree_kernel, 1, blocks);
     out->workspace = (size_t)blocks * sizeof(float);
     return making.done();
 }
@@ -420,7 +420,7 @@ static sr_status prepare_batchnorm(const sr_kernel_request *request,
     a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
     add_leaves(&making, leaf[dtype], a.shape);
-    making.add_columns(tree, p->channels);
+    making.add_columns(tree, p->channels, a.shape.leaves);
     making.add_elements(rows[dtype], sr_cuda_vectors(dtype, p->rows * p->channels));
     out->workspace = (size_t)((2 * a.shape.leaves + 1) * p->channels) * sizeof(float);
     return making.done();

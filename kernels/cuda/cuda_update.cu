@@ -122,7 +122,7 @@ sr_status sr_cuda_prepare_add_squares(const sr_kernel_request *request, sr_prepa
     sr_cuda_making making(request, a, out);
     making.add(&cuda_add_squares_kernel, blocks, SR_CUDA_SUM_THREADS,
                SR_CUDA_CHUNKS * sizeof(double));
-    making.add_columns(&cuda_add_squares_tree_kernel, 1);
+    making.add_columns(&cuda_add_squares_tree_kernel, 1, blocks);
     out->workspace = (size_t)blocks * sizeof(double);
     return making.done();
 }
