@@ -147,7 +147,7 @@ static void test_the_references_bits(void **state) {
 }
 
 // A problem with the arguments that kernel_list.def says.
-static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes) {
+static problem problem_of(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes) {
     static const arg_role roles[] = {
         [SR_ARG_T] = ACTIVATION, [SR_ARG_P] = PARAMETER, [SR_ARG_I32] = KEY};
     problem c = {.terms = 1};
@@ -158,7 +158,54 @@ static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t by
         c.arg[i] = (argument){.role = roles[arguments[i].type],
                               .output = arguments[i].role == SR_ARG_OUT,
                               .count = sr_kernel_argument_count(&c.request, i)};
+    return c;
+}
+
+static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes) {
+    const problem c = problem_of(kernel, t, params, bytes);
     check_problem(&c);
+}
+
+// Where a tap is outside of the picture, an infinite weight or gradient does not count.
+static void check_infinite(sr_kernel_id kernel, sr_dtype t, const sr_conv_params *p) {
+    const problem c = problem_of(kernel, t, p, sizeof *p);
+    const sr_dtype dtype = c.request.dtype[1];
+    const uint32_t wide = 0x7f800000;
+    const uint16_t narrow = dtype == SR_BF16 ? 0x7f80 : 0x7c00;
+    sr_kernel_request request = c.request;
+    request.device = sr_device_get_properties(device_of_test())->kind;
+    arrays inputs = make_inputs(&c);
+    if (dtype == SR_F32)
+        memcpy(inputs.p[1], &wide, sizeof wide);
+    else
+        memcpy(inputs.p[1], &narrow, sizeof narrow);
+    arrays want = run_reference(&c, &inputs);
+    sr_prepared prepared = prepare(&request);
+    run_on_device(&c, &prepared, &request, &inputs, &want);
+    sr_prepared_release(&prepared);
+    free_arrays(&inputs);
+    free_arrays(&want);
+}
+
+static void test_infinite_weights(void **state) {
+    (void)state;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return;
+    }
+    for (int stride = 1; stride <= 2; stride++) {
+        sr_conv_params p = {.n = 2, .h = 7, .w = 5, .c = 40, .k = 24, .r = 3, .s = 3, .groups = 1};
+        p.stride_h = p.stride_w = stride;
+        p.pad_top = p.pad_left = p.pad_bottom = p.pad_right = 1;
+        p.dilation_h = p.dilation_w = 1;
+        p.p = (p.h - 1) / stride + 1;
+        p.q = (p.w - 1) / stride + 1;
+        for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+            check_infinite(SR_KERNEL_conv2d, t, &p);
+            check_infinite(SR_KERNEL_conv2d_dx, t, &p);
+            check_infinite(SR_KERNEL_conv2d_dw, t, &p);
+        }
+    }
 }
 
 // Kernels with golden digests alone: pictures that are whole vectors of 16 bytes, and others.
@@ -192,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_references_bits, arrays_free),
         cmocka_unit_test_teardown(test_whole_vectors, arrays_free),
+        cmocka_unit_test_teardown(test_infinite_weights, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
