@@ -26,7 +26,7 @@ sr_status sr_cuda_launch(const sr_kernel_launch *launch) {
                                            .stream = launch->stream};
         const cudaError_t error = cudaLaunchKernelExC(&config, part->kernel->function, list);
         if (error != cudaSuccess)
-            return sr_cuda_fail(error, "launching %s", part->kernel->name);
+            return sr_cuda_fail(NULL, error, "launching %s", part->kernel->name);
     }
     return SR_OK;
 }

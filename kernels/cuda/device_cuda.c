@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // "cuda": NVIDIA GPUs. "cuda:N" is number N of those that the process sees (CUDA_VISIBLE_DEVICES).
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cuda_internal.h"
 
 enum { ALIGNMENT = 256 }; // of what is allocated inside of ranges, as cudaMalloc's
-
-// ---- Errors ----
-
-sr_status sr_cuda_fail(cudaError_t error, const char *format, ...) {
-    char what[256];
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(what, sizeof what, format, list);
-    va_end(list);
-    (void)cudaGetLastError(); // of this thread; one that lasts comes again
-    return SR_FAIL(error == cudaErrorMemoryAllocation ? SR_E_MEMORY : SR_E_DEVICE, "%s: %s (%s)",
-                   what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
 
 // Why no GPU can be used, with the cure.
 static sr_status fail_absent(cudaError_t error) {
@@ -41,7 +29,7 @@ sr_status sr_cuda_enter(const sr_device *device) {
         return SR_OK;
     const cudaError_t error = cudaSetDevice(ordinal);
     if (error != cudaSuccess)
-        return sr_cuda_fail(error, "using %s", device->properties.name);
+        return sr_cuda_fail(device, error, "using %s", device->properties.name);
     current = ordinal;
     return SR_OK;
 }
@@ -110,6 +98,8 @@ static void close_device(sr_device *device) {
     sr_cuda_device *state = sr_cuda_state(device);
     if (state->copies)
         (void)cudaStreamDestroy(state->copies);
+    (void)pthread_mutex_destroy(&state->memory_lock);
+    (void)pthread_mutex_destroy(&state->log_lock);
     sr_free(state);
     device->state = NULL;
 }
@@ -118,14 +108,18 @@ static sr_status open_device(sr_device *device) {
     sr_cuda_device *state = sr_alloc(sizeof *state, "device");
     if (!state)
         return SR_E_MEMORY;
+    (void)pthread_mutex_init(&state->memory_lock, NULL);
+    (void)pthread_mutex_init(&state->log_lock, NULL);
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    state->blocking = blocking && strcmp(blocking, "1") == 0;
     device->state = state;
     sr_status status = sr_cuda_enter(device);
     if (status == SR_OK) {
         const cudaError_t error =
             cudaStreamCreateWithPriority(&state->copies, cudaStreamNonBlocking, 0);
-        status = error == cudaSuccess
-                     ? sr_cuda_memory_open(device)
-                     : sr_cuda_fail(error, "making a stream of %s", device->properties.name);
+        status = error == cudaSuccess ? sr_cuda_memory_open(device)
+                                      : sr_cuda_fail(device, error, "making a stream of %s",
+                                                     device->properties.name);
     }
     if (status != SR_OK)
         close_device(device);
@@ -148,6 +142,7 @@ const sr_device_ops sr_device_cuda = {
     .reserve = sr_cuda_reserve,
     .commit = sr_cuda_commit,
     .release = sr_cuda_release,
+    .get_memory = sr_cuda_get_memory,
     .register_host = sr_cuda_register_host,
     .unregister_host = sr_cuda_unregister_host,
     .upload = sr_cuda_upload,

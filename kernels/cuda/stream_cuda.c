@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, events and copies of a GPU.
-//
-// A kernel that fails is noticed later, when something waits for it, and CUDA does not say which
-// one it was. So a stream remembers the first and the last operator since its last wait.
 #include <math.h>
-#include <stdio.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
@@ -13,13 +9,13 @@
 typedef struct cuda_stream {
     sr_stream head;
     cudaStream_t stream;
-    sr_kernel_site first, last; // launched since the last wait
-    int64_t launches;
+    sr_cuda_log log;
 } cuda_stream;
 
 typedef struct cuda_event {
     sr_event head;
     cudaEvent_t event;
+    sr_cuda_mark mark; // of its last record
 } cuda_event;
 
 static cuda_stream *own(sr_stream *stream) {
@@ -46,13 +42,13 @@ static sr_status copy(sr_device *device, sr_stream *stream, void *to, const void
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, s);
     if (error == cudaSuccess && !stream)
         error = cudaStreamSynchronize(s);
-    if (error != cudaSuccess)
-        return sr_cuda_fail(error, "copying %zu bytes %s %s", bytes,
-                            kind == cudaMemcpyHostToDevice   ? "to"
-                            : kind == cudaMemcpyDeviceToHost ? "from"
-                                                             : "on",
-                            name_of(device));
-    return SR_OK;
+    if (error == cudaSuccess)
+        return SR_OK;
+    return sr_cuda_fail(device, error, "copying %zu bytes %s %s", bytes,
+                        kind == cudaMemcpyHostToDevice   ? "to"
+                        : kind == cudaMemcpyDeviceToHost ? "from"
+                                                         : "on",
+                        name_of(device));
 }
 
 sr_status sr_cuda_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,
@@ -85,8 +81,9 @@ sr_status sr_cuda_stream_create(sr_device *device, const sr_stream_options *opti
         cudaStreamCreateWithPriority(&stream->stream, cudaStreamNonBlocking, 0);
     if (error != cudaSuccess) {
         sr_free(stream);
-        return sr_cuda_fail(error, "making a stream of %s", name_of(device));
+        return sr_cuda_fail(device, error, "making a stream of %s", name_of(device));
     }
+    sr_cuda_log_begin(device, &stream->log);
     *out = &stream->head;
     return SR_OK;
 }
@@ -96,6 +93,7 @@ void sr_cuda_stream_free(sr_stream *stream) {
         (void)cudaStreamSynchronize(own(stream)->stream);
         (void)cudaStreamDestroy(own(stream)->stream);
     }
+    sr_cuda_log_end(stream->device, &own(stream)->log);
     sr_free(stream);
 }
 
@@ -105,23 +103,16 @@ sr_status sr_cuda_stream_clear(sr_stream *stream, sr_address memory, size_t byte
     SR_TRY(sr_cuda_enter(stream->device));
     const cudaError_t error = cudaMemsetAsync((void *)memory.at, 0, bytes, own(stream)->stream);
     if (error != cudaSuccess)
-        return sr_cuda_fail(error, "clearing %zu bytes on %s", bytes, name_of(stream->device));
+        return sr_cuda_fail(stream->device, error, "clearing %zu bytes on %s", bytes,
+                            name_of(stream->device));
     return SR_OK;
-}
-
-// "model.c:12: conv2d", or "conv2d".
-static const char *site_text(const sr_kernel_site *site, char out[160]) {
-    if (site->file)
-        (void)snprintf(out, 160, "%s:%d: %s", site->file, site->line, site->what);
-    else
-        (void)snprintf(out, 160, "%s", site->what);
-    return out;
 }
 
 sr_status sr_cuda_stream_launch(sr_stream *stream, const sr_kernel_call *call) {
     cuda_stream *s = own(stream);
     sr_kernel_site site = call->site;
-    char text[160];
+    char text[SR_CUDA_SITE];
+    cudaError_t lost;
     if (!site.what)
         site.what = call->prepared->entry->name;
     SR_TRY(sr_cuda_enter(stream->device));
@@ -131,41 +122,34 @@ sr_status sr_cuda_stream_launch(sr_stream *stream, const sr_kernel_call *call) {
                                      .workspace = call->workspace,
                                      .stream = s->stream};
     const sr_status status = call->prepared->launch(&launch);
-    if (status != SR_OK) {
-        sr_error_prefix("%s", site_text(&site, text));
-        return status;
-    }
-    if (s->launches++ == 0)
-        s->first = site;
-    s->last = site;
-    return SR_OK;
+    if (status == SR_OK)
+        sr_cuda_log_launch(stream->device, &s->log, &site);
+    else if (!sr_cuda_state(stream->device)->blocking &&
+             sr_cuda_is_lost(stream->device, &lost)) // by an earlier one
+        return sr_cuda_fail_lost(stream->device, lost);
+    else
+        sr_error_prefix("%s", sr_cuda_site_text(&site, text));
+    return status;
 }
 
 sr_status sr_cuda_stream_wait(sr_stream *stream) {
     cuda_stream *s = own(stream);
-    char first[160], last[160];
+    sr_cuda_mark mark;
     SR_TRY(sr_cuda_enter(stream->device));
+    sr_cuda_log_mark(stream->device, &s->log, &mark);
     const cudaError_t error = cudaStreamSynchronize(s->stream);
-    const int64_t launches = s->launches;
-    s->launches = 0;
-    if (error == cudaSuccess)
-        return SR_OK;
-    if (launches == 0)
-        return sr_cuda_fail(error, "%s", name_of(stream->device));
-    if (launches == 1)
-        return sr_cuda_fail(error, "%s: %s", site_text(&s->last, last), name_of(stream->device));
-    return sr_cuda_fail(error,
-                        "%s: one of %lld kernels, from %s to %s (CUDA_LAUNCH_BLOCKING=1 finds "
-                        "which one)",
-                        name_of(stream->device), (long long)launches, site_text(&s->first, first),
-                        site_text(&s->last, last));
+    if (error != cudaSuccess)
+        return sr_cuda_fail(stream->device, error, "waiting for %s", name_of(stream->device));
+    sr_cuda_log_reached(stream->device, mark);
+    return SR_OK;
 }
 
 sr_status sr_cuda_stream_wait_event(sr_stream *stream, sr_event *event) {
     SR_TRY(sr_cuda_enter(stream->device));
     const cudaError_t error = cudaStreamWaitEvent(own(stream)->stream, event_of(event), 0);
     if (error != cudaSuccess)
-        return sr_cuda_fail(error, "waiting for an event on %s", name_of(stream->device));
+        return sr_cuda_fail(stream->device, error, "waiting for an event on %s",
+                            name_of(stream->device));
     return SR_OK;
 }
 
@@ -180,7 +164,7 @@ sr_status sr_cuda_event_create(sr_device *device, sr_event **out) {
     const cudaError_t error = cudaEventCreateWithFlags(&event->event, cudaEventDefault);
     if (error != cudaSuccess) {
         sr_free(event);
-        return sr_cuda_fail(error, "making an event of %s", name_of(device));
+        return sr_cuda_fail(device, error, "making an event of %s", name_of(device));
     }
     *out = &event->head;
     return SR_OK;
@@ -194,15 +178,22 @@ void sr_cuda_event_free(sr_event *event) {
 
 sr_status sr_cuda_event_record(sr_event *event, sr_stream *stream) {
     SR_TRY(sr_cuda_enter(event->device));
+    sr_cuda_log_mark(event->device, &own(stream)->log, &((cuda_event *)event)->mark);
     const cudaError_t error = cudaEventRecord(event_of(event), own(stream)->stream);
     if (error != cudaSuccess)
-        return sr_cuda_fail(error, "recording an event on %s", name_of(event->device));
+        return sr_cuda_fail(event->device, error, "recording an event on %s",
+                            name_of(event->device));
     return SR_OK;
 }
 
 bool sr_cuda_event_done(const sr_event *event) {
-    return sr_cuda_enter(event->device) != SR_OK ||
-           cudaEventQuery(event_of(event)) != cudaErrorNotReady;
+    if (sr_cuda_enter(event->device) != SR_OK)
+        return true;
+    const sr_cuda_mark mark = sr_cuda_log_read(event->device, &((const cuda_event *)event)->mark);
+    const cudaError_t error = cudaEventQuery(event_of(event));
+    if (error == cudaSuccess)
+        sr_cuda_log_reached(event->device, mark);
+    return error != cudaErrorNotReady;
 }
 
 // CUDA's own wait has no deadline.

@@ -328,6 +328,10 @@ void sr_device_free(sr_device *device, sr_address memory) {
     device->ops->release(device, &range);
 }
 
+bool sr_device_get_memory(sr_device *device, sr_device_memory *out) {
+    return device->ops->get_memory && device->ops->get_memory(device, out);
+}
+
 // ---- Copies and host memory ----
 
 sr_status sr_device_upload(sr_device *device, sr_address to, const void *from, size_t bytes) {

@@ -112,8 +112,7 @@ char *sr_device_numerics(const sr_device_properties *device, uint32_t features,
 char *sr_device_identity(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]);
 
 // What else a user may want to know of it, as "driver of CUDA 13.0; peer access to 7 of 7 others",
-// or
-// "". Returns out.
+// or "". Returns out.
 char *sr_device_details(const sr_device_properties *device, char out[SR_DEVICE_IDENTITY]);
 
 // Closes the device, after its memory and streams were freed; NULL is legal.
@@ -142,6 +141,17 @@ SR_NODISCARD sr_status sr_device_reserve(sr_device *device, size_t limit, const 
                                          sr_address *out);
 // Makes the first 'bytes' bytes of a reserved range memory; fewer than before changes nothing.
 SR_NODISCARD sr_status sr_device_commit(sr_device *device, sr_address range, size_t bytes);
+
+// The memory of a device, in bytes. What is neither available nor own is that of other processes,
+// and what the driver and libraries keep for this one.
+typedef struct sr_device_memory {
+    uint64_t total;
+    uint64_t available; // that nobody has
+    uint64_t own;       // of ranges and allocations of this device
+} sr_device_memory;
+
+// What there is now; returns false where the device does not tell, as a CPU.
+bool sr_device_get_memory(sr_device *device, sr_device_memory *out);
 
 // Copies from the host, complete when the call returns. Like the next two, it must not be called
 // while a stream uses the device memory.

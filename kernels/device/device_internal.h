@@ -46,6 +46,7 @@ typedef struct sr_device_ops {
     // 'bytes' is whole pages, more than committed and within the limit.
     sr_status (*commit)(sr_device *device, sr_device_range *range, size_t bytes);
     void (*release)(sr_device *device, sr_device_range *range);
+    bool (*get_memory)(sr_device *device, sr_device_memory *out);              // NULL: not told
     sr_status (*register_host)(sr_device *device, void *memory, size_t bytes); // NULL: nothing
     void (*unregister_host)(sr_device *device, void *memory);
     // Copies; the stream is NULL for one that is complete when the call returns.
