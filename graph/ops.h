@@ -140,8 +140,8 @@ sr_tensor sr_reduce_sum(sr_tensor x);
 
 // loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
 // classes (Szegedy et al. 2016), smoothing 0..1; labels i32[N], negative ones are ignored (loss 0,
-// no gradient), a label of K or more fails the run with SR_E_DATA. Differentiable once; labels get
-// no gradient.
+// no gradient), the loss for a label of K or more is NaN (an engine refuses such a lane before it
+// runs). Differentiable once; labels get no gradient.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
 // prob[N,K], f32. Not differentiable (use the loss above).
 sr_tensor sr_softmax(sr_tensor logits);

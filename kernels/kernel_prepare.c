@@ -14,11 +14,16 @@ static sr_status nothing_serves(const sr_kernel_request *request) {
         used += (size_t)snprintf(
             dtypes + used, sizeof dtypes - used, "%s%s", i ? ", " : "",
             request->dtype[i] == SR_DTYPE_COUNT ? "none" : sr_dtype_name(request->dtype[i]));
-    if (request->kernel == SR_KERNEL_OWN) {
+    if (request->kernel == SR_KERNEL_OWN && request->device != SR_DEVICE_CPU) {
         return SR_FAIL(SR_E_UNSUPPORTED,
-                       "none of the operator's kernels (%s, ...) takes (%s) on a %s%s",
+                       "kernels of plug-ins (%s) are for CPUs, and cannot run on device %s; give "
+                       "device=cpu",
+                       request->own_count ? request->own[0].name : "none",
+                       sr_device_kind_name(request->device));
+    }
+    if (request->kernel == SR_KERNEL_OWN) {
+        return SR_FAIL(SR_E_UNSUPPORTED, "none of the operator's kernels (%s, ...) takes (%s)%s",
                        request->own_count ? request->own[0].name : "none", dtypes,
-                       sr_device_kind_name(request->device),
                        sr_kernels_portable() ? " in numerics class 'reference', which "
                                                "numerics.portable asks for"
                                              : "");

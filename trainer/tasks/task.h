@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 2    // of sr_task_desc
+#define SR_TASK_ABI 3    // of sr_task_desc
 #define SR_MAX_PHASES 4  // of a step
 #define SR_MAX_SCALARS 8 // that a task logs besides the loss
 #define SR_TASK_INPUTS 8 // that a task reads
@@ -20,6 +20,7 @@ extern "C" {
 typedef struct sr_task_input {
     const char *name; // as the task's transformer names it: "image", "label"
     bool target;      // what is to be learned: inference has none
+    bool is_class;    // i32 below sr_lane_recording.classes; negative ones are ignored
 } sr_task_input;
 
 // One recording of a phase's lane program (or of an evaluation).
@@ -37,7 +38,8 @@ typedef struct sr_lane_recording {
     sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
     // To be filled by the task:
-    sr_tensor loss; // f32 [N]: one number per sample; the step's loss is the mean
+    int64_t classes; // that labels are below, in training; 0: there are none
+    sr_tensor loss;  // f32 [N]: one number per sample; the step's loss is the mean
     sr_tensor scalars[SR_MAX_SCALARS]; // f32 sums over the lane, at most SR_FLAT_ALIGN each
 } sr_lane_recording;
 

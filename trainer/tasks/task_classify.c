@@ -46,6 +46,9 @@ static sr_tensor record_plain(sr_lane_recording *r) {
 static void record(sr_lane_recording *r) {
     const bool mixes = r->mix.mixup > 0 || r->mix.cutmix > 0;
     sr_tensor logits = mixes ? record_mixed(r) : record_plain(r);
+    sr_info info;
+    if (sr_tensor_info(logits, &info))
+        r->classes = info.dim[info.rank - 1];
     r->scalars[0] = sr_topk_hits(logits, r->inputs[LABEL]);
 }
 
@@ -55,7 +58,8 @@ const sr_task_desc sr_task_classify = {
     .abi = SR_TASK_ABI,
     .name = "classify",
     .transformer = "classify",
-    .inputs = {[IMAGE] = {.name = "image"}, [LABEL] = {.name = "label", .target = true}},
+    .inputs = {[IMAGE] = {.name = "image"},
+               [LABEL] = {.name = "label", .target = true, .is_class = true}},
     .phases = 1,
     .uses_loss = true,
     .scalars = 1,

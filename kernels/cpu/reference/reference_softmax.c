@@ -9,17 +9,6 @@
 
 #define ROW_CHUNK 32 // samples of one block
 
-static sr_status check_label(const char *kernel, const int32_t *labels, int64_t sample,
-                             int64_t classes) {
-    if (labels[sample] < classes)
-        return SR_OK;
-    return SR_FAIL(SR_E_DATA,
-                   "%s: sample %lld of the lane has label %d, but there are %lld classes (0 to "
-                   "%lld); negative labels are ignored",
-                   kernel, (long long)sample, (int)labels[sample], (long long)classes,
-                   (long long)classes - 1);
-}
-
 #define SR_TYPED_BODY "kernels/cpu/reference/reference_softmax.inc"
 #include "kernels/cpu/reference/reference_typed.inc"
 

@@ -189,6 +189,7 @@ sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *para
     sr_prepared prepared = {0};
     void *p[SR_KERNEL_MAX_ARGS] = {0};
     make_request(kernel, params, bytes, count, args, &request, p);
+    use_device(provider, &request);
     prepare(provider, &request, &prepared);
     sr_status status = run_once(&prepared, &request, p, false);
     sr_prepared_release(&prepared);

@@ -303,6 +303,7 @@ static void test_xent(void **state) {
         }
 }
 
+// Nothing is read or written elsewhere, and nobody takes the result for one.
 static void test_wrong_label(void **state) {
     const sr_xent_params p = {3, 4, 0.0};
     (void)state;
@@ -311,12 +312,10 @@ static void test_wrong_label(void **state) {
     test_array *loss = array_new(SR_F32, 3), *prob = array_new(SR_F32, 12);
     test_array *hits = array_new(SR_F32, 2);
     test_array *xent[] = {x, labels, loss, prob}, *topk[] = {x, labels, hits};
-    assert_status(SR_E_DATA,
-                  kernel_try("reference", SR_KERNEL_softmax_xent, &p, sizeof p, 4, xent));
-    assert_message("sample 2");
-    assert_message("label 4");
-    assert_message("4 classes");
-    assert_status(SR_E_DATA, kernel_try("reference", SR_KERNEL_topk_hits, &p, sizeof p, 3, topk));
+    assert_ok(kernel_try("reference", SR_KERNEL_softmax_xent, &p, sizeof p, 4, xent));
+    assert_true(array_get(loss, 0) > 0 && array_get(loss, 1) > 0 && isnan(array_get(loss, 2)));
+    assert_ok(kernel_try("reference", SR_KERNEL_topk_hits, &p, sizeof p, 3, topk));
+    assert_true(isnan(array_get(hits, 0)) && isnan(array_get(hits, 1)));
 }
 
 static void test_topk(void **state) {
