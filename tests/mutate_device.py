@@ -28,6 +28,9 @@ FAULTS = [
           "    const sr_status status = fill_inputs(e, run, phase, step, lane, &slot);\n",
           "    if (!in_place)\n        source->done(source->user, lane);\n"
           "    const sr_status status = fill_inputs(e, run, phase, step, lane, &slot);\n", [ENGINE]),
+    Fault("inputs: what is copied ahead is not waited for", "trainer/engine/engine.c",
+          "        sr_error_keep(&first, sr_input_feed_wait(&e->feed)); // of what was copied ahead\n",
+          "        (void)first;\n", [ENGINE]),
     Fault("replay: the addresses of the replay before", "graph/executor.c",
           "        SR_TRY(fill_moved(e, plan));\n", "        (void)fill_moved;\n", [ENGINE, GRAPH]),
     # Results.

@@ -382,6 +382,10 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
     return SR_OK;
 }
 
+bool sr_pipeline_is_ready(const sr_pipeline *pipeline) {
+    return pipeline->next < pipeline->view.plan.total && is_ready(pipeline);
+}
+
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
     if (!slot->internal)
         return;
@@ -393,6 +397,12 @@ void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
     atomic_fetch_sub(&pipeline->held, 1);
     sr_bell_ring(&pipeline->view.header->free_bell);
     *slot = (sr_slot){0};
+}
+
+size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, void **out) {
+    const sr_stage_plan *plan = &pipeline->view.plan;
+    *out = plan->base + plan->slot_buffers;
+    return (size_t)plan->slots * (size_t)plan->layout.bytes;
 }
 
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {

@@ -104,8 +104,14 @@ SR_NODISCARD sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_p
 // Waits for the next slot in order. SR_E_DATA names shard, record and cause of a damaged sample.
 // After the last slot, *out is zeroed and *end is true.
 SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end);
+// Whether sr_pipeline_next would give a slot at once.
+bool sr_pipeline_is_ready(const sr_pipeline *pipeline);
 // Releases the slot's memory. Slots may be released in any order.
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
+
+// The memory that the arrays of all its slots are in, for devices that copy faster from memory they
+// know. Stays until the pipeline is closed. Returns its bytes.
+size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, void **out);
 
 // Counters since the pipeline was opened; times in nanoseconds.
 typedef struct sr_pipeline_stats {

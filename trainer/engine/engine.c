@@ -27,6 +27,7 @@ typedef struct sr_lane_run {
     sr_lane_settings *settings; // [2], for each set
     sr_input_set inputs[2];     // one is filled while the other is read
     int next;                   // the set to fill
+    sr_slot ahead;              // that was copied there before it was asked for; no arrays: none
     float *out;                 // of an inference
     size_t out_bytes;
 } sr_lane_run;
@@ -112,8 +113,15 @@ static sr_status create_run(sr_engine *e, int index, bool trains) {
         if (trains)
             SR_TRY(sr_input_feed_reserve(&e->feed, &run->inputs[i]));
     }
-    run->settings = sr_alloc_array(2, sizeof *run->settings, "lane settings");
-    return run->settings ? SR_OK : SR_E_MEMORY;
+    sr_lane_settings *settings = sr_alloc_array(2, sizeof *settings, "lane settings");
+    if (!settings)
+        return SR_E_MEMORY;
+    const sr_status status = sr_device_register_host(e->device, settings, 2 * sizeof *settings);
+    if (status != SR_OK)
+        sr_free(settings);
+    else
+        run->settings = settings;
+    return status;
 }
 
 // As many lanes at a time as the device takes; on a CPU as there are cores, and left-over cores
@@ -205,6 +213,8 @@ void sr_engine_free(sr_engine *e) {
         sr_executor_free(e->executors[i]);
         for (int k = 0; k < 2 && e->runs && e->runs[i].engine; k++)
             sr_input_set_release(&e->runs[i].inputs[k]);
+        if (e->runs && e->runs[i].settings)
+            sr_device_unregister_host(e->device, e->runs[i].settings);
         if (e->runs)
             sr_free(e->runs[i].settings);
     }
@@ -242,6 +252,7 @@ static sr_status begin_record(sr_engine *e, int phase, bool training, const sr_s
     sr_context_begin_step(e->context);
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
+    e->feed.classes = 0;
     *out = (sr_lane_recording){.context = e->context,
                                .phase = phase,
                                .training = training,
@@ -310,6 +321,7 @@ static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int
     sr_lane_recording r;
     SR_TRY(begin_record(e, phase_index, true, &e->feed.lane, &r));
     e->task->record(&r);
+    e->feed.classes = r.classes;
     sr_tensor *values = e->lane_values;
     lane_values(e, &r, values);
     *count = 0;
@@ -375,14 +387,27 @@ static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
     memcpy(key, words, sizeof words);
 }
 
+static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
+    bool same = a->arrays == b->arrays;
+    for (int i = 0; i < a->arrays && same; i++)
+        same = a->array[i].data == b->array[i].data;
+    return same;
+}
+
 // Fills the next set of an executor with a lane's inputs. Returns when they are there.
 static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
                              int lane, const sr_slot *slot) {
     sr_lane_settings *settings = &run->settings[run->next];
+    const bool copied = run->ahead.arrays > 0 && has_same_arrays(&run->ahead, slot);
+    run->ahead.arrays = 0;
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
     settings->loss_seed[0] = (float)sr_phase_loss_seed(phase);
-    return sr_input_feed_fill(&e->feed, slot, settings, &run->inputs[run->next]);
+    const sr_status status =
+        sr_input_feed_fill(&e->feed, slot, settings, copied, &run->inputs[run->next]);
+    if (status != SR_OK)
+        sr_error_prefix("step %lld, lane %d", (long long)step, lane);
+    return status;
 }
 
 // Where inputs are copied, that happens while the executor still computes its lane before; where
@@ -419,17 +444,37 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     return sr_executor_begin(e->executors[i], plan, &replay);
 }
 
+// Where inputs are copied, starts to copy those of each executor's next lane, while it computes the
+// last one of this phase. What cannot be copied is found again when the lane is asked for.
+static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
+    if (!source->ahead || sr_input_set_in_place(&e->runs[0].inputs[0]))
+        return;
+    for (int i = 0; i < e->executor_count; i++) {
+        sr_lane_run *run = &e->runs[i];
+        if (!source->ahead(source->user, e->lane_begin + i, &run->ahead)) {
+            run->ahead.arrays = 0;
+            return; // so are those of later lanes not there
+        }
+        if (sr_input_feed_copy(&e->feed, &run->ahead, &run->inputs[run->next]) != SR_OK)
+            run->ahead.arrays = 0;
+    }
+}
+
 static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan *plan, int count,
                            const sr_lane_source *source) {
     sr_status status = SR_OK;
     for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++)
         status = start_lane(e, phase, step, lane, plan, count, source);
+    if (status == SR_OK)
+        copy_ahead(e, source);
     // Lanes that run are waited for in any case: they read inputs and write to the exchange. The
     // first failure is the one to tell.
     sr_kept_error first = {.status = SR_OK};
     sr_error_keep(&first, status);
     for (int i = 0; i < e->executor_count; i++)
         sr_error_keep(&first, finish(e, i, source));
+    if (!sr_input_set_in_place(&e->runs[0].inputs[0]))
+        sr_error_keep(&first, sr_input_feed_wait(&e->feed)); // of what was copied ahead
     return sr_error_restore(&first);
 }
 
@@ -496,7 +541,8 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
 static sr_status replay_once(sr_engine *e, sr_plan *plan, const sr_slot *slot,
                              const sr_lane_settings *settings, sr_sink_fn to, void *user) {
     sr_input_set *set = &e->runs[0].inputs[0];
-    SR_TRY(sr_input_feed_fill(&e->feed, slot, settings, set));
+    e->runs[0].ahead.arrays = 0;
+    SR_TRY(sr_input_feed_fill(&e->feed, slot, settings, false, set));
     const sr_run replay = {.inputs = set->slots, .sink = to, .user = user};
     SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
     return sr_executor_wait(e->executors[0]);

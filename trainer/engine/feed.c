@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "trainer/engine/feed_internal.h"
 
@@ -22,6 +23,7 @@ struct sr_feed {
     sr_lane_source source;
     int lane_begin, lanes, uses;
     held_slot *held; // of each local lane
+    sr_pinned_slots pinned;
 };
 
 static held_slot *held_of(const sr_feed *feed, int lane) {
@@ -64,6 +66,16 @@ static void done(void *user, int lane) {
     h->valid = false;
 }
 
+// A failure is found again by 'get'.
+static bool ahead(void *user, int lane, sr_slot *out) {
+    sr_feed *feed = user;
+    const held_slot *h = held_of(feed, lane);
+    if (!h->valid && (!sr_pipeline_is_ready(feed->pipeline) || hold(feed, lane) != SR_OK))
+        return false;
+    *out = h->slot;
+    return true;
+}
+
 sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out) {
     sr_status status = SR_OK;
     sr_feed *feed = sr_alloc(sizeof *feed, "feed");
@@ -72,7 +84,7 @@ sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed *
     feed->lane_begin = options->lane_begin;
     feed->lanes = options->lane_end - options->lane_begin;
     feed->uses = uses;
-    feed->source = (sr_lane_source){.get = get, .done = done, .user = feed};
+    feed->source = (sr_lane_source){.get = get, .done = done, .user = feed, .ahead = ahead};
     feed->held = sr_alloc_array((size_t)feed->lanes, sizeof *feed->held, "feed");
     if (!feed->held) {
         status = SR_E_MEMORY;
@@ -92,10 +104,16 @@ void sr_feed_free(sr_feed *feed) {
     for (int i = 0; feed->held && i < feed->lanes; i++)
         if (feed->held[i].valid)
             sr_pipeline_release(feed->pipeline, &feed->held[i].slot);
+    sr_slots_unpin(&feed->pinned);
     if (feed->pipeline)
         sr_pipeline_close(feed->pipeline);
     sr_free(feed->held);
     sr_free(feed);
+}
+
+void sr_feed_use_device(sr_feed *feed, sr_device *device) {
+    sr_slots_unpin(&feed->pinned);
+    sr_slots_pin(&feed->pinned, feed->pipeline, device);
 }
 
 const sr_lane_source *sr_feed_source(sr_feed *feed) {
@@ -104,6 +122,24 @@ const sr_lane_source *sr_feed_source(sr_feed *feed) {
 
 sr_pipeline *sr_feed_pipeline(sr_feed *feed) {
     return feed->pipeline;
+}
+
+// ---- Memory that devices copy from ----
+
+void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device) {
+    void *memory;
+    const size_t bytes = sr_pipeline_get_memory(pipeline, &memory);
+    *pinned = (sr_pinned_slots){NULL, NULL};
+    if (sr_device_register_host(device, memory, bytes) == SR_OK)
+        *pinned = (sr_pinned_slots){device, memory};
+    else
+        SR_WARN("pictures are copied more slowly: %s", sr_error_message());
+}
+
+void sr_slots_unpin(sr_pinned_slots *pinned) {
+    if (pinned->device)
+        sr_device_unregister_host(pinned->device, pinned->memory);
+    *pinned = (sr_pinned_slots){NULL, NULL};
 }
 
 // ---- Slots and tensors ----
@@ -190,6 +226,22 @@ static sr_status check_lane(const sr_input_feed *feed, const sr_array *array) {
                    sr_info_text(&info, text[0]), feed->task->name, sr_info_text(&wanted, text[1]));
 }
 
+static sr_status check_labels(const sr_input_feed *feed, const sr_array *array) {
+    const sr_info info = info_of(array);
+    const int32_t *labels = array->data;
+    const int64_t count = sr_info_count(&info);
+    int64_t i = 0;
+    while (i < count && labels[i] < feed->classes)
+        i++;
+    if (i == count)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA,
+                   "sample %lld of the lane has label %d, but the model has %lld classes (0 to "
+                   "%lld); negative labels are ignored",
+                   (long long)i, (int)labels[i], (long long)feed->classes,
+                   (long long)feed->classes - 1);
+}
+
 static size_t bytes_of(const sr_array *array) {
     const sr_info info = info_of(array);
     return (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
@@ -205,36 +257,60 @@ sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set) {
     return sr_input_set_reserve(set, INPUT_LOSS_SEED, sizeof settings->loss_seed);
 }
 
-static sr_status wait_for_copies(sr_input_feed *feed) {
+sr_status sr_input_feed_wait(sr_input_feed *feed) {
     SR_TRY(sr_event_record(feed->copied, feed->copies));
     SR_TRY(sr_event_wait(feed->copied, feed->act_seconds));
     return sr_stream_wait(feed->copies);
 }
 
-sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
-                             const sr_lane_settings *settings, sr_input_set *set) {
-    const sr_array *arrays[SR_TASK_INPUTS] = {NULL};
+// The arrays that a lane program reads; NULL where inference has none.
+static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, bool training,
+                             const sr_array *arrays[SR_TASK_INPUTS]) {
     for (int i = 0; i < feed->inputs; i++) {
-        if (feed->task->inputs[i].target && !settings)
+        const sr_task_input *input = &feed->task->inputs[i];
+        arrays[i] = NULL;
+        if (input->target && !training)
             continue;
-        SR_TRY(find_array(slot, feed->task->inputs[i].name, &arrays[i]));
-        if (settings)
+        SR_TRY(find_array(slot, input->name, &arrays[i]));
+        if (training)
             SR_TRY(check_lane(feed, arrays[i]));
         if (!arrays[i]->data)
             return SR_FAIL(SR_E_ARGUMENT, "array '%s' of a slot has no data", arrays[i]->name);
+        if (input->is_class && feed->classes > 0)
+            SR_TRY(check_labels(feed, arrays[i]));
     }
-    for (int i = 0; i < feed->inputs; i++) {
-        if (!arrays[i])
-            continue;
-        SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes_of(arrays[i]), feed->copies));
-    }
-    if (settings) {
-        SR_TRY(
-            sr_input_set_fill(set, INPUT_KEY, settings->key, sizeof settings->key, feed->copies));
-        SR_TRY(sr_input_set_fill(set, INPUT_STOP, settings->stop, sizeof settings->stop,
-                                 feed->copies));
-        SR_TRY(sr_input_set_fill(set, INPUT_LOSS_SEED, settings->loss_seed,
-                                 sizeof settings->loss_seed, feed->copies));
-    }
-    return wait_for_copies(feed);
+    return SR_OK;
+}
+
+static sr_status copy_arrays(const sr_input_feed *feed, const sr_array *const *arrays,
+                             sr_input_set *set) {
+    for (int i = 0; i < feed->inputs; i++)
+        if (arrays[i])
+            SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes_of(arrays[i]), feed->copies));
+    return SR_OK;
+}
+
+static sr_status copy_settings(const sr_input_feed *feed, const sr_lane_settings *settings,
+                               sr_input_set *set) {
+    SR_TRY(sr_input_set_fill(set, INPUT_KEY, settings->key, sizeof settings->key, feed->copies));
+    SR_TRY(sr_input_set_fill(set, INPUT_STOP, settings->stop, sizeof settings->stop, feed->copies));
+    return sr_input_set_fill(set, INPUT_LOSS_SEED, settings->loss_seed, sizeof settings->loss_seed,
+                             feed->copies);
+}
+
+sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot, sr_input_set *set) {
+    const sr_array *arrays[SR_TASK_INPUTS];
+    SR_TRY(find_arrays(feed, slot, true, arrays));
+    return copy_arrays(feed, arrays, set);
+}
+
+sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
+                             const sr_lane_settings *settings, bool copied, sr_input_set *set) {
+    const sr_array *arrays[SR_TASK_INPUTS];
+    SR_TRY(find_arrays(feed, slot, settings != NULL, arrays));
+    if (!copied)
+        SR_TRY(copy_arrays(feed, arrays, set));
+    if (settings)
+        SR_TRY(copy_settings(feed, settings, set));
+    return sr_input_feed_wait(feed);
 }

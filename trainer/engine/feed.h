@@ -5,6 +5,7 @@
 #define SR_TRAINER_FEED_H
 
 #include "dataio/pipeline/pipeline.h"
+#include "kernels/device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +21,10 @@ typedef struct sr_lane_source {
     sr_status (*get)(void *user, int lane, sr_slot *out);
     void (*done)(void *user, int lane);
     void *user;
+    // Optional: the slot that the next 'get' of this lane will give, with the same arrays, if it is
+    // there already; false if it is not. A device that copies inputs then gets the first lanes of a
+    // step while the last ones of the step before are computed.
+    bool (*ahead)(void *user, int lane, sr_slot *out);
 } sr_lane_source;
 
 // The pipeline of a rank as a source of lanes. One thread at a time.
@@ -33,9 +38,24 @@ void sr_feed_free(sr_feed *feed);
 const sr_lane_source *sr_feed_source(sr_feed *feed);
 // The pipeline itself, for its counters. Borrowed until free.
 sr_pipeline *sr_feed_pipeline(sr_feed *feed);
+// Makes copies from its slots to a device fast, where the device can; the feed is freed before the
+// device is closed.
+void sr_feed_use_device(sr_feed *feed, sr_device *device);
 // The slot that the next use of a local lane will get; this call does not count as a use. Borrowed
 // until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
+
+// The slots of a pipeline, made fast to copy from; zeros: of none.
+typedef struct sr_pinned_slots {
+    sr_device *device;
+    void *memory;
+} sr_pinned_slots;
+
+// The same for a pipeline without a feed. Devices copy from other memory, too, so that a failure is
+// a warning.
+void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device);
+// Takes that back, before the pipeline and the device are closed; no copy may be under way.
+void sr_slots_unpin(sr_pinned_slots *pinned);
 
 #ifdef __cplusplus
 }

@@ -18,8 +18,9 @@ typedef struct sr_lane_settings {
 // The inputs of a task's lane programs.
 typedef struct sr_input_feed {
     const sr_task_desc *task;
-    int inputs;   // of the task
-    sr_slot lane; // what every lane of training has: no data
+    int inputs;      // of the task
+    int64_t classes; // of the program that was recorded last: sr_lane_recording.classes
+    sr_slot lane;    // what every lane of training has: no data
     sr_stream *copies;
     sr_event *copied;
     double act_seconds;
@@ -45,9 +46,18 @@ sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 // Makes room in a set for a lane of training, so that steps allocate nothing.
 SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
 // Fills a set with the arrays of a slot: for training with its settings, for inference (settings
-// NULL) without targets. Returns when they are there. SR_E_ARGUMENT for an array that is missing;
-// SR_E_SHAPE for another type or shape than feed->lane has, in training.
+// NULL) without targets. Returns when they are there. 'copied': sr_input_feed_copy has put these
+// arrays into the set. SR_E_ARGUMENT for an array that is missing;
+// in training SR_E_SHAPE for another type or shape than feed->lane has, and SR_E_DATA for a label
+// that is none of feed->classes: kernels cannot stop a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
-                                          const sr_lane_settings *settings, sr_input_set *set);
+                                          const sr_lane_settings *settings, bool copied,
+                                          sr_input_set *set);
+// Starts to copy the arrays of a lane of training to a set, with the same errors. They stay as they
+// are until sr_input_feed_wait.
+SR_NODISCARD sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot,
+                                          sr_input_set *set);
+// Waits until all copies are there.
+SR_NODISCARD sr_status sr_input_feed_wait(sr_input_feed *feed);
 
 #endif

@@ -347,13 +347,25 @@ static sr_status make_state(const sr_phase *phase, bool shared, sr_address *out)
                   : sr_device_alloc(phase->device, bytes, "optimiser state", out);
 }
 
+static sr_status make_settings(sr_phase *phase) {
+    const size_t count = HYPER_SETTINGS * HYPER_ROW;
+    float *settings = sr_alloc_array(count, sizeof *settings, "settings");
+    if (!settings)
+        return SR_E_MEMORY;
+    const sr_status status =
+        sr_device_register_host(phase->device, settings, count * sizeof *settings);
+    if (status == SR_OK)
+        phase->settings = settings;
+    else
+        sr_free(settings);
+    return status;
+}
+
 static sr_status make_hyper(sr_phase *phase) {
     const size_t floats = (size_t)(HYPER_BUFFERS + phase->segment_count) * HYPER_ROW;
     float *rows = NULL;
     SR_TRY(sr_prepared_cache_create(&phase->kernels));
-    phase->settings = sr_alloc_array(HYPER_SETTINGS * HYPER_ROW, sizeof(float), "settings");
-    if (!phase->settings)
-        return SR_E_MEMORY;
+    SR_TRY(make_settings(phase));
     SR_TRY(sr_device_alloc(phase->device, floats * sizeof(float), "settings", &phase->hyper));
     void *mapped = NULL;
     SR_TRY(sr_device_map(phase->device, phase->hyper, floats * sizeof(float), &mapped));
@@ -437,6 +449,8 @@ void sr_phase_free(sr_phase *phase) {
     for (int i = 0; i < SR_OPTIMIZER_MAX_STATES; i++)
         sr_device_free(phase->device, phase->states[i]);
     sr_device_free(phase->device, phase->ema);
+    if (phase->settings)
+        sr_device_unregister_host(phase->device, phase->settings);
     sr_free(phase->settings);
     sr_free(phase->scalars);
     sr_free(phase->segments);

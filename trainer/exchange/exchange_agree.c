@@ -31,6 +31,8 @@ sr_status sr_exchange_agreement_create(sr_exchange *x) {
     a->requests = sr_alloc_array((size_t)messages + 1, sizeof *a->requests, "messages");
     if (!a->host || !a->requests)
         return SR_E_MEMORY;
+    SR_TRY(sr_device_register_host(x->device, a->host, bytes));
+    a->registered = true;
     SR_TRY(sr_event_create(x->device, &a->copied));
     SR_TRY(sr_device_alloc(x->device, bytes, "measures", &a->measures));
     return sr_device_alloc(x->device, (size_t)x->elements * sizeof(float), "sums of gradients",
@@ -42,6 +44,8 @@ void sr_exchange_agreement_free(sr_exchange *x) {
     sr_event_free(a->copied);
     sr_device_free(x->device, a->measures);
     sr_device_free(x->device, a->sums);
+    if (a->registered)
+        sr_device_unregister_host(x->device, a->host);
     sr_free(a->host);
     sr_free(a->requests);
 }

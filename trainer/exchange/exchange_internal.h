@@ -95,6 +95,7 @@ typedef struct sr_exchange_agreement {
     sr_address measures; // f64 [blocks][SR_EXCHANGE_MEASURES]
     int64_t blocks;
     double *host; // the measures of all blocks
+    bool registered;
     sr_event *copied;
     sr_comm_request *requests;
     sr_message_group group;

@@ -168,8 +168,11 @@ static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluatio
                                          .threads = e->threads,
                                          .report_seconds = e->report_seconds,
                                          .act_seconds = e->act_seconds};
+    sr_pinned_slots pinned;
     SR_TRY(sr_pipeline_open(&options, &pipeline));
+    sr_slots_pin(&pinned, pipeline, sr_engine_get_info(engine).device);
     sr_status status = evaluate_slots(engine, pipeline, classes, e, list);
+    sr_slots_unpin(&pinned);
     sr_pipeline_close(pipeline);
     return status;
 }

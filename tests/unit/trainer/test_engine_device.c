@@ -2,7 +2,8 @@
 // Everything that a run does with an engine gives the same bits on "cpu-async", on one rank or
 // several, as on one rank on "cpu": steps with other pictures and settings each time, moving
 // averages with lookahead, two phases, inference, mixing, a checkpoint and what is loaded from it.
-// The source takes its memory back as soon as the engine is done with it. Ranks are threads.
+// The source takes its memory back as soon as the engine is done with it, and what it gave ahead
+// when it is asked for it. Ranks are threads.
 #include <pthread.h>
 
 #include "tests/unit/support/picture_slot.h"
@@ -37,25 +38,46 @@ typedef struct engine_rank {
     engine_fixture first, next;
     const engine_fixture *f; // the present one
     int64_t step;
+    int phase;
     lane_memory memory[ENGINE_LANES];
+    bool is_ahead[ENGINE_LANES]; // the memory was given ahead
+    int64_t ahead;               // lanes that were
     results out;
     char message[512];
 } engine_rank;
 
-static void fill(const engine_rank *r, int lane, lane_memory *out) {
+static void fill(const engine_rank *r, int64_t step, int lane, lane_memory *out) {
     const size_t first = (size_t)lane * SAMPLES;
     for (size_t i = 0; i < sizeof out->image; i++)
-        out->image[i] = (uint8_t)(r->f->images[first * PIXELS + i] + 31 * r->step);
+        out->image[i] = (uint8_t)(r->f->images[first * PIXELS + i] + 31 * step);
     for (size_t i = 0; i < SAMPLES; i++)
-        out->label[i] = (int32_t)((r->f->labels[first + i] + r->step) % ENGINE_CLASSES);
+        out->label[i] = (int32_t)((r->f->labels[first + i] + step) % ENGINE_CLASSES);
 }
 
 static sr_status get(void *user, int lane, sr_slot *out) {
     engine_rank *r = user;
     lane_memory *memory = &r->memory[lane];
-    fill(r, lane, memory);
+    if (r->is_ahead[lane])
+        memset(memory, 0, sizeof *memory); // it has been copied
+    else
+        fill(r, r->step, lane, memory);
+    r->is_ahead[lane] = false;
     *out = picture_slot(SAMPLES, ENGINE_SIDE, memory->image, memory->label);
     return SR_OK;
+}
+
+// The next phase of a step has the same lanes.
+static bool give_ahead(void *user, int lane, sr_slot *out) {
+    engine_rank *r = user;
+    lane_memory *memory = &r->memory[lane];
+    const bool ends = r->phase + 1 == sr_engine_get_info(r->f->engine).phases;
+    if (ends && r->step + 1 >= STEPS)
+        return false;
+    fill(r, ends ? r->step + 1 : r->step, lane, memory);
+    r->is_ahead[lane] = true;
+    r->ahead++;
+    *out = picture_slot(SAMPLES, ENGINE_SIDE, memory->image, memory->label);
+    return true;
 }
 
 static void done(void *user, int lane) {
@@ -65,12 +87,13 @@ static void done(void *user, int lane) {
 
 static sr_status take_step(engine_rank *r, int64_t step) {
     sr_engine *e = r->f->engine;
-    const sr_lane_source source = {.get = get, .done = done, .user = r};
+    const sr_lane_source source = {.get = get, .done = done, .user = r, .ahead = give_ahead};
     const sr_ema_settings ema = {
         .decay = 0.9 - 0.1 * (double)step, .due = step % 2 == 1, .lookahead = step % 4 == 3};
     r->step = step;
     for (int p = 0; p < sr_engine_get_info(e).phases; p++) {
         sr_phase *phase = sr_engine_get_phase(e, p);
+        r->phase = p;
         sr_phase_set_step(phase, step, step * ENGINE_BATCH, 0.05 / (double)(step + 1),
                           1.0 / ENGINE_BATCH, ema);
         SR_TRY(sr_engine_step(e, p, step, &source));
@@ -88,7 +111,7 @@ static sr_status infer(engine_rank *r) {
         return SR_OK;
     for (int average = 0; average < 2; average++) {
         float *logits = r->out.logits[average];
-        fill(r, average, memory);
+        fill(r, r->step, average, memory);
         SR_TRY(sr_engine_use_average(e, average));
         const sr_slot slot = picture_slot(SAMPLES, ENGINE_SIDE, memory->image, memory->label);
         SR_TRY(sr_engine_infer(e, &slot, logits, sizeof r->out.logits[average]));
@@ -204,12 +227,15 @@ static void expect_equal(const results *want, const results *got) {
 static void compare(const char *recipe, const char *extra) {
     static engine_rank cpu, ranks[MAX_RANKS];
     run("cpu", 1, recipe, extra, &cpu);
+    assert_int_equal(0, cpu.ahead); // which reads lanes in place
     assert_string_equal(cpu.out.digest[0], cpu.out.digest[1]);
     assert_string_not_equal(cpu.out.digest[1], cpu.out.digest[2]);
     for (int count = 1; count <= MAX_RANKS; count += MAX_RANKS - 1) {
         run("cpu-async", count, recipe, extra, ranks);
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             expect_equal(&cpu.out, &ranks[i].out);
+            assert_true(ranks[i].ahead >= STEPS - 1);
+        }
     }
 }
 
@@ -228,11 +254,38 @@ static void test_two_phases(void **state) {
     compare("toy-gan", "ema.decay=0.9");
 }
 
+// ---- Labels ----
+
+static sr_status get_wrong(void *user, int lane, sr_slot *out) {
+    engine_rank *r = user;
+    SR_TRY(get(r, lane, out));
+    r->memory[lane].label[0] = -1; // ignored
+    if (lane == 2)
+        r->memory[lane].label[3] = ENGINE_CLASSES;
+    return SR_OK;
+}
+
+// The engine stops before the lane runs, on every device.
+static void test_wrong_labels(void **state) {
+    static engine_rank r;
+    const sr_lane_source wrong = {.get = get_wrong, .done = done, .user = &r};
+    (void)state;
+    memset(&r, 0, sizeof r);
+    engine_begin(&r.first, "tests/recipes/tiny.yaml", 2, NULL);
+    r.f = &r.first;
+    assert_ok(take_step(&r, 0));
+    assert_status(SR_E_DATA, sr_engine_step(r.first.engine, 0, 1, &wrong));
+    assert_message("step 1, lane 2: sample 3 of the lane has label 5, but the model has 5 classes "
+                   "(0 to 4); negative labels are ignored");
+    engine_end(&r.first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classification),
         cmocka_unit_test(test_rounded_parameters),
         cmocka_unit_test(test_two_phases),
+        cmocka_unit_test(test_wrong_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
