@@ -102,7 +102,18 @@ static int larger_owner(const void *a, const void *b) {
 // Owners that never had this share of the present total are printed as one row.
 static const double shown_share = 1e-3;
 
-static void print_owners(void) {
+// What a device's driver and libraries, and other processes, have of its memory.
+static void print_device(sr_device *device) {
+    sr_device_memory memory;
+    char what[SR_DEVICE_TEXT + 32], text[16];
+    if (!sr_device_get_memory(device, &memory))
+        return;
+    (void)snprintf(what, sizeof what, "%s: libraries, driver, others", sr_device_name(device));
+    (void)printf("%-42s %7s %10s\n", what, "",
+                 sr_text_bytes(memory.total - memory.available - memory.own, text));
+}
+
+static void print_owners(sr_device *device) {
     static sr_memory_owner rows[SR_MEMORY_OWNERS];
     const size_t count = sr_memory_get_owners(rows);
     char now[16], most[16];
@@ -123,6 +134,7 @@ static void print_owners(void) {
     (void)printf("%-42s %7s %10s %10s\n", "others", "", sr_text_bytes(rest, now),
                  sr_text_bytes(rest_most, most));
     (void)printf("%-42s %7s %10s\n", "total of these", "", sr_text_bytes(all, now));
+    print_device(device);
     const sr_process_memory process = sr_process_memory_get();
     (void)printf("%-42s %7s %10s %10s\n", "resident, with libraries and stacks", "",
                  sr_text_bytes((uint64_t)process.resident, now),
@@ -163,7 +175,7 @@ sr_status sr_step_memory(sr_engine *e, const sr_step_result *r, const char *pict
     print_peak(plan, &t);
     print_kinds(&t);
     sr_status status = print_largest(plan, &t);
-    print_owners();
+    print_owners(sr_engine_get_info(e).device);
     if (status == SR_OK && picture)
         status = draw(r, &t, picture);
     sr_memory_timeline_release(&t);

@@ -162,12 +162,27 @@ static void check_cache(sr_findings *f) {
                         "none, so every run times its kernels again; set HOME or SERRIED_CACHE");
 }
 
+// Opens a device, which costs a GPU about a second, and says how much of its memory is in use by
+// then: by its driver and libraries, and by other processes.
+static sr_status try_device(const char *name, char out[64]) {
+    sr_device *device;
+    sr_device_memory memory;
+    char text[16];
+    out[0] = '\0';
+    SR_TRY(sr_device_open(name, &device));
+    if (sr_device_get_memory(device, &memory))
+        (void)snprintf(out, 64, ", %s of it in use once opened",
+                       sr_text_bytes(memory.total - memory.available, text));
+    sr_device_close(device);
+    return SR_OK;
+}
+
 // A finding for each kind of device, with what its first device says of itself. A kind that cannot
-// be used is no defect: there is always the CPU.
+// be used is no defect: there is always the CPU. One that is there and cannot be opened is.
 static void check_device(void *user, const char *name) {
     sr_findings *f = user;
     sr_device_properties device;
-    char details[SR_DEVICE_IDENTITY], memory[16],
+    char details[SR_DEVICE_IDENTITY], memory[16], used[64],
         executors[48] = "a lane at a time for each core of a rank";
     if (sr_device_describe(name, &device) != SR_OK) {
         sr_findings_add(f, SR_FINDING_NOTE, "device", "%s", sr_error_message());
@@ -176,9 +191,13 @@ static void check_device(void *user, const char *name) {
     if (device.executors > 0)
         (void)snprintf(executors, sizeof executors, "%d lane%s at a time", device.executors,
                        device.executors == 1 ? "" : "s");
+    if (try_device(name, used) != SR_OK) {
+        sr_findings_add(f, SR_FINDING_WARN, "device", "%s: %s", name, sr_error_message());
+        return;
+    }
     const char *more = sr_device_details(&device, details);
-    sr_findings_add(f, SR_FINDING_OK, "device", "%s: %d, %s; %s (%s); %s%s%s", name, device.count,
-                    device.model, sr_text_bytes(device.memory, memory), device.memory_owner,
+    sr_findings_add(f, SR_FINDING_OK, "device", "%s: %d, %s; %s%s (%s); %s%s%s", name, device.count,
+                    device.model, sr_text_bytes(device.memory, memory), used, device.memory_owner,
                     executors, *more ? "; " : "", more);
 }
 

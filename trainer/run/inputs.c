@@ -127,12 +127,28 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
                           "the recipe trains for 0 steps: raise epochs, or give steps");
 }
 
+// What the ranks of a device may use of its memory: what nobody has, and what they have. Adds how
+// much that is, for messages.
+static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {
+    const sr_device_properties *p = sr_device_get_properties(device);
+    sr_device_memory memory;
+    char left[16], total[16];
+    if (!sr_device_get_memory(device, &memory)) {
+        (void)sr_text_bytes(p->memory, out);
+        return p->memory;
+    }
+    const uint64_t usable = memory.available + (uint64_t)sharing * memory.own;
+    (void)snprintf(out, 128, "%s of %s (libraries and other processes have the rest)",
+                   sr_text_bytes(usable, left), sr_text_bytes(memory.total, total));
+    return usable;
+}
+
 sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const sr_device_properties *device = sr_device_get_properties(e.device);
     const int sharing = (ranks + device->count - 1) / device->count; // ranks of the fullest device
     uint64_t activations = 0, state = 0;
-    char need[16], lane[16], have[16];
+    char need[16], lane[16], have[128];
     for (int p = 0; p < e.phases; p++) {
         sr_plan *plan;
         SR_TRY(sr_engine_compile(engine, p, &plan));
@@ -142,14 +158,14 @@ sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
         state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
     }
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
-    if (all <= device->memory)
+    if (all <= usable_memory(e.device, sharing, have))
         return SR_OK;
     return sr_recipe_fail(
         e.recipe, "batch",
         "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
         " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
         "results)",
-        sr_text_bytes(all, need), device->memory_owner, sr_text_bytes(device->memory, have),
-        e.lane_samples, sr_text_bytes(activations, lane), sharing * e.executors,
+        sr_text_bytes(all, need), device->memory_owner, have, e.lane_samples,
+        sr_text_bytes(activations, lane), sharing * e.executors,
         sharing * e.executors == 1 ? "" : "s");
 }

@@ -57,11 +57,15 @@ static void print_memory(const sr_phase *phase, const sr_plan *plan, int executo
 }
 
 static void print_device(const sr_engine *engine) {
-    const sr_device_properties *device =
-        sr_device_get_properties(sr_engine_get_info(engine).device);
+    sr_device *opened = sr_engine_get_info(engine).device;
+    const sr_device_properties *device = sr_device_get_properties(opened);
+    sr_device_memory memory;
     char text[16];
     (void)printf("\ndevice %s: %s, memory %s (%s)\n", device->name, device->model,
                  sr_text_bytes(device->memory, text), device->memory_owner);
+    if (sr_device_get_memory(opened, &memory))
+        (void)printf("  libraries, driver and others    %s\n",
+                     sr_text_bytes(memory.total - memory.available - memory.own, text));
 }
 
 static void print_lanes(const sr_recipe *r, int ranks) {
