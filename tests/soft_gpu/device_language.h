@@ -33,6 +33,9 @@ static inline unsigned char (*soft_gpu_shared_of(void))[] {
     return (unsigned char(*)[])soft_gpu_now.shared;
 }
 #define sr_cuda_shared (*soft_gpu_shared_of())
+#ifdef __clang__ // which would have the attributes of a declaration before the definition
+#pragma clang diagnostic ignored "-Wignored-attributes"
+#endif
 
 // ---- Barriers and warps ----
 

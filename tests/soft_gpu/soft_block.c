@@ -22,6 +22,14 @@
 #define SHARED_BYTES ((size_t)(SOFT_GPU_SHARED_MAX + 4095) / 4096 * 4096)
 enum { WARP = 32, WARPS = SR_CUDA_THREADS / WARP };
 
+// AddressSanitizer keeps what it knows of the frames of a thread that ends by leaving its stack.
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORGET_FRAMES(memory, bytes) ASAN_UNPOISON_MEMORY_REGION(memory, bytes)
+#else
+#define FORGET_FRAMES(memory, bytes) ((void)(memory))
+#endif
+
 // For ThreadSanitizer each thread of a block is a thread, and only barriers, warp operations, and
 // the begin and end of the block order their accesses.
 #ifdef SOFT_GPU_TSAN
@@ -345,8 +353,9 @@ static void start_threads(block *b) {
         t->state = RUNNABLE;
         if (!t->fiber)
             t->fiber = FIBER_CREATE();
-        t->stack = soft_switch_start(b->stacks + i * (STACK + PAGE) + PAGE,
-                                     STACK - i % COLOURS * LINE, thread_main);
+        unsigned char *stack = b->stacks + i * (STACK + PAGE) + PAGE;
+        FORGET_FRAMES(stack + STACK - COLOURS * LINE - PAGE, COLOURS * LINE + PAGE);
+        t->stack = soft_switch_start(stack, STACK - i % COLOURS * LINE, thread_main);
         b->warps[i / WARP].existing |= 1u << i % WARP;
     }
     for (unsigned i = 0; i * WARP < b->count; i++)

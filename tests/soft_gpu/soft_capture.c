@@ -31,9 +31,11 @@ struct CUgraphExec_st {
     struct CUgraph_st *graph;
     int uses; // its handle, and launches that did not end
     bool live;
+    struct CUgraphExec_st *next;
 };
 
-static struct CUgraph_st *captures; // that have not ended
+static struct CUgraph_st *captures;      // that have not ended
+static struct CUgraphExec_st *instances; // all that there have been
 
 static void *allocate(size_t count, size_t size) {
     void *p = calloc(count, size);
@@ -265,6 +267,10 @@ SOFT_GPU_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cu
     exec->graph = g;
     exec->uses = 1;
     exec->live = true;
+    soft_lock();
+    exec->next = instances;
+    instances = exec;
+    soft_unlock();
     *pGraphExec = exec;
     return cudaSuccess;
 }

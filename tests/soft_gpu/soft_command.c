@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of the software GPU's streams: launches, copies and sets. Addresses of devices turn into
 // what kernels see here, and nowhere else.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,6 +188,36 @@ static cudaError_t check_copy(copy *c, struct CUstream_st *s) {
     return cudaSuccess;
 }
 
+// ---- The report of copies ----
+
+// Copies between the host and devices: all; from or to memory that is not registered, but for a few
+// numbers, which commands carry; on streams that have had kernels, which they do not overlap.
+enum { SMALL = 64 };
+typedef struct copy_counts {
+    unsigned long long all, pageable, beside_kernels;
+} copy_counts;
+static copy_counts uploads, downloads;
+
+static void count_copy(const copy *c, const struct CUstream_st *s) {
+    copy_counts *counts = c->kind == cudaMemcpyHostToDevice ? &uploads : &downloads;
+    if (c->kind == cudaMemcpyDeviceToDevice)
+        return;
+    counts->all++;
+    counts->pageable += c->pageable && c->bytes > SMALL;
+    counts->beside_kernels += s->computes;
+}
+
+__attribute__((destructor)) static void report_copies(void) {
+    const char *wanted = getenv("SOFT_GPU_REPORT");
+    if (!wanted || !*wanted)
+        return;
+    (void)fprintf(stderr,
+                  "software GPU: %llu uploads, %llu of pageable memory, %llu on streams of "
+                  "kernels; %llu downloads, %llu to pageable memory, %llu on streams of kernels\n",
+                  uploads.all, uploads.pageable, uploads.beside_kernels, downloads.all,
+                  downloads.pageable, downloads.beside_kernels);
+}
+
 static cudaError_t put_copy(copy *c, cudaStream_t stream) {
     struct CUstream_st *s = soft_stream(stream);
     if (!s)
@@ -194,6 +225,7 @@ static cudaError_t put_copy(copy *c, cudaStream_t stream) {
     const cudaError_t error = c->bytes > 0 ? check_copy(c, s) : cudaSuccess;
     if (error != cudaSuccess || c->bytes == 0)
         return error;
+    count_copy(c, s);
     soft_command *command = soft_command_new(SOFT_COPY);
     command->to = (uint64_t)(uintptr_t)c->to;
     command->from = (uint64_t)(uintptr_t)c->from;

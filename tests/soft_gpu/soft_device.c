@@ -18,6 +18,20 @@ size_t soft_device_memory(void) {
     return text && *text ? strtoull(text, NULL, 10) : (size_t)1 << 30;
 }
 
+size_t soft_others_memory(void) {
+    const char *text = getenv("SOFT_GPU_OTHERS");
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+uint64_t soft_page(void) {
+    enum { PAGE = 4096 };
+    const char *text = getenv("SOFT_GPU_PAGE");
+    const uint64_t page = text && *text ? strtoull(text, NULL, 10) : PAGE;
+    if (page == 0 || page % PAGE != 0)
+        soft_mistake("SOFT_GPU_PAGE is '%s', not a multiple of %d", text, PAGE);
+    return page;
+}
+
 static bool is_device(int device) {
     return device >= 0 && device < SOFT_DEVICES;
 }
@@ -172,7 +186,7 @@ SOFT_GPU_EXPORT cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     if (error == cudaSuccess) {
         soft_lock();
         *total = soft_device_memory();
-        *free_bytes = *total - soft_memory_used(current);
+        *free_bytes = soft_memory_left(current);
         soft_unlock();
     }
     return soft_leave(error);

@@ -30,15 +30,18 @@ void soft_unlock(void) {
 }
 
 static void read_fault(const char *text) {
+    static const char *const kinds[] = {"memory", "launch", "refuse", "lost", "copy"};
     const char *colon = strchr(text, ':');
     const size_t length = colon ? (size_t)(colon - text) : 0;
     if (length > 0 && length < sizeof fault_kind)
         memcpy(fault_kind, text, length);
     fault_number = colon ? strtoul(colon + 1, NULL, 10) : 0;
-    if (fault_number == 0 ||
-        (strcmp(fault_kind, "memory") != 0 && strcmp(fault_kind, "launch") != 0 &&
-         strcmp(fault_kind, "lost") != 0 && strcmp(fault_kind, "copy") != 0))
-        soft_mistake("SOFT_GPU_FAULT is '%s', not memory:N, launch:N, lost:N or copy:N", text);
+    bool known = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        known = known || strcmp(fault_kind, kinds[i]) == 0;
+    if (fault_number == 0 || !known)
+        soft_mistake("SOFT_GPU_FAULT is '%s', not memory:N, launch:N, refuse:N, lost:N or copy:N",
+                     text);
 }
 
 static void start(void) {
@@ -91,7 +94,8 @@ uint32_t soft_below(soft_rng *rng, uint32_t bound) {
 // ---- Messages ----
 
 // One write, so that lines of threads do not mix; safe in a signal handler.
-static void print(const char *format, va_list arguments, bool where) {
+__attribute__((format(printf, 1, 0))) static void print(const char *format, va_list arguments,
+                                                        bool where) {
     char text[1024] = "software GPU: ";
     size_t length = strlen(text);
     if (where && soft_running && soft_running->kind == SOFT_LAUNCH) {

@@ -32,7 +32,8 @@ __attribute__((format(printf, 1, 2))) _Noreturn void soft_mistake(const char *fo
 // From now on every call returns this.
 void soft_set_sticky(cudaError_t error);
 cudaError_t soft_sticky(void);
-// Whether this is the event of SOFT_GPU_FAULT, counted by kind: "memory", "launch", "lost", "copy".
+// Whether this is the event of SOFT_GPU_FAULT, counted by kind: "memory", "launch", "refuse",
+// "lost", "copy".
 bool soft_fault(const char *kind);
 // Counts an event (soft_counts.c); returns its number among those of its kind. 'kind': static
 // storage.
@@ -53,6 +54,10 @@ void soft_unlock(void);
 
 int soft_current_device(void);
 size_t soft_device_memory(void);
+// That other processes have.
+size_t soft_others_memory(void);
+// What memory comes in multiples of.
+uint64_t soft_page(void);
 
 // ---- Memory (soft_memory.c) ----
 
@@ -70,7 +75,7 @@ void *soft_seen(uint64_t address);
 // Writes what is at and near an address, which kernels see or callers hold; false if it is no
 // address of a device. Takes no lock: for signal handlers, too.
 bool soft_describe(uint64_t address, char *out, size_t bytes, bool *seen);
-size_t soft_memory_used(int device);
+size_t soft_memory_left(int device);
 // An entry point of the driver; NULL if there is no such one.
 void *soft_driver_call(const char *name);
 
@@ -163,7 +168,7 @@ void *soft_switch_start(void *stack, size_t bytes, void (*entry)(void));
 
 struct CUstream_st {
     int device, number;
-    bool live;
+    bool live, computes; // computes: it has had kernels
     soft_command *first, *last;
     uint64_t put, done;
     uint64_t wanted, asked; // commands that somebody waits for; that somebody asks for

@@ -99,18 +99,25 @@ static cudaError_t launch(const cudaLaunchConfig_t *c, const void *function, voi
     const cudaError_t error = check(c, kernel);
     if (error != cudaSuccess)
         return error;
+    if (soft_fault("refuse"))
+        return cudaErrorLaunchOutOfResources;
     if (soft_fault("lost")) {
         soft_set_sticky(cudaErrorDevicesUnavailable);
         return cudaErrorDevicesUnavailable;
     }
     soft_command *command = make(c, kernel, arguments[0]);
     soft_check_arguments(command, stream->device);
+    stream->computes = true;
     if (stream->capture)
         return soft_capture_add(stream, command);
     if (soft_fault("launch"))
         command->fault = cudaErrorLaunchFailure;
     soft_stream_put(stream, command);
-    return cudaSuccess;
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    if (!blocking || strcmp(blocking, "1") != 0)
+        return cudaSuccess;
+    soft_stream_wait(stream, stream->put);
+    return soft_sticky();
 }
 
 SOFT_GPU_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,

@@ -21,10 +21,8 @@
 // two 32-bit numbers beside each other, taken for an address, are improbable.
 #define BASE UINT64_C(0x7e8000000000)
 #define RANGE UINT64_C(0x3000000000) // 192 GiB
-// Less than the 2 MiB of a real GPU: accesses beyond the end of what was allocated are faults.
-#define GRANULE UINT64_C(4096)
-#define GAP UINT64_C(65536) // between reservations
-#define POISON 0xff         // NaN in every type
+#define GAP UINT64_C(65536)          // between reservations
+#define POISON 0xff                  // NaN in every type
 
 typedef struct reservation {
     uint64_t at, bytes;
@@ -173,8 +171,9 @@ bool soft_describe(uint64_t address, char *out, size_t bytes, bool *seen) {
     return true;
 }
 
-size_t soft_memory_used(int device) {
-    return used[device];
+size_t soft_memory_left(int device) {
+    const size_t all = soft_device_memory(), taken = used[device] + soft_others_memory();
+    return taken < all ? all - taken : 0;
 }
 
 static bool take_ranges(void) {
@@ -202,11 +201,12 @@ static uint64_t find_gap(uint64_t from, uint64_t bytes, uint64_t alignment) {
 
 static CUresult address_reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
                                 unsigned long long flags) {
+    const uint64_t page = soft_page();
     (void)soft_count("made");
-    if (bytes == 0 || bytes % GRANULE != 0 || alignment % GRANULE != 0 || flags != 0 || hint != 0)
+    if (bytes == 0 || bytes % page != 0 || alignment % page != 0 || flags != 0 || hint != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (alignment == 0)
-        alignment = GRANULE;
+        alignment = page;
     if (!take_ranges())
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t at = find_gap(next_at, bytes, alignment);
@@ -250,10 +250,10 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes,
                        const CUmemAllocationProp *prop, unsigned long long flags) {
     (void)soft_count("made");
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || !is_of_device(&prop->location) ||
-        flags != 0 || bytes == 0 || bytes % GRANULE != 0)
+        flags != 0 || bytes == 0 || bytes % soft_page() != 0)
         return CUDA_ERROR_INVALID_VALUE;
     const int device = prop->location.id;
-    if (soft_fault("memory") || bytes > soft_device_memory() - used[device] || !take_ranges())
+    if (soft_fault("memory") || bytes > soft_memory_left(device) || !take_ranges())
         return CUDA_ERROR_OUT_OF_MEMORY;
     void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_end);
     if (fresh == MAP_FAILED)
@@ -292,8 +292,8 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset,
     (void)soft_count("made");
     allocation *a = find_allocation(handle);
     const size_t position = mapping_behind(at);
-    if (!a || a->released || offset != 0 || flags != 0 || bytes == 0 || bytes % GRANULE != 0 ||
-        at % GRANULE != 0 || bytes > a->bytes || !find_reservation(at, bytes) ||
+    if (!a || a->released || offset != 0 || flags != 0 || bytes == 0 || bytes % soft_page() != 0 ||
+        at % soft_page() != 0 || bytes > a->bytes || !find_reservation(at, bytes) ||
         (position < mapping_count && mappings[position].at < at + bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (mmap(soft_seen(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, (off_t)a->offset) ==
@@ -409,7 +409,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
     (void)option;
     if (!prop || !is_of_device(&prop->location))
         return CUDA_ERROR_INVALID_VALUE;
-    *granularity = GRANULE;
+    *granularity = soft_page();
     return (CUresult)soft_enter();
 }
 

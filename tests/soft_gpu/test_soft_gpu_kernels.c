@@ -148,7 +148,7 @@ static double nearest(double x, int mantissa, int exponent_min, double largest) 
     exponent = exponent - 1 < exponent_min ? exponent_min : exponent - 1;
     const double step = ldexp(1.0, exponent - mantissa);
     const double rounded = nearbyint(x / step) * step;
-    return fabs(rounded) > largest ? copysign(INFINITY, x) : rounded;
+    return fabs(rounded) > largest ? copysign((double)INFINITY, x) : rounded;
 }
 
 static void check_float(double is, double expected, float x) {
