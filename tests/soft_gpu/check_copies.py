@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a run copies between the host and a GPU, by the report of the software GPU (SOFT_GPU_REPORT).
+
+    tests/soft_gpu/check_copies.py SERRIED RECIPE
+
+A step uploads lanes and settings from memory that is registered, on a stream without kernels, so that copies are
+asynchronous and run beside the lane before: longer runs have more such copies, and no more of others.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
+import subprocess  # noqa: E402
+
+import suite  # noqa: E402
+
+REPORT = re.compile(r"software GPU: (\d+) uploads, (\d+) of pageable memory, (\d+) on streams of kernels; "
+                    r"(\d+) downloads, (\d+) to pageable memory, (\d+) on streams of kernels")
+
+
+class Copies(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe = recipe
+
+    def counts(self, steps, *values):
+        """Uploads of a run: all, of pageable memory, on streams of kernels; then downloads."""
+        line = [self.serried, "train", self.recipe, f"data.train={self.data}", f"steps={steps}", "device=cuda",
+                "checkpoint.every=[]", "-o", os.path.join(self.folder, f"run-{self.count}-{steps}"), *values]
+        done = subprocess.run(line, env=suite.environment(SOFT_GPU_REPORT="1"), text=True, capture_output=True,
+                              timeout=200 * suite.SLOW, check=False)
+        found = [tuple(map(int, match)) for match in REPORT.findall(done.stderr)]
+        most = max(found, default=None)  # data processes copy nothing
+        if done.returncode != 0 or most is None:
+            sys.exit(f"exit code {done.returncode}: {done.stderr[-2000:]}")
+        return most
+
+    def expect(self, what, lanes, *values):
+        few, many = self.counts(2, *values), self.counts(6, *values)
+        more = [b - a for a, b in zip(few, many)]
+        self.report(more[0] >= 4 * lanes, f"{what}: steps upload their lanes", f"{few} {many}")
+        self.report(more[1] == 0, f"{what}: from registered memory", f"{few} {many}")
+        self.report(more[2] == 0, f"{what}: beside kernels", f"{few} {many}")
+
+
+def body(folder):
+    checks = Copies(sys.argv[1], sys.argv[2], folder)
+    checks.prepare(20)
+    checks.expect("processes", 8)
+    checks.expect("threads", 8, "data.processes=0")
+    checks.expect("clipped", 8, "optimizer.clip_norm=1")
+    return checks
+
+
+suite.run(body)
