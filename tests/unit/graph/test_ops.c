@@ -30,18 +30,14 @@ static const op_case *case_after(const op_case *c) {
     return case_at(i + 1);
 }
 
-// On the device of the tests, if that has this type.
-static sr_context *context_of(sr_dtype type, int optimize) {
-    const char *device = type == SR_F64 && device_of_test() ? "cpu" : NULL;
-    const sr_context_options options = {.device = device, .threads = 2, .optimize = optimize};
+// On the device of the tests, or where that has no f64, on the CPU.
+static sr_context *context_new(int optimize, sr_dtype type) {
+    const sr_context_options options = {
+        .device = device_for(type), .threads = 2, .optimize = optimize};
     sr_context *context;
     assert_ok(sr_context_create(&options, &context));
     sr_context_begin_step(context);
     return context;
-}
-
-static sr_context *context_new(int optimize) {
-    return context_of(SR_F64, optimize);
 }
 
 static bool is_float(const sr_info *info) {
@@ -147,7 +143,7 @@ static void test_descriptors_are_complete(void **state) {
 }
 
 static void check_values(const op_case *c, sr_dtype type) {
-    sr_context *context = context_of(type, 0);
+    sr_context *context = context_new(0, type);
     sr_tensor in[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, type, false, in);
     sr_tensor y = value_of(context, in, user_of(c));
@@ -174,7 +170,7 @@ static void test_values(void **state) {
 static void expect_refused(void (*wrong)(sr_context *), const char *op, const char *message) {
     char name[64]; // of the call: begins with the operator's up to its first underscore
     (void)snprintf(name, sizeof name, ": %.*s", (int)strcspn(op, "_"), op);
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F32);
     wrong(context);
     if (sr_context_status(context) != SR_E_SHAPE)
         fail_msg("%s: an invalid call was accepted (%s)", op,
@@ -282,7 +278,7 @@ static void check_second(sr_context *context, const op_case *c, const sr_info *v
 }
 
 static void test_gradients(void **state) {
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F64);
     for (const op_case *c = case_at(0); c; c = case_after(c)) {
         const check_user u = {c, -1};
         sr_tensor in[OP_CASE_INPUTS + 1] = {{0}};
@@ -308,7 +304,7 @@ static int last_float(const op_case *c) {
 
 // Where a gradient ends, it is zeros of the input's shape, or an error that names the operator.
 static void check_end(const op_case *c) {
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F64);
     sr_tensor in[OP_CASE_INPUTS] = {{0}}, grad;
     const int x = last_float(c);
     if (x >= 0) {
@@ -382,7 +378,7 @@ static void rule_reads(sr_context *context, uint32_t index, rule_facts *facts) {
 }
 
 static void case_reads(const op_case *c, const sr_op *op, rule_facts *facts) {
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F64);
     sr_tensor in[OP_CASE_INPUTS] = {{0}};
     make_inputs(context, c, SR_F64, true, in);
     (void)value_of(context, in, user_of(c));
@@ -494,8 +490,8 @@ static void test_memory_in_place_changes_nothing(void **state) {
     for (const op_case *c = case_at(0); c; c = case_after(c)) {
         test_array *with[OP_CASE_INPUTS + 1] = {0}, *without[OP_CASE_INPUTS + 1] = {0};
         int a = 0, b = 0;
-        read_all(c, context_new(0), SR_F64, with, &a);
-        read_all(c, context_new(-1), SR_F64, without, &b);
+        read_all(c, context_new(0, SR_F64), SR_F64, with, &a);
+        read_all(c, context_new(-1, SR_F64), SR_F64, without, &b);
         assert_int_equal(a, b);
         for (int i = 0; i < a && with[i] && without[i]; i++)
             assert_memory_equal(with[i]->data, without[i]->data,
@@ -553,7 +549,7 @@ static void test_device_has_the_references_bits(void **state) {
 
 // A gradient that is not requested costs no node; one that does not reach its input costs zeros.
 static void test_unwanted_gradients_are_not_recorded(void **state) {
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F64);
     const sr_info image = {.dtype = SR_F64, .rank = 4, .dim = {1, 4, 4, 1}};
     const sr_info filter = {.dtype = SR_F64, .rank = 4, .dim = {1, 1, 3, 3}};
     sr_tensor x = sr_constant(context, &image, array_random(SR_F64, 16, 1, -1, 1)->data);
@@ -569,19 +565,17 @@ static void test_unwanted_gradients_are_not_recorded(void **state) {
     arrays_free(state);
 }
 
-// Out-of-range labels are an error of the data, which the status of the run reports.
+// A loss for a label that is none of the classes is no number, and the others are as ever.
 static void test_wrong_label_reaches_the_reader(void **state) {
     (void)state;
-    sr_context *context = context_new(0);
+    sr_context *context = context_new(0, SR_F32);
     const sr_info rows = {.dtype = SR_F32, .rank = 2, .dim = {2, 3}};
     const sr_info two = {.dtype = SR_I32, .rank = 1, .dim = {2}};
     float loss[2];
     sr_tensor logits = sr_constant(context, &rows, (const float[6]){0});
     sr_tensor labels = sr_constant(context, &two, (const int32_t[2]){0, 3});
-    assert_status(SR_E_DATA,
-                  sr_read(sr_softmax_cross_entropy(logits, labels, 0.0), loss, sizeof loss));
-    assert_message("sample 1");
-    assert_message("label 3");
+    assert_ok(sr_read(sr_softmax_cross_entropy(logits, labels, 0.0), loss, sizeof loss));
+    assert_true(loss[0] > 1 && isnan(loss[1]));
     sr_context_free(context);
 }
 
@@ -593,7 +587,7 @@ static void test_small_losses_are_exact(void **state) {
         const sr_dtype type = fixture_types[t];
         const test_array *value = array_of(type, 1, &logit);
         test_array *got = array_new(type, 1);
-        sr_context *context = context_of(type, 0);
+        sr_context *context = context_new(0, type);
         sr_tensor dx;
         const sr_tensor x =
             sr_constant(context, &(sr_info){.dtype = type, .rank = 1, .dim = {1}}, value->data);

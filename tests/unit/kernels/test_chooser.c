@@ -374,7 +374,7 @@ static void prepare_once(void) {
 }
 
 static void use(bool on, const char *numerics) {
-    const sr_chooser_options options = {.on = on, .numerics = numerics};
+    const sr_chooser_options options = {.on = on, .numerics = numerics, .device = "cpu"};
     sr_chooser_use(&options);
 }
 
@@ -409,7 +409,7 @@ static void test_a_second_run_times_nothing(void **state) {
     sr_chooser_visit(count_choice, &count);
     assert_int_equal(1, count);
     // Another limit is another request.
-    const sr_chooser_options less = {.on = true, .workspace = 1};
+    const sr_chooser_options less = {.on = true, .workspace = 1, .device = "cpu"};
     sr_chooser_use(&less);
     prepare_once();
     assert_int_equal(before.timed + 2, sr_chooser_get_stats().timed);

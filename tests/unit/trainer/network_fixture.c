@@ -37,7 +37,7 @@ static sr_status create(network *net, const network_options *o) {
     const sr_model_build build = {
         .desc = desc, .options = options, .prefix = "", .classes = o->classes};
     SR_TRY(sr_model_create(&build, &net->model));
-    SR_TRY(sr_context_create(NULL, &net->context));
+    SR_TRY(sr_context_create(&(sr_context_options){.device = o->device}, &net->context));
     net->dtype = o->dtype;
     return create_values(net);
 }
@@ -155,9 +155,13 @@ static double scale_of(const network_pass *pass) {
 // The factors in the output's dtype and shape, times the scale.
 static sr_tensor record_factors(network *net, const network_pass *pass) {
     sr_info info = net->output_info;
-    info.dtype = SR_F64;
-    return sr_cast(sr_scale(sr_constant(net->context, &info, pass->factors), scale_of(pass), 0),
-                   net->dtype);
+    info.dtype = exact_dtype(net);
+    const int64_t count = sr_info_count(&info);
+    float *scaled = sr_arena_alloc(&net->arena, (size_t)count * sizeof *scaled);
+    for (int64_t i = 0; scaled && i < count; i++)
+        scaled[i] = (float)(pass->factors[i] * scale_of(pass));
+    const void *values = scaled ? as_parameters(net, scaled, count) : NULL;
+    return values ? sr_cast(sr_constant(net->context, &info, values), net->dtype) : SR_NONE;
 }
 
 // The scale for each of the losses.

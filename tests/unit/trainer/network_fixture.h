@@ -12,7 +12,8 @@ typedef struct network_options {
     const char *model;
     const char *option, *value; // of the model, in addition to its defaults; NULL: none
     int64_t classes;
-    sr_dtype dtype; // SR_F32; SR_BF16, SR_F16: activations only; SR_F64: everything
+    const char *device; // of sr_context_options
+    sr_dtype dtype;     // SR_F32; SR_BF16, SR_F16: activations only; SR_F64: everything
 } network_options;
 
 typedef struct network {
@@ -38,7 +39,7 @@ typedef struct network_pass {
     int64_t noise_values;
     const int32_t *labels; // [samples] or NULL
     double smoothing;      // of labels
-    const double *factors; // one for each element of the output; NULL: none
+    const double *factors; // one for each element of the output, exact in f32; NULL: none
     double scale;          // of the loss, so that gradients are large enough for f16; 0: 1
     sr_text *plan;         // receives the text of the forward plan; NULL: not wanted
 } network_pass;
