@@ -98,10 +98,8 @@ static sr_status multiply_on_tensor_cores(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *k = &p->kernels[n];
         k->gone = k->family == SR_GPU_AGAIN;
-        if (sr_gpu_is_product(k)) {
+        if (sr_gpu_is_product(k))
             k->why = NULL;
-            k->work = 1;
-        }
         if (k->raw >= 0)
             k->raw = p->values[k->raw].original;
         for (int i = 0; i < k->read_count; i++) {

@@ -75,7 +75,7 @@ typedef struct sr_gpu_kernel {
     int stride;      // of convolutions without padding or dilation, of 1x1 filters
     sr_gpu_use reads[SR_GPU_USES], writes[SR_GPU_USES];
     int read_count, write_count;
-    double flops, work;     // work: what is computed for each of them
+    double flops;
     double fixed;           // bytes beside those of values
     double functions, runs; // launches of a run; runs in a step
     bool gone;              // became part of another kernel

@@ -37,7 +37,7 @@ sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *p, const sr_gpu_kernel *k, cons
         return (sr_gpu_cost){0};
     add_uses(p, k->reads, k->read_count, &cost);
     add_uses(p, k->writes, k->write_count, &cost);
-    cost.by[SR_GPU_BY_FLOPS] = k->work * cost.flops / sr_gpu_flop_rate(gpu, rate, k->dtype);
+    cost.by[SR_GPU_BY_FLOPS] = cost.flops / sr_gpu_flop_rate(gpu, rate, k->dtype);
     cost.by[SR_GPU_BY_BYTES] = cost.bytes / gpu->bytes;
     cost.by[SR_GPU_BY_LAUNCH] = cost.functions * gpu->launch;
     multiply(&cost, k->runs);

@@ -30,20 +30,17 @@ static const unsigned char families[SR_KERNEL_COUNT] = {
 
 typedef struct traffic_row {
     sr_kernel_id id;
-    int argument, passes, columns; // passes, columns: 0 in rows of the other two kinds
+    int argument, passes, columns; // passes, columns: 0 in rows of the other kind
     const char *why;
-    bool strided;
     int functions;
 } traffic_row;
 
 static const traffic_row traffic[] = {
 #define SR_CUDA_PASSES(kernel, argument, passes, columns, why)                                     \
-    {SR_KERNEL_##kernel, argument, passes, columns, why, false, 0},
-#define SR_CUDA_STRIDED(kernel) {.id = SR_KERNEL_##kernel, .strided = true},
+    {SR_KERNEL_##kernel, argument, passes, columns, why, 0},
 #define SR_CUDA_FUNCTIONS(kernel, count) {.id = SR_KERNEL_##kernel, .functions = (count)},
 #include "kernels/cuda/traffic.def"
 #undef SR_CUDA_PASSES
-#undef SR_CUDA_STRIDED
 #undef SR_CUDA_FUNCTIONS
 };
 enum { TRAFFIC = sizeof traffic / sizeof *traffic };
@@ -85,17 +82,10 @@ static double passes_of(const sr_plan_launch_view *v, sr_gpu_kernel *k, int argu
     return passes;
 }
 
-static void count_functions(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
-    for (int i = 0; i < TRAFFIC; i++) {
-        if (traffic[i].id != v->id)
-            continue;
-        if (traffic[i].functions)
+static void count_functions(sr_gpu_kernel *k) {
+    for (int i = 0; i < TRAFFIC; i++)
+        if (traffic[i].id == k->id && traffic[i].functions)
             k->functions = traffic[i].functions;
-        if (traffic[i].strided) {
-            const sr_conv_params *p = v->params;
-            k->work = (double)p->stride_h * p->stride_w;
-        }
-    }
 }
 
 // ---- Values ----
@@ -177,7 +167,6 @@ static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
                        .in = v->info[0],
                        .out = v->info[v->inputs],
                        .flops = v->flops,
-                       .work = 1,
                        .functions = 1,
                        .runs = runs,
                        .raw = -1,
@@ -185,7 +174,7 @@ static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
                        .shared = -1,
                        .gradient = -1};
     k.dtype = k.in.dtype == SR_U8 || k.in.dtype == SR_I32 ? k.out.dtype : k.in.dtype;
-    count_functions(v, &k);
+    count_functions(&k);
     if (is_convolution(v->id))
         describe_convolution(v, &k);
     return k;
@@ -275,7 +264,6 @@ sr_status sr_gpu_program_add_fixed(sr_gpu_program *p, const char *op, double byt
                              .dtype = SR_F32,
                              .in = {.dtype = SR_DTYPE_COUNT},
                              .out = {.dtype = SR_DTYPE_COUNT},
-                             .work = 1,
                              .fixed = bytes,
                              .functions = functions,
                              .runs = runs,

@@ -207,7 +207,7 @@ static sr_status record_backward(network *net, const network_pass *pass, sr_tens
     sr_tensor loss = record_loss(net, pass, output);
     SR_TRY(ask(net, count, sr_cast(output, exact_dtype(net))));
     SR_TRY(ask(net, count + 1, loss));
-    if (sr_is_none(loss))
+    if (!pass->labels && pass->factors)
         return ask_gradients(net, output, record_factors(net, pass));
     return ask_gradients(net, loss, pass->scale > 0 ? record_scales(net, pass, loss) : SR_NONE);
 }
