@@ -79,6 +79,7 @@ static void print_entry(size_t place) {
 static void print_provider(void) {
     memset(digest, 0, sizeof digest);
     memset(ran, 0, sizeof ran);
+    kernel_cases_of_digests = true;
     assert_true(provider->count <= MAX_ENTRIES);
     for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++)
         if (kernel_cases[kernel] != NULL)
