@@ -121,11 +121,11 @@ sr_status sr_cuda_fail(const sr_device *device, cudaError_t error, const char *f
     char what[1024];
     cudaError_t lost;
     va_list list;
-    if (device && sr_cuda_is_lost(device, &lost))
-        return sr_cuda_fail_lost(device, lost);
     va_start(list, format);
     (void)vsnprintf(what, sizeof what, format, list);
     va_end(list);
+    if (device && sr_cuda_is_lost(device, &lost))
+        return sr_cuda_fail_lost(device, lost);
     return fail(error, what);
 }
 

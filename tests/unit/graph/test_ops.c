@@ -523,12 +523,14 @@ static void check_bits(const op_case *c, sr_dtype type) {
     read_portable(c, "cpu", type, want, &a);
     read_portable(c, NULL, type, got, &b);
     assert_int_equal(a, b);
-    for (int i = 0; i < a && want[i] && got[i]; i++)
-        for (int64_t k = 0; k < want[i]->count; k++)
+    for (int i = 0; i < a && want[i] && got[i]; i++) {
+        for (int64_t k = 0; k < want[i]->count; k++) {
             if (!is_same(want[i], got[i], k))
                 fail_msg("%s %s, %s %d [%lld]: %.9g on the device, %.9g on the CPU", c->op,
                          sr_dtype_name(type), i ? "gradient" : "value", i, (long long)k,
                          array_get(got[i], k), array_get(want[i], k));
+        }
+    }
 }
 
 static void test_device_has_the_references_bits(void **state) {
