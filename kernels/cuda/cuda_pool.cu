@@ -42,7 +42,7 @@ struct pool_place {
     int64_t at; // of the first element
 };
 
-// The place of a thread in y, or of a gradient in dx; false: there is none.
+// Where in y, or in dx for a gradient, a thread writes; false: it has nothing to do.
 template <int N>
 static __device__ bool place_of(const sr_pool_params &p, bool gradient, pool_place *place) {
     const int64_t height = gradient ? p.h : p.p, width = gradient ? p.w : p.q;

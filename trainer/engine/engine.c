@@ -28,6 +28,7 @@ typedef struct sr_lane_run {
     sr_input_set inputs[2];     // one is filled while the other is read
     int next;                   // the set to fill
     sr_slot ahead;              // that was copied there before it was asked for; no arrays: none
+    uint64_t ahead_source;      // sr_lane_source.number: addresses of a closed one come again
     float *out;                 // of an inference
     size_t out_bytes;
 } sr_lane_run;
@@ -396,9 +397,10 @@ static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
 
 // Fills the next set of an executor with a lane's inputs. Returns when they are there.
 static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
-                             int lane, const sr_slot *slot) {
+                             int lane, const sr_lane_source *source, const sr_slot *slot) {
     sr_lane_settings *settings = &run->settings[run->next];
-    const bool copied = run->ahead.arrays > 0 && has_same_arrays(&run->ahead, slot);
+    const bool copied = run->ahead.arrays > 0 && run->ahead_source == source->number &&
+                        has_same_arrays(&run->ahead, slot);
     run->ahead.arrays = 0;
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
@@ -421,7 +423,7 @@ static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t s
     if (in_place)
         SR_TRY(finish(e, i, source));
     SR_TRY(source->get(source->user, lane, &slot));
-    const sr_status status = fill_inputs(e, run, phase, step, lane, &slot);
+    const sr_status status = fill_inputs(e, run, phase, step, lane, source, &slot);
     if (status != SR_OK || !in_place)
         source->done(source->user, lane);
     SR_TRY(status);
@@ -455,6 +457,7 @@ static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
             run->ahead.arrays = 0;
             return; // so are those of later lanes not there
         }
+        run->ahead_source = source->number;
         if (sr_input_feed_copy(&e->feed, &run->ahead, &run->inputs[run->next]) != SR_OK)
             run->ahead.arrays = 0;
     }

@@ -77,6 +77,7 @@ static bool ahead(void *user, int lane, sr_slot *out) {
 }
 
 sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out) {
+    static _Atomic uint64_t feeds;
     sr_status status = SR_OK;
     sr_feed *feed = sr_alloc(sizeof *feed, "feed");
     if (!feed)
@@ -84,7 +85,8 @@ sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed *
     feed->lane_begin = options->lane_begin;
     feed->lanes = options->lane_end - options->lane_begin;
     feed->uses = uses;
-    feed->source = (sr_lane_source){.get = get, .done = done, .user = feed, .ahead = ahead};
+    feed->source =
+        (sr_lane_source){.get = get, .done = done, .user = feed, .ahead = ahead, .number = ++feeds};
     feed->held = sr_alloc_array((size_t)feed->lanes, sizeof *feed->held, "feed");
     if (!feed->held) {
         status = SR_E_MEMORY;

@@ -25,6 +25,8 @@ typedef struct sr_lane_source {
     // there already; false if it is not. A device that copies inputs then gets the first lanes of a
     // step while the last ones of the step before are computed.
     bool (*ahead)(void *user, int lane, sr_slot *out);
+    // With 'ahead', a number that no other source of this process has or had.
+    uint64_t number;
 } sr_lane_source;
 
 // The pipeline of a rank as a source of lanes. One thread at a time.

@@ -47,9 +47,9 @@ sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
 // Fills a set with the arrays of a slot: for training with its settings, for inference (settings
 // NULL) without targets. Returns when they are there. 'copied': sr_input_feed_copy has put these
-// arrays into the set. SR_E_ARGUMENT for an array that is missing;
-// in training SR_E_SHAPE for another type or shape than feed->lane has, and SR_E_DATA for a label
-// that is none of feed->classes: kernels cannot stop a run on every device.
+// arrays into the set. SR_E_ARGUMENT for an array that is missing; in training SR_E_SHAPE for
+// another type or shape than feed->lane has, and SR_E_DATA for a label of feed->classes or more:
+// kernels cannot stop a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                                           const sr_lane_settings *settings, bool copied,
                                           sr_input_set *set);

@@ -567,7 +567,7 @@ static void test_unwanted_gradients_are_not_recorded(void **state) {
     arrays_free(state);
 }
 
-// A loss for a label that is none of the classes is no number, and the others are as ever.
+// A label outside the classes makes its own loss NaN and leaves the others unchanged.
 static void test_wrong_label_reaches_the_reader(void **state) {
     (void)state;
     sr_context *context = context_new(0, SR_F32);
