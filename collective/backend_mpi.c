@@ -268,12 +268,15 @@ static sr_status probe(void *opaque, int tag, int *from) {
 static void close_mpi(void *opaque, sr_comm_parting parting, int exit_code) {
     mpi_state *state = opaque;
     sr_watch end;
-    sr_watch_begin(&end, "MPI to end");
-    if (parting == SR_COMM_FAILED_ALONE)
+    if (parting == SR_COMM_FAILED_ALONE) {
+        sr_watch_begin_end(&end, "MPI to abort");
         MPI_Abort(state->comm, exit_code ? exit_code : 1);
-    if (parting == SR_COMM_CLEAN && state->initialised_here)
+        sr_watch_end(&end);
+    } else if (parting == SR_COMM_CLEAN && state->initialised_here) {
+        sr_watch_begin(&end, "MPI to end");
         MPI_Finalize();
-    sr_watch_end(&end);
+        sr_watch_end(&end);
+    }
     sr_free(state);
 }
 

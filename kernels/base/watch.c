@@ -24,7 +24,7 @@ int64_t sr_watch_clock_ns(void) {
 }
 
 int64_t sr_watch_report_ns(const sr_watch *w) {
-    double seconds = sr_watch_shared.report_seconds * (w->is_work ? SR_PATIENCE : 1);
+    double seconds = sr_watch_shared.report_seconds * w->reports_after;
     return (int64_t)(seconds * (double)SR_NS_PER_S);
 }
 
@@ -32,7 +32,11 @@ const char *sr_watch_who(void) {
     return sr_watch_shared.who;
 }
 
-static void begin(sr_watch *w) {
+static SR_PRINTF(4, 0) void begin(sr_watch *w, int reports_after, int ends_after, const char *what,
+                                  va_list args) {
+    (void)vsnprintf(w->what, sizeof w->what, what, args);
+    w->reports_after = reports_after;
+    w->ends_after = ends_after;
     w->begin_ns = sr_watch_clock_ns();
     (void)pthread_mutex_lock(&sr_watch_shared.lock);
     w->report_ns = w->begin_ns + sr_watch_report_ns(w);
@@ -47,19 +51,22 @@ static void begin(sr_watch *w) {
 void sr_watch_begin(sr_watch *w, const char *what, ...) {
     va_list args;
     va_start(args, what);
-    (void)vsnprintf(w->what, sizeof w->what, what, args);
+    begin(w, 1, SR_PATIENCE, what, args);
     va_end(args);
-    w->is_work = false;
-    begin(w);
 }
 
 void sr_watch_begin_work(sr_watch *w, const char *what, ...) {
     va_list args;
     va_start(args, what);
-    (void)vsnprintf(w->what, sizeof w->what, what, args);
+    begin(w, SR_PATIENCE, SR_PATIENCE, what, args);
     va_end(args);
-    w->is_work = true;
-    begin(w);
+}
+
+void sr_watch_begin_end(sr_watch *w, const char *what, ...) {
+    va_list args;
+    va_start(args, what);
+    begin(w, 1, 1, what, args);
+    va_end(args);
 }
 
 void sr_watch_end(sr_watch *w) {

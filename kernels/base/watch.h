@@ -42,7 +42,7 @@ const char *sr_watch_who(void);
 // One wait; on the caller's stack. The fields are the watchdog's.
 typedef struct sr_watch {
     struct sr_watch *next, **link;
-    bool is_work;
+    int reports_after, ends_after; // times report_seconds and act_seconds
     int64_t begin_ns, report_ns;
     char what[256];
 } sr_watch;
@@ -53,6 +53,9 @@ typedef struct sr_watch {
 void sr_watch_begin(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
 // The same for work that may take long ("lane 3 to be computed"): reported SR_PATIENCE times later.
 void sr_watch_begin_work(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
+// The same for what a failed job still has to do ("MPI to abort"): it has used up its patience, and
+// the process ends after act_seconds.
+void sr_watch_begin_end(sr_watch *watch, const char *what, ...) SR_PRINTF(2, 3);
 void sr_watch_end(sr_watch *watch);
 
 #ifdef __cplusplus

@@ -49,7 +49,7 @@ static void look_at_clock(void) {
 static void look_at_waits(int64_t now) {
     for (sr_watch *w = sr_watch_shared.first; w; w = w->next) {
         double seconds = (double)(now - w->begin_ns) / (double)SR_NS_PER_S;
-        if (seconds >= SR_PATIENCE * watchdog.act_seconds) {
+        if (seconds >= w->ends_after * watchdog.act_seconds) {
             sr_log_alarm("%swaited %.0f s (deadline.act) for %s: ended", sr_watch_shared.who,
                          seconds, w->what);
             sr_clock_sleep_ns(LAST_WORDS_NS);

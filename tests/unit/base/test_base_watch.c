@@ -55,6 +55,14 @@ static void hang(void) {
     sr_clock_sleep_ns(20 * SR_NS_PER_S);
 }
 
+static void hang_at_the_end(void) {
+    sr_watch wait, end;
+    start();
+    sr_watch_begin(&wait, "a file");
+    sr_watch_begin_end(&end, "MPI to abort");
+    sr_clock_sleep_ns(20 * SR_NS_PER_S);
+}
+
 static void finish(void) {
     sr_watch first, second;
     start();
@@ -77,6 +85,15 @@ static void test_hanging_wait_ends_the_process(void **state) {
     assert_non_null(strstr(text, "rank 3 (here, pid 7): waiting 0 s for a file in /nowhere"));
     assert_non_null(strstr(text, "(deadline.act) for a file in /nowhere: ended"));
     assert_null(strstr(text, "all of it"));
+}
+
+static void test_end_of_a_failed_job_has_one_deadline(void **state) {
+    (void)state;
+    char text[4096];
+    int end = run(hang_at_the_end, text, sizeof text);
+    assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 6);
+    assert_non_null(strstr(text, "waited 0 s (deadline.act) for MPI to abort: ended"));
+    assert_null(strstr(text, "for a file"));
 }
 
 static void test_finished_wait_is_forgotten(void **state) {
@@ -173,6 +190,7 @@ static void test_beats_and_clock(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hanging_wait_ends_the_process),
+        cmocka_unit_test(test_end_of_a_failed_job_has_one_deadline),
         cmocka_unit_test(test_finished_wait_is_forgotten),
         cmocka_unit_test(test_alarm_passes_a_stuck_message),
         cmocka_unit_test(test_clock_pauses_while_stopped),
