@@ -259,7 +259,7 @@ static sr_status prepare_all(race *r, const sr_chooser_candidate *candidates, si
         runner *one = &r->runners[i];
         const sr_status status = sr_kernel_prepare_as(r->request, candidates[i].entry,
                                                       candidates[i].variant, &one->prepared);
-        if (status != SR_OK && (i == 0 || status == SR_E_MEMORY))
+        if (status != SR_OK && (i == 0 || status == SR_E_MEMORY || status == SR_E_DEVICE_MEMORY))
             return status;
         one->fits = status == SR_OK && one->prepared.workspace + one->prepared.scratch <= limit;
         one->ready = one->fits || i == 0;

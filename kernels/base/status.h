@@ -44,13 +44,14 @@ typedef enum sr_status {
     SR_E_TIMEOUT,    // a deadline passed
 
     // This machine or device; exit code 1 where none is given:
-    SR_E_MEMORY = 400, // allocation failed
-    SR_E_IO,           // read, write, fsync, rename failed
-    SR_E_NO_SPACE,     // disk or shared memory is full
-    SR_E_DEVICE,       // driver, device or library failure; exit code 4
-    SR_E_NUMERICS,     // hosts or checkpoints disagree on numerics; exit code 4
-    SR_E_NON_FINITE,   // loss or gradient is NaN or infinite; exit code 5
-    SR_E_SYSTEM,       // any other failing system call
+    SR_E_MEMORY = 400,  // allocation failed
+    SR_E_IO,            // read, write, fsync, rename failed
+    SR_E_NO_SPACE,      // disk or shared memory is full
+    SR_E_DEVICE,        // driver, device or library failure; exit code 4
+    SR_E_NUMERICS,      // hosts or checkpoints disagree on numerics; exit code 4
+    SR_E_NON_FINITE,    // loss or gradient is NaN or infinite; exit code 5
+    SR_E_SYSTEM,        // any other failing system call
+    SR_E_DEVICE_MEMORY, // a device's own memory is full; exit code 4
 
     // Control flow that must reach the launcher, and broken invariants:
     SR_E_INTERRUPTED = 500, // stopped by a signal after a checkpoint; exit code 75

@@ -113,8 +113,8 @@ bool sr_cuda_is_lost(const sr_device *device, cudaError_t *error) {
 
 static sr_status fail(cudaError_t error, const char *what) {
     (void)cudaGetLastError(); // of this thread; one that lasts comes again
-    return SR_FAIL(error == cudaErrorMemoryAllocation ? SR_E_MEMORY : SR_E_DEVICE, "%s: %s (%s)",
-                   what, cudaGetErrorString(error), cudaGetErrorName(error));
+    return SR_FAIL(error == cudaErrorMemoryAllocation ? SR_E_DEVICE_MEMORY : SR_E_DEVICE,
+                   "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 sr_status sr_cuda_fail(const sr_device *device, cudaError_t error, const char *format, ...) {

@@ -70,7 +70,7 @@ static sr_status fail(CUresult error, const char *what, size_t bytes, const sr_d
         return SR_FAIL(SR_E_DEVICE, "%s: error %d of the driver as it %s %s",
                        device->properties.name, (int)error, what, sr_text_bytes(bytes, wanted));
     (void)cudaMemGetInfo(&unused, &total);
-    return SR_FAIL(SR_E_MEMORY,
+    return SR_FAIL(SR_E_DEVICE_MEMORY,
                    "%s has %s of memory left, %s more is needed; lower the batch, or raise lanes "
                    "(changes BatchNorm and results)",
                    device->properties.name, sr_text_bytes(unused, left),
@@ -131,7 +131,7 @@ static sr_status reserve(const sr_device *device, size_t bytes, CUdeviceptr *out
     const CUresult error = driver.reserve(out, bytes, 0, 0, 0);
     char text[16];
     if (error == CUDA_ERROR_OUT_OF_MEMORY)
-        return SR_FAIL(SR_E_MEMORY, "%s has no range of %s of addresses left",
+        return SR_FAIL(SR_E_DEVICE_MEMORY, "%s has no range of %s of addresses left",
                        device->properties.name, sr_text_bytes(bytes, text));
     return error == CUDA_SUCCESS ? SR_OK : fail(error, "reserved", bytes, device);
 }

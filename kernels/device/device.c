@@ -22,7 +22,7 @@ static const char *default_device = "cpu";
 
 // The device 'name' of a kind that cannot be used, for the reason of the last message.
 static sr_status fail_unusable(const char *name, sr_status status) {
-    if (status == SR_E_MEMORY)
+    if (status == SR_E_MEMORY || status == SR_E_DEVICE_MEMORY)
         return status;
     return SR_FAIL(SR_E_USAGE, "device '%s' cannot be used: %s, or give device=cpu", name,
                    sr_error_message());

@@ -109,14 +109,14 @@ class Train(suite.Suite):
         alone, second = self.events()[0], self.events()[1]
         self.report(alone["launch"] > 100 and alone["memory"] > 5, "events of a run", str(alone))
         late = {kind: number * 2 // 3 for kind, number in alone.items()}
-        self.fault("memory:1", 1, "memory left", False)
-        self.fault(f"memory:{alone['memory']}", 1, "memory left", True)
+        self.fault("memory:1", 4, "memory left", False)
+        self.fault(f"memory:{alone['memory']}", 4, "memory left", True)
         self.fault("launch:1", 4, "unspecified launch failure", False)
         self.fault(f"launch:{late['launch']}", 4, f"cuda:0: {SUSPECTS}.*: unspecified launch failure", True)
         self.fault(f"lost:{late['lost']}", 4, f"{SITE}: .*busy or unavailable", True)
         self.fault(f"copy:{late['copy']}", 4, "uncorrectable ECC error", True)
         self.fault_of_rank_1(f"launch:{second['launch'] * 2 // 3}", 4, f"cuda:1: {SUSPECTS}.*: unspecified launch failure")
-        self.fault_of_rank_1("memory:1", 1, "memory left")
+        self.fault_of_rank_1("memory:1", 4, "memory left")
 
 
 def check(folder):

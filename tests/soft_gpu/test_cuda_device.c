@@ -220,11 +220,11 @@ static void run_out(void) {
     (void)setenv("SOFT_GPU_MEMORY", "67108864", 1);
     sr_device *device = open_cuda();
     CHECK(sr_device_alloc(device, 60 * MIB, "sixty", &a) == SR_OK);
-    CHECK(sr_device_alloc(device, 8 * MIB, "eight", &range) == SR_E_MEMORY);
+    CHECK(sr_device_alloc(device, 8 * MIB, "eight", &range) == SR_E_DEVICE_MEMORY);
     SAYS("eight: cuda has 4.0 MiB of memory left, 8.0 MiB more is needed; lower the batch");
     CHECK(sr_device_reserve(device, 64 * MIB, "values", &range) == SR_OK); // of addresses
     CHECK(sr_device_commit(device, range, 3 * MIB) == SR_OK);
-    CHECK(sr_device_commit(device, range, 6 * MIB) == SR_E_MEMORY);
+    CHECK(sr_device_commit(device, range, 6 * MIB) == SR_E_DEVICE_MEMORY);
     SAYS("cuda has 1.0 MiB of memory left, 3.0 MiB more is needed");
     CHECK(sr_device_commit(device, range, 65 * MIB) == SR_E_MEMORY);
     SAYS("64.0 MiB of this machine that are reserved");
@@ -239,7 +239,7 @@ static void fail_an_allocation(void) {
     set_fault("memory:2");
     sr_device *device = open_cuda();
     CHECK(sr_device_alloc(device, MIB, "first", &a) == SR_OK);
-    CHECK(sr_device_alloc(device, MIB, "second", &a) == SR_E_MEMORY);
+    CHECK(sr_device_alloc(device, MIB, "second", &a) == SR_E_DEVICE_MEMORY);
     SAYS("second: cuda has 1023.0 MiB of memory left, 1.0 MiB more is needed");
     CHECK(sr_device_alloc(device, MIB, "third", &a) == SR_OK);
     CHECK(own(device) == 2 * MIB);
@@ -255,7 +255,7 @@ static void share_with_others(void) {
     CHECK(sr_device_alloc(device, 4 * MIB, "four", &a) == SR_OK);
     CHECK(sr_device_get_memory(device, &memory));
     CHECK(memory.total == 64 * MIB && memory.available == 12 * MIB && memory.own == 4 * MIB);
-    CHECK(sr_device_alloc(device, 13 * MIB, "thirteen", &a) == SR_E_MEMORY);
+    CHECK(sr_device_alloc(device, 13 * MIB, "thirteen", &a) == SR_E_DEVICE_MEMORY);
     SAYS("cuda has 12.0 MiB of memory left");
     sr_device_close(device);
 }
@@ -340,7 +340,7 @@ static void fail_a_piece(void) {
     use_large_pages();
     set_fault("memory:1");
     sr_device *device = open_cuda();
-    CHECK(sr_device_alloc(device, 100, "small", &a) == SR_E_MEMORY);
+    CHECK(sr_device_alloc(device, 100, "small", &a) == SR_E_DEVICE_MEMORY);
     SAYS("small: cuda has 1.0 GiB of memory left, 2.0 MiB more is needed");
     CHECK(own(device) == 0 && sr_device_alloc(device, 100, "small", &a) == SR_OK);
     sr_device_close(device);
