@@ -58,7 +58,7 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
                                           .lane_begin = sr_engine_get_info(j->engine).lane_begin,
                                           .lane_end = sr_engine_get_info(j->engine).lane_end,
                                           .workers = 1};
-    return sr_feed_create(&pipeline, 1, &j->feed);
+    return sr_feed_create(&pipeline, 1, sr_engine_get_info(j->engine).device, &j->feed);
 }
 
 static sr_status train(job *j) {

@@ -76,7 +76,8 @@ static bool ahead(void *user, int lane, sr_slot *out) {
     return true;
 }
 
-sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out) {
+sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device *device,
+                         sr_feed **out) {
     static _Atomic uint64_t feeds;
     sr_status status = SR_OK;
     sr_feed *feed = sr_alloc(sizeof *feed, "feed");
@@ -93,6 +94,8 @@ sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed *
         goto fail;
     }
     SR_TRY_GOTO(sr_pipeline_open(options, &feed->pipeline), fail);
+    if (device)
+        sr_slots_pin(&feed->pinned, feed->pipeline, device);
     *out = feed;
     return SR_OK;
 fail:
@@ -111,11 +114,6 @@ void sr_feed_free(sr_feed *feed) {
         sr_pipeline_close(feed->pipeline);
     sr_free(feed->held);
     sr_free(feed);
-}
-
-void sr_feed_use_device(sr_feed *feed, sr_device *device) {
-    sr_slots_unpin(&feed->pinned);
-    sr_slots_pin(&feed->pinned, feed->pipeline, device);
 }
 
 const sr_lane_source *sr_feed_source(sr_feed *feed) {

@@ -33,16 +33,16 @@ typedef struct sr_lane_source {
 typedef struct sr_feed sr_feed;
 
 // Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
-SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_feed **out);
+// device: copies from the slots to it are made fast, where it can; the feed is freed before it is
+// closed. NULL: none.
+SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses,
+                                      sr_device *device, sr_feed **out);
 // Closes the pipeline; NULL is legal.
 void sr_feed_free(sr_feed *feed);
 // For sr_engine_step; borrowed until free. A slot returns to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
 // The pipeline itself, for its counters. Borrowed until free.
 sr_pipeline *sr_feed_pipeline(sr_feed *feed);
-// Makes copies from its slots to a device fast, where the device can; the feed is freed before the
-// device is closed.
-void sr_feed_use_device(sr_feed *feed, sr_device *device);
 // The slot that the next use of a local lane will get; this call does not count as a use. Borrowed
 // until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);

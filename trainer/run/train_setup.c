@@ -320,9 +320,7 @@ static sr_status open_feed(sr_training *t) {
                                          .skip_limit = r->data.skip_limit,
                                          .report_seconds = r->deadline_report,
                                          .act_seconds = r->deadline_act};
-    SR_TRY(sr_feed_create(&options, r->phase_count, &t->feed));
-    sr_feed_use_device(t->feed, t->info.device);
-    return SR_OK;
+    return sr_feed_create(&options, r->phase_count, t->info.device, &t->feed);
 }
 
 // ---- The whole start ----
