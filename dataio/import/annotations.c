@@ -69,7 +69,8 @@ static sr_status read_entry(const sr_annotations *annotations, uint64_t at,
     note_head head;
     const char *folder = annotations->spool.folder;
     SR_TRY(sr_file_read_at(annotations->spool.fd, folder, at, &head, sizeof head));
-    SR_TRY(sr_grow(&reader->buffer, &reader->buffer_capacity, reader->bytes + head.payload, 1,
+    const size_t bytes = reader->bytes + head.payload;
+    SR_TRY(sr_grow(&reader->buffer, &reader->buffer_capacity, bytes > 0 ? bytes : 1, 1,
                    "annotations"));
     SR_TRY(sr_grow(&reader->items, &reader->capacity, reader->count + 1, sizeof(sr_annotation),
                    "annotations"));

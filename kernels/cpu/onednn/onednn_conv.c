@@ -397,7 +397,7 @@ static sr_status run_call(const sr_kernel_args *args, int64_t call, sr_worker *w
     char *scratch = worker->scratch;
     conv_buffers b = {.in = (char *)in + (size_t)(first * s->in.count) * size,
                       .result = (char *)out + (size_t)(first * s->final_count) * size,
-                      .scratchpad = scratch + s->copy_in + 2 * s->copy_out};
+                      .scratchpad = scratch ? scratch + s->copy_in + 2 * s->copy_out : NULL};
     char *target = s->spread ? scratch + s->copy_in + s->copy_out : b.result;
     b.out = target;
     if (s->copies) {
