@@ -23,6 +23,11 @@ target_compile_definitions(sr_flags INTERFACE _GNU_SOURCE
   $<$<BOOL:${SERRIED_WITH_X86}>:SR_WITH_X86=1>)
 target_include_directories(sr_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
+# __FILE__, which messages about operators name, is a path in the repository.
+file(RELATIVE_PATH up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+target_compile_options(sr_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=;-fmacro-prefix-map=${up}=>")
+
 # Hardening that costs nothing measurable (OpenSSF compiler guide): checked libc calls, guarded
 # stacks, read-only relocations.
 target_compile_options(sr_flags INTERFACE -fstack-protector-strong -fstack-clash-protection)

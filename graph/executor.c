@@ -7,6 +7,8 @@
 // at the same time, one lane each.
 #include "graph/executor_internal.h"
 
+#define RANGE "values of plans" // in messages
+
 sr_status sr_executor_create(sr_device *device, int threads, sr_executor **out) {
     sr_executor *e = sr_alloc(sizeof *e, "executor");
     if (!e)
@@ -52,7 +54,7 @@ static sr_status reserve_range(sr_executor *e, size_t bytes) {
     sr_device_free(e->device, e->range);
     e->range = sr_address_none();
     e->range_bytes = e->range_limit = 0;
-    SR_TRY(sr_device_reserve(e->device, limit, "values of plans", &e->range));
+    SR_TRY(sr_device_reserve(e->device, limit, RANGE, &e->range));
     e->range_limit = limit;
     return SR_OK;
 }
@@ -63,7 +65,11 @@ static sr_status grow(sr_executor *e, const sr_plan *plan) {
     if (plan->range_bytes > e->range_limit || sr_address_is_none(e->range))
         SR_TRY(reserve_range(e, plan->range_bytes));
     if (plan->range_bytes > e->range_bytes) {
-        SR_TRY(sr_device_commit(e->device, e->range, plan->range_bytes));
+        const sr_status status = sr_device_commit(e->device, e->range, plan->range_bytes);
+        if (status != SR_OK) {
+            sr_error_prefix(RANGE);
+            return status;
+        }
         e->range_bytes = plan->range_bytes;
     }
     return SR_OK;
