@@ -168,10 +168,10 @@ typedef struct sr_node_profile {
     double flops, bytes;
     int64_t ns, runs;
 } sr_node_profile;
-// Switches the times on or off from the next replay on.
+// Switches the times on or off from the next replay on; those so far are forgotten.
 void sr_executor_set_profiling(sr_executor *executor, bool on);
-// Fills up to 'capacity' rows of the last profiled plan in execution order; returns the total
-// number of rows. Not while a replay is running.
+// Fills up to 'capacity' rows: those of each profiled plan in execution order, the plans in the
+// order of their first replays. Returns the total number of rows. Not while a replay is running.
 int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, int capacity);
 
 #ifdef __cplusplus

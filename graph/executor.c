@@ -32,6 +32,7 @@ void sr_executor_free(sr_executor *e) {
     sr_device_free(e->device, e->range);
     sr_free(e->table);
     sr_free(e->arguments);
+    sr_free(e->profiled);
     sr_free(e->profile);
     sr_executor_tracing_free(e->tracing);
     sr_free(e);
@@ -145,22 +146,32 @@ static sr_status fill(sr_executor *e, const sr_plan *plan) {
     return SR_OK;
 }
 
-static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
-    if (!e->profiling || e->profiled == plan->number)
-        return SR_OK;
-    void *rows = e->profile;
-    SR_TRY(sr_grow(&rows, &e->profile_capacity, plan->launch_count, sizeof *e->profile, "profile"));
-    e->profile = rows;
+static sr_status add_profile_rows(sr_executor *e, const sr_plan *plan) {
+    GROW(e, profiled, profiled_capacity, e->profiled_count + 1);
+    GROW(e, profile, profile_capacity, e->profile_count + plan->launch_count);
     for (uint32_t i = 0; i < plan->launch_count; i++) {
         const sr_launch *l = &plan->launches[i];
-        e->profile[i] =
+        e->profile[e->profile_count + i] =
             (sr_node_profile){.op = l->op->name,
                               .kernel = plan->prepared[l->prepared].prepared.entry->name,
                               .flops = l->flops,
                               .bytes = l->bytes};
     }
-    e->profiled = plan->number;
-    e->profile_count = plan->launch_count;
+    e->profiled[e->profiled_count++] =
+        (sr_profiled_plan){.number = plan->number, .first = e->profile_count};
+    e->profile_count += plan->launch_count;
+    return SR_OK;
+}
+
+static sr_status prepare_profile(sr_executor *e, const sr_plan *plan) {
+    uint32_t i = 0;
+    if (!e->profiling)
+        return SR_OK;
+    while (i < e->profiled_count && e->profiled[i].number != plan->number)
+        i++;
+    if (i == e->profiled_count)
+        SR_TRY(add_profile_rows(e, plan));
+    e->profile_first = e->profiled[i].first;
     return SR_OK;
 }
 
@@ -195,8 +206,7 @@ sr_status sr_executor_wait(sr_executor *e) {
 
 void sr_executor_set_profiling(sr_executor *e, bool on) {
     e->profiling = on;
-    e->profiled = 0;
-    e->profile_count = 0;
+    e->profiled_count = e->profile_count = 0;
 }
 
 int sr_executor_get_profile(const sr_executor *e, sr_node_profile *rows, int capacity) {

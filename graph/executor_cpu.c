@@ -181,7 +181,7 @@ static void add_profile(const step_run *r, int64_t ns) {
     }
     for (uint32_t i = 0; i < r->step->count; i++) {
         const sr_item *item = &r->e->plan->items[r->step->first + i];
-        sr_node_profile *row = &r->e->profile[item->launch];
+        sr_node_profile *row = &r->e->profile[r->e->profile_first + item->launch];
         const double share = all ? (double)spent[i] / (double)all : 1.0 / r->step->count;
         row->ns += (int64_t)(share * (double)ns);
         row->runs += item->stage == 0;

@@ -28,6 +28,11 @@ typedef struct sr_launcher {
 
 extern const sr_launcher sr_launcher_cpu, sr_launcher_stream;
 
+typedef struct sr_profiled_plan {
+    uint64_t number; // of the plan, which may be gone from the cache
+    uint32_t first;  // of its rows
+} sr_profiled_plan;
+
 struct sr_executor {
     sr_device *device;
     const sr_launcher *launcher;
@@ -47,11 +52,13 @@ struct sr_executor {
     bool running; // between begin and wait
 
     bool profiling;
-    uint64_t profiled; // number of the plan whose rows these are; it may be gone from the cache
-    sr_node_profile *profile;
+    sr_profiled_plan *profiled; // in the order of their first replays
+    size_t profiled_capacity;
+    uint32_t profiled_count;
+    sr_node_profile *profile; // rows of all of them
     size_t profile_capacity;
-    uint32_t profile_count;
-    sr_executor_tracing *tracing; // NULL: none
+    uint32_t profile_count, profile_first; // first: of the rows of 'plan'
+    sr_executor_tracing *tracing;          // NULL: none
 };
 
 // The address of a launch's workspace; none if it needs none.

@@ -77,8 +77,9 @@ static void read_times(sr_executor *e) {
         const int64_t begin = sr_event_elapsed_ns(l->events[0], l->events[i]);
         const int64_t end = sr_event_elapsed_ns(l->events[0], l->events[i + 1]);
         if (e->profiling) {
-            e->profile[launch].ns += end - begin;
-            e->profile[launch].runs++;
+            sr_node_profile *row = &e->profile[e->profile_first + launch];
+            row->ns += end - begin;
+            row->runs++;
         }
         if (e->tracing)
             sr_executor_tracing_add(e->tracing, 0, launch, l->begin_ns + begin, l->begin_ns + end);

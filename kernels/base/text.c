@@ -202,6 +202,19 @@ void sr_text_add_json_number(sr_text *text, double value) {
     sr_text_add(text, "%s", digits);
 }
 
+void sr_text_add_json_string_member(sr_text *text, const char *name, const char *value) {
+    sr_text_add(text, ", \"%s\": ", name);
+    if (value)
+        sr_text_add_json_string(text, value);
+    else
+        sr_text_add(text, "null");
+}
+
+void sr_text_add_json_number_member(sr_text *text, const char *name, double value) {
+    sr_text_add(text, ", \"%s\": ", name);
+    sr_text_add_json_number(text, value);
+}
+
 char *sr_text_bytes(uint64_t bytes, char *out) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {

@@ -6,27 +6,17 @@
 #include "launcher/bench/bench_gpu_internal.h"
 #include "launcher/commands/command.h"
 
-static void add_number(sr_text *out, const char *name, double value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_number(out, value);
-}
-
-static void add_text(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_string(out, value);
-}
-
 static void add_cost(sr_text *out, const sr_gpu_cost *c) {
-    add_number(out, "kernels", c->kernels);
-    add_number(out, "launches", c->functions);
-    add_number(out, "flops", c->flops);
-    add_number(out, "bytes", c->bytes);
-    add_number(out, "least_bytes", c->least);
-    add_number(out, "flops_s", c->by[SR_GPU_BY_FLOPS]);
-    add_number(out, "bytes_s", c->by[SR_GPU_BY_BYTES]);
-    add_number(out, "launch_s", c->by[SR_GPU_BY_LAUNCH]);
-    add_number(out, "limit_s", c->seconds);
-    add_text(out, "bound_by", sr_gpu_bounds[sr_gpu_bound_of(c)]);
+    sr_text_add_json_number_member(out, "kernels", c->kernels);
+    sr_text_add_json_number_member(out, "launches", c->functions);
+    sr_text_add_json_number_member(out, "flops", c->flops);
+    sr_text_add_json_number_member(out, "bytes", c->bytes);
+    sr_text_add_json_number_member(out, "least_bytes", c->least);
+    sr_text_add_json_number_member(out, "flops_s", c->by[SR_GPU_BY_FLOPS]);
+    sr_text_add_json_number_member(out, "bytes_s", c->by[SR_GPU_BY_BYTES]);
+    sr_text_add_json_number_member(out, "launch_s", c->by[SR_GPU_BY_LAUNCH]);
+    sr_text_add_json_number_member(out, "limit_s", c->seconds);
+    sr_text_add_json_string_member(out, "bound_by", sr_gpu_bounds[sr_gpu_bound_of(c)]);
 }
 
 // ---- Kernels ----
@@ -47,22 +37,22 @@ static bool is_same(const sr_gpu_kernel *a, const sr_gpu_kernel *b, const sr_gpu
 static void add_shape(sr_text *out, const char *name, const sr_info *info) {
     char text[96];
     if (info->dtype != SR_DTYPE_COUNT)
-        add_text(out, name, sr_info_text(info, text));
+        sr_text_add_json_string_member(out, name, sr_info_text(info, text));
 }
 
 static void add_kernel(sr_text *out, const sr_gpu_kernel *k, const sr_gpu_cost *c) {
     sr_text_add(out, "{\"operator\": ");
     sr_text_add_json_string(out, k->op);
-    add_text(out, "family", sr_gpu_family_name(k->family));
-    add_text(out, "dtype", sr_dtype_name(k->dtype));
+    sr_text_add_json_string_member(out, "family", sr_gpu_family_name(k->family));
+    sr_text_add_json_string_member(out, "dtype", sr_dtype_name(k->dtype));
     add_shape(out, "in", &k->in);
     add_shape(out, "out", &k->out);
     if (k->filter.rank > 0)
         add_shape(out, "filter", &k->filter);
     add_cost(out, c);
-    add_number(out, "ratio", c->least > 0 ? c->bytes / c->least : 1);
+    sr_text_add_json_number_member(out, "ratio", c->least > 0 ? c->bytes / c->least : 1);
     if (k->why)
-        add_text(out, "why", k->why);
+        sr_text_add_json_string_member(out, "why", k->why);
     sr_text_add(out, "}");
 }
 
@@ -113,10 +103,10 @@ static void add_level(const sr_gpu_plan *p, int level, sr_text *out) {
     const sr_gpu_cost *c = &p->level[level].step;
     sr_text_add(out, "%s{\"name\": ", level ? ", " : "");
     sr_text_add_json_string(out, sr_gpu_steps[level].name);
-    add_text(out, "what", sr_gpu_steps[level].what);
+    sr_text_add_json_string_member(out, "what", sr_gpu_steps[level].what);
     add_cost(out, c);
-    add_number(out, "images_per_s", (double)p->result->batch / c->seconds);
-    add_number(out, "memory_bytes", p->level[level].memory);
+    sr_text_add_json_number_member(out, "images_per_s", (double)p->result->batch / c->seconds);
+    sr_text_add_json_number_member(out, "memory_bytes", p->level[level].memory);
     for (int i = 0; i < SR_GPU_BOUNDS; i++) {
         sr_text_add(out, ", \"share_by_%s\": ", sr_gpu_bounds[i]);
         sr_text_add_json_number(out, c->bound[i] / c->seconds);
@@ -129,14 +119,14 @@ static void add_level(const sr_gpu_plan *p, int level, sr_text *out) {
 static void add_gpu(const sr_gpu *g, sr_text *out) {
     sr_text_add(out, ", \"gpu\": {\"name\": ");
     sr_text_add_json_string(out, g->name);
-    add_text(out, "model", g->model);
-    add_text(out, "source", g->source);
-    add_number(out, "tensor_16_flops_per_s", g->tensor_16);
-    add_number(out, "tensor_tf32_flops_per_s", g->tensor_tf32);
-    add_number(out, "fp32_flops_per_s", g->plain);
-    add_number(out, "bytes_per_s", g->bytes);
-    add_number(out, "launch_s", g->launch);
-    add_number(out, "memory_bytes", g->memory);
+    sr_text_add_json_string_member(out, "model", g->model);
+    sr_text_add_json_string_member(out, "source", g->source);
+    sr_text_add_json_number_member(out, "tensor_16_flops_per_s", g->tensor_16);
+    sr_text_add_json_number_member(out, "tensor_tf32_flops_per_s", g->tensor_tf32);
+    sr_text_add_json_number_member(out, "fp32_flops_per_s", g->plain);
+    sr_text_add_json_number_member(out, "bytes_per_s", g->bytes);
+    sr_text_add_json_number_member(out, "launch_s", g->launch);
+    sr_text_add_json_number_member(out, "memory_bytes", g->memory);
     sr_text_add(out, "}");
 }
 
@@ -145,12 +135,12 @@ sr_status sr_gpu_report_json(const sr_gpu_plan *p) {
     sr_text out;
     sr_text_init(&out);
     sr_text_add(&out, "{\"benchmark\": \"step plan\", \"version\": \"" SR_VERSION "\"");
-    add_text(&out, "recipe", r->recipe->name);
-    add_text(&out, "model", r->model);
-    add_text(&out, "precision", r->precision);
-    add_number(&out, "image", (double)r->image);
-    add_number(&out, "batch", (double)r->batch);
-    add_number(&out, "lanes", (double)r->lanes);
+    sr_text_add_json_string_member(&out, "recipe", r->recipe->name);
+    sr_text_add_json_string_member(&out, "model", r->model);
+    sr_text_add_json_string_member(&out, "precision", r->precision);
+    sr_text_add_json_number_member(&out, "image", (double)r->image);
+    sr_text_add_json_number_member(&out, "batch", (double)r->batch);
+    sr_text_add_json_number_member(&out, "lanes", (double)r->lanes);
     add_gpu(p->gpu, &out);
     sr_text_add(&out, ", \"levels\": [");
     for (int i = 0; i < SR_GPU_LEVELS; i++)

@@ -6,21 +6,11 @@
 #include "launcher/bench/bench_step_internal.h"
 #include "launcher/commands/command.h"
 
-static void add_number(sr_text *out, const char *name, double value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_number(out, value);
-}
-
-static void add_text(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_string(out, value);
-}
-
 static void add_series(sr_text *out, const sr_series *s, const sr_series *cpu) {
-    add_number(out, "processor_seconds_per_step", sr_series_median(cpu));
-    add_number(out, "images_per_s", sr_series_median(s));
-    add_number(out, "images_per_s_min", sr_series_min(s));
-    add_number(out, "images_per_s_max", sr_series_max(s));
+    sr_text_add_json_number_member(out, "processor_seconds_per_step", sr_series_median(cpu));
+    sr_text_add_json_number_member(out, "images_per_s", sr_series_median(s));
+    sr_text_add_json_number_member(out, "images_per_s_min", sr_series_min(s));
+    sr_text_add_json_number_member(out, "images_per_s_max", sr_series_max(s));
     sr_text_add(out, ", \"blocks\": [");
     for (int i = 0; i < s->count; i++) {
         sr_text_add(out, "%s", i ? ", " : "");
@@ -32,11 +22,11 @@ static void add_series(sr_text *out, const sr_series *s, const sr_series *cpu) {
 static void add_setting(sr_text *out, const char *text, const sr_step_setting *s) {
     sr_text_add(out, "{\"setting\": ");
     sr_text_add_json_string(out, text);
-    add_text(out, "mode", s->mode);
-    add_text(out, "precision", s->precision);
-    add_number(out, "processes", s->processes);
-    add_number(out, "threads", s->threads);
-    add_number(out, "passes", s->passes);
+    sr_text_add_json_string_member(out, "mode", s->mode);
+    sr_text_add_json_string_member(out, "precision", s->precision);
+    sr_text_add_json_number_member(out, "processes", s->processes);
+    sr_text_add_json_number_member(out, "threads", s->threads);
+    sr_text_add_json_number_member(out, "passes", s->passes);
     sr_text_add(out, ", \"pinned\": %s, \"equal_groups\": %s", s->pinned ? "true" : "false",
                 s->equal_groups ? "true" : "false");
 }
@@ -48,10 +38,10 @@ static void add_tries(sr_text *out, const sr_step_result *r) {
         sr_text_add(out, "%s", i ? ", " : "");
         add_setting(out, t->text, &t->setting);
         if (t->reason[0]) {
-            add_text(out, "not_measured", t->reason);
+            sr_text_add_json_string_member(out, "not_measured", t->reason);
         } else {
-            add_number(out, "images_per_s", sr_series_median(&t->per_s));
-            add_number(out, "ratio", 1 / sr_series_median(&t->share));
+            sr_text_add_json_number_member(out, "images_per_s", sr_series_median(&t->per_s));
+            sr_text_add_json_number_member(out, "ratio", 1 / sr_series_median(&t->share));
         }
         sr_text_add(out, "}");
     }
@@ -62,18 +52,18 @@ static void add_final(sr_text *out, const sr_step_result *r, int i) {
     const sr_step_final *f = &r->finals[i];
     add_setting(out, f->text, &f->setting);
     if (f->reason[0]) {
-        add_text(out, "not_measured", f->reason);
+        sr_text_add_json_string_member(out, "not_measured", f->reason);
     } else {
         sr_text_add(out, ", \"about\": %s", f->peers.about);
         add_series(out, &f->per_s, &f->cpu);
-        add_number(out, "ratio", sr_step_ratio(r, i));
+        sr_text_add_json_number_member(out, "ratio", sr_step_ratio(r, i));
     }
     sr_text_add(out, "}");
 }
 
 static void add_ratio(sr_text *out, const sr_step_result *r, const char *name, int final) {
     if (final >= 0)
-        add_number(out, name, sr_step_ratio(r, final));
+        sr_text_add_json_number_member(out, name, sr_step_ratio(r, final));
     else
         sr_text_add(out, ", \"%s\": null", name);
 }
@@ -82,7 +72,7 @@ static void add_headline(sr_text *out, const sr_step_result *r) {
     sr_text line;
     sr_text_init(&line);
     sr_step_headline(r, &line);
-    add_text(out, "headline", line.data);
+    sr_text_add_json_string_member(out, "headline", line.data);
     sr_text_release(&line);
 }
 
@@ -98,7 +88,7 @@ static void add_peer(sr_text *out, const sr_step_result *r) {
     sr_text_add(out, "]");
     if (best < 0) {
         sr_text_add(out, ", \"peer\": null");
-        add_text(out, "peer_not_measured", r->peer_reason);
+        sr_text_add_json_string_member(out, "peer_not_measured", r->peer_reason);
         return;
     }
     sr_text_add(out, ", \"peer\": ");
@@ -108,53 +98,54 @@ static void add_peer(sr_text *out, const sr_step_result *r) {
     add_ratio(out, r, "ratio_other_groups", sr_step_fastest(r, sr_step_other_groups));
     add_ratio(out, r, "ratio_other_precision", sr_step_fastest(r, sr_step_other_precision));
     if (r->their_memory > 0) {
-        add_number(out, "peer_memory_bytes", r->their_memory);
-        add_number(out, "memory_ratio", r->our_memory / r->their_memory);
+        sr_text_add_json_number_member(out, "peer_memory_bytes", r->their_memory);
+        sr_text_add_json_number_member(out, "memory_ratio", r->our_memory / r->their_memory);
     } else {
-        add_text(out, "peer_memory_not_measured", r->memory_reason);
+        sr_text_add_json_string_member(out, "peer_memory_not_measured", r->memory_reason);
     }
 }
 
 static void add_costs(sr_text *out, const sr_step_result *r) {
-    add_number(out, "operators", r->operators);
-    add_number(out, "flops_per_step", r->flops);
-    add_number(out, "bytes_per_step", r->bytes);
-    add_number(out, "limit_flops", r->limits.flops);
-    add_number(out, "limit_bytes_per_s", r->limits.copy_rate);
-    add_number(out, "share_of_flop_limit", sr_step_flop_share(r));
-    add_number(out, "share_of_copy_limit", sr_step_byte_share(r));
-    add_number(out, "planned_peak_bytes", (double)r->peak_bytes);
-    add_number(out, "live_bound_bytes", (double)r->live_bound_bytes);
-    add_number(out, "record_ns_per_operator", r->record_ns);
-    add_number(out, "hash_ns_per_operator", r->hash_ns);
-    add_number(out, "repeated_operators", r->repeated);
-    add_number(out, "compile_ns_per_operator", r->compile_ns);
-    add_number(out, "prepare_s", r->prepare_seconds);
-    add_number(out, "allocations_per_step", r->allocations);
-    add_number(out, "first_step_seconds", r->first_seconds);
-    add_number(out, "cores_used_by_others", r->others);
+    sr_text_add_json_number_member(out, "operators", r->operators);
+    sr_text_add_json_number_member(out, "flops_per_step", r->flops);
+    sr_text_add_json_number_member(out, "bytes_per_step", r->bytes);
+    sr_text_add_json_number_member(out, "limit_flops", r->limits.flops);
+    sr_text_add_json_number_member(out, "limit_bytes_per_s", r->limits.copy_rate);
+    sr_text_add_json_number_member(out, "share_of_flop_limit", sr_step_flop_share(r));
+    sr_text_add_json_number_member(out, "share_of_copy_limit", sr_step_byte_share(r));
+    sr_text_add_json_number_member(out, "planned_peak_bytes", (double)r->peak_bytes);
+    sr_text_add_json_number_member(out, "live_bound_bytes", (double)r->live_bound_bytes);
+    sr_text_add_json_number_member(out, "record_ns_per_operator", r->record_ns);
+    sr_text_add_json_number_member(out, "hash_ns_per_operator", r->hash_ns);
+    sr_text_add_json_number_member(out, "repeated_operators", r->repeated);
+    sr_text_add_json_number_member(out, "compile_ns_per_operator", r->compile_ns);
+    sr_text_add_json_number_member(out, "prepare_s", r->prepare_seconds);
+    sr_text_add_json_number_member(out, "allocations_per_step", r->allocations);
+    sr_text_add_json_number_member(out, "first_step_seconds", r->first_seconds);
+    sr_text_add_json_number_member(out, "cores_used_by_others", r->others);
 }
 
 static void add_all(sr_text *out, const sr_step_result *r, const char *providers) {
     char features[80];
     sr_text_add(out, "{\"benchmark\": \"step\", \"version\": \"" SR_VERSION "\"");
-    add_text(out, "recipe", r->recipe->name);
-    add_text(out, "model", r->model);
-    add_text(out, "precision", r->precision);
-    add_text(out, "device", r->device->name);
-    add_text(out, "device_model", r->device->model);
-    add_text(out, "processor", sr_cpu_model());
-    add_text(out, "features", sr_cpu_features_text(sr_cpu_features(), features));
-    add_text(out, "hidden_features", r->mask ? r->mask : "");
-    add_text(out, "kernels", providers);
-    add_number(out, "image", (double)r->image);
-    add_number(out, "batch", (double)r->batch);
-    add_number(out, "lanes", (double)r->lanes);
-    add_number(out, "threads", r->threads);
-    add_number(out, "cores", r->cores);
-    add_number(out, "steps_per_block", r->steps);
+    sr_text_add_json_string_member(out, "recipe", r->recipe->name);
+    sr_text_add_json_string_member(out, "model", r->model);
+    sr_text_add_json_string_member(out, "precision", r->precision);
+    sr_text_add_json_string_member(out, "device", r->device->name);
+    sr_text_add_json_string_member(out, "device_model", r->device->model);
+    sr_text_add_json_string_member(out, "processor", sr_cpu_model());
+    sr_text_add_json_string_member(out, "features",
+                                   sr_cpu_features_text(sr_cpu_features(), features));
+    sr_text_add_json_string_member(out, "hidden_features", r->mask ? r->mask : "");
+    sr_text_add_json_string_member(out, "kernels", providers);
+    sr_text_add_json_number_member(out, "image", (double)r->image);
+    sr_text_add_json_number_member(out, "batch", (double)r->batch);
+    sr_text_add_json_number_member(out, "lanes", (double)r->lanes);
+    sr_text_add_json_number_member(out, "threads", r->threads);
+    sr_text_add_json_number_member(out, "cores", r->cores);
+    sr_text_add_json_number_member(out, "steps_per_block", r->steps);
     add_series(out, &r->ours, &r->our_cpu);
-    add_number(out, "memory_bytes", r->our_memory);
+    sr_text_add_json_number_member(out, "memory_bytes", r->our_memory);
     add_peer(out, r);
     add_costs(out, r);
     sr_text_add(out, "}\n");

@@ -64,22 +64,18 @@ sr_status sr_info_kernels(const char *device) {
 
 // ---- JSON ----
 
-static void add_member(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_string(out, value);
-}
-
 static void add_kernel(sr_text *out, const kind *of, const sr_provider *provider,
                        const sr_kernel_entry *e) {
     char needs[80], text[SR_PROVIDER_TEXT];
     sr_text_add(out, "{\"name\": ");
     sr_text_add_json_string(out, e->name);
-    add_member(out, "kernel", sr_kernel_name(e->kernel));
-    add_member(out, "computes", sr_kernel_doc(e->kernel));
-    add_member(out, "provider", sr_provider_numerics(provider, text));
-    add_member(out, "dtypes", e->dtypes ? e->dtypes : "");
-    add_member(out, "numerics", e->numerics_class);
-    add_member(out, "needs", e->needs ? sr_cpu_features_text(e->needs, needs) : "");
+    sr_text_add_json_string_member(out, "kernel", sr_kernel_name(e->kernel));
+    sr_text_add_json_string_member(out, "computes", sr_kernel_doc(e->kernel));
+    sr_text_add_json_string_member(out, "provider", sr_provider_numerics(provider, text));
+    sr_text_add_json_string_member(out, "dtypes", e->dtypes ? e->dtypes : "");
+    sr_text_add_json_string_member(out, "numerics", e->numerics_class);
+    sr_text_add_json_string_member(out, "needs",
+                                   e->needs ? sr_cpu_features_text(e->needs, needs) : "");
     sr_text_add(out, ", \"runs_here\": %s}", runs_here(of, e) ? "true" : "false");
 }
 

@@ -293,14 +293,6 @@ void sr_info_print_table(const sr_option_table *table, const char *prefix) {
 
 // ---- as JSON ------------------------------------------------------------------------------------
 
-static void add_member(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    if (value)
-        sr_text_add_json_string(out, value);
-    else
-        sr_text_add(out, "null");
-}
-
 static void add_choices_json(const char *const *choices, sr_text *out) {
     sr_text_add(out, ", \"choices\": ");
     if (!choices) {
@@ -326,19 +318,20 @@ static void add_json_row(void *user, const listed *row) {
         add_range(option, &range);
     sr_text_add(&p->out, "%s{\"key\": ", p->comma);
     sr_text_add_json_string(&p->out, key.data);
-    add_member(&p->out, "of", row->of[0] ? row->of : NULL);
-    add_member(&p->out, "type", option ? type_name(option->type) : row->type);
+    sr_text_add_json_string_member(&p->out, "of", row->of[0] ? row->of : NULL);
+    sr_text_add_json_string_member(&p->out, "type", option ? type_name(option->type) : row->type);
     add_choices_json(row->choices, &p->out);
-    add_member(&p->out, "default", row->default_value);
-    add_member(&p->out, "range", bounded ? range.data : NULL);
+    sr_text_add_json_string_member(&p->out, "default", row->default_value);
+    sr_text_add_json_string_member(&p->out, "range", bounded ? range.data : NULL);
     if (bounded) {
         sr_text_add(&p->out, ", \"min\": ");
         sr_text_add_json_number(&p->out, option->min);
         sr_text_add(&p->out, ", \"max\": ");
         sr_text_add_json_number(&p->out, option->max);
     }
-    add_member(&p->out, "class", row->option_class == SR_OPTION_NEUTRAL ? "neutral" : "numerics");
-    add_member(&p->out, "help", row->help);
+    sr_text_add_json_string_member(&p->out, "class",
+                                   row->option_class == SR_OPTION_NEUTRAL ? "neutral" : "numerics");
+    sr_text_add_json_string_member(&p->out, "help", row->help);
     sr_text_add(&p->out, "}");
     p->comma = ",\n ";
     sr_text_release(&range);

@@ -123,13 +123,7 @@ sr_status sr_checkpoint_describe(const char *path, bool tensors, sr_text *out) {
 // -- as JSON ---------------------------------------------------------------------------------
 
 static void add_member(sr_text *out, const char *name, const char *value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_string(out, value == NULL ? "" : value);
-}
-
-static void add_number(sr_text *out, const char *name, double value) {
-    sr_text_add(out, ", \"%s\": ", name);
-    sr_text_add_json_number(out, value);
+    sr_text_add_json_string_member(out, name, value == NULL ? "" : value);
 }
 
 static void add_numbers(sr_text *out, const char *name, const double *values, int count) {
@@ -153,8 +147,8 @@ static void add_manifest_json(sr_text *out, const sr_manifest *m) {
                 m->generation, m->step, m->epoch, m->position, m->batch, m->lanes, m->seed,
                 m->ranks, m->image_height, m->image_width);
     add_member(out, "metric", m->metric);
-    add_number(out, "metric_value", m->metric_value);
-    add_number(out, "best_value", m->best_value);
+    sr_text_add_json_number_member(out, "metric_value", m->metric_value);
+    sr_text_add_json_number_member(out, "best_value", m->best_value);
     sr_text_add(out, ", \"best_step\": %" PRId64, m->best_step);
     add_numbers(out, "mean", m->mean, m->channels);
     add_numbers(out, "std", m->std, m->channels);

@@ -133,6 +133,17 @@ static void json_numbers(void **state) {
     sr_text_release(&text);
 }
 
+static void json_members(void **state) {
+    (void)state;
+    sr_text text;
+    sr_text_init(&text);
+    sr_text_add_json_string_member(&text, "a", "\"x\"");
+    sr_text_add_json_string_member(&text, "b", NULL);
+    sr_text_add_json_number_member(&text, "c", 0.5);
+    assert_string_equal(text.data, ", \"a\": \"\\\"x\\\"\", \"b\": null, \"c\": 0.5");
+    sr_text_release(&text);
+}
+
 static void byte_counts(void **state) {
     (void)state;
     char out[16];
@@ -163,10 +174,15 @@ static void near_misses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grows),        cmocka_unit_test(failure_persists),
-        cmocka_unit_test(json_strings), cmocka_unit_test(json_numbers),
-        cmocka_unit_test(utf8),         cmocka_unit_test(visible_messages),
-        cmocka_unit_test(byte_counts),  cmocka_unit_test(near_misses),
+        cmocka_unit_test(grows),
+        cmocka_unit_test(failure_persists),
+        cmocka_unit_test(json_strings),
+        cmocka_unit_test(json_numbers),
+        cmocka_unit_test(json_members),
+        cmocka_unit_test(utf8),
+        cmocka_unit_test(visible_messages),
+        cmocka_unit_test(byte_counts),
+        cmocka_unit_test(near_misses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,17 +328,49 @@ static void test_an_executor_replays_one_plan_at_a_time(void **state) {
     sr_context_free(context);
 }
 
+// Plans that take turns, as those of a step with phases do, keep their rows.
+static void test_profiles_of_plans_that_take_turns(void **state) {
+    (void)state;
+    const sr_context_options options = {.threads = 1};
+    const sr_run run = {0};
+    sr_context *context;
+    sr_executor *executor;
+    sr_plan *plans[2];
+    sr_node_profile rows[4];
+    assert_ok(sr_context_create(&options, &context));
+    assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
+    for (int i = 0; i < 2; i++) {
+        sr_context_begin_step(context);
+        const sr_tensor x = constant(context, 1);
+        const sr_target target = {.tensor = i == 0 ? sr_relu(x) : sr_gelu(x)};
+        assert_ok(sr_compile(context, &target, 1, &plans[i]));
+    }
+    sr_executor_set_profiling(executor, true);
+    for (int i = 0; i < 6; i++) {
+        assert_ok(sr_executor_begin(executor, plans[i % 2], &run));
+        assert_ok(sr_executor_wait(executor));
+    }
+    assert_int_equal(2, sr_executor_get_profile(executor, rows, 4));
+    assert_string_equal("relu", rows[0].op);
+    assert_string_equal("gelu", rows[1].op);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(3, rows[i].runs);
+    sr_executor_free(executor);
+    sr_context_free(context);
+}
+
 // A profile outlives its plan, and a later plan at the same address is not confused with it.
 static void test_a_profile_outlives_its_plan(void **state) {
     (void)state;
     const sr_context_options options = {.threads = 1, .plan_cache_bytes = 1};
     sr_context *context;
     sr_executor *executor;
-    sr_node_profile rows[4];
+    sr_node_profile rows[8];
+    int count = 0;
     assert_ok(sr_context_create(&options, &context));
     assert_ok(sr_executor_create(sr_context_device(context), 1, &executor));
     sr_executor_set_profiling(executor, true);
-    assert_int_equal(0, sr_executor_get_profile(executor, rows, 4));
+    assert_int_equal(0, sr_executor_get_profile(executor, rows, 8));
     for (int nodes = 1; nodes <= 3; nodes++) {
         sr_plan *plan;
         const sr_run run = {0};
@@ -354,12 +386,14 @@ static void test_a_profile_outlives_its_plan(void **state) {
         }
         sr_context_begin_step(context);
         assert_ok(compile_length(context, 100 + nodes, &plan)); // drops the profiled one
-        assert_int_equal(nodes, sr_executor_get_profile(executor, rows, 4));
-        for (int i = 0; i < nodes; i++) {
+        count += nodes;
+        assert_int_equal(count, sr_executor_get_profile(executor, rows, 8));
+        for (int i = count - nodes; i < count; i++) {
             assert_string_equal("relu", rows[i].op);
             assert_int_equal(nodes, rows[i].runs);
         }
     }
+    assert_int_equal(1, rows[0].runs);
     sr_executor_free(executor);
     sr_context_free(context);
 }
@@ -440,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_unused_dimensions_do_not_count),
         cmocka_unit_test(test_the_plan_cache_keeps_its_limit),
         cmocka_unit_test(test_an_executor_replays_one_plan_at_a_time),
+        cmocka_unit_test(test_profiles_of_plans_that_take_turns),
         cmocka_unit_test(test_a_profile_outlives_its_plan),
         cmocka_unit_test(test_a_replay_finds_what_has_moved),
         cmocka_unit_test(test_updates_belong_to_the_plan_that_compiled_them),
