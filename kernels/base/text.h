@@ -51,6 +51,7 @@ bool sr_text_is_utf8(const char *s);
 void sr_text_add_json_number(sr_text *text, double value);
 // A member of a JSON object that is not its first: a comma, its name and value. NULL becomes null.
 void sr_text_add_json_string_member(sr_text *text, const char *name, const char *value);
+// The same for a number.
 void sr_text_add_json_number_member(sr_text *text, const char *name, double value);
 // SR_OK, or SR_E_MEMORY where an earlier call could not grow the text.
 SR_NODISCARD sr_status sr_text_check(const sr_text *text);

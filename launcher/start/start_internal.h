@@ -33,14 +33,14 @@ void sr_guard_dismiss(sr_start_guard *guard);
 
 // start_ranks.c: watches the ranks, which are grandchildren of this process.
 typedef struct sr_rank_watch sr_rank_watch;
-SR_NODISCARD sr_status sr_ranks_watch(const sr_board *board, sr_rank_watch **out);
+SR_NODISCARD sr_status sr_ranks_watch(sr_board *board, sr_rank_watch **out);
 void sr_ranks_free(sr_rank_watch *ranks);
 // Sleeps until a rank ends, one of the descriptors becomes readable, or 100 ms have passed; then
 // checks all ranks for death and missing heartbeats. Kills a rank whose heartbeat has been missing
 // for longer than deadline.act.
 void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count);
-// Sends a signal to every living rank.
-void sr_ranks_signal(sr_rank_watch *ranks, int number);
+// Stops the ranks, those that have not registered yet included, or lets them go on.
+void sr_ranks_pause(sr_rank_watch *ranks, bool paused);
 // Waits up to a second for the ranks to exit, then kills the rest.
 void sr_ranks_finish(sr_rank_watch *ranks);
 // The state of the ranks as a whole.

@@ -33,14 +33,14 @@ typedef struct rank_state {
 } rank_state;
 
 struct sr_rank_watch {
-    const sr_board *board;
+    sr_board *board;
     rank_state *states;
     struct pollfd *polls;
     int64_t checked_ns;
     int first_dead, dead_together; // the rank, and how many died between the same two checks
 };
 
-sr_status sr_ranks_watch(const sr_board *board, sr_rank_watch **out) {
+sr_status sr_ranks_watch(sr_board *board, sr_rank_watch **out) {
     sr_rank_watch *ranks = sr_alloc(sizeof *ranks, "ranks");
     if (!ranks)
         return SR_E_MEMORY;
@@ -188,10 +188,16 @@ void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count) {
     check_ranks(ranks);
 }
 
-void sr_ranks_signal(sr_rank_watch *ranks, int number) {
+static void signal_ranks(const sr_rank_watch *ranks, int number) {
     for (int r = 0; r < ranks->board->ranks; r++)
         if (ranks->states[r].pidfd >= 0)
             (void)syscall(SYS_pidfd_send_signal, ranks->states[r].pidfd, number, NULL, 0);
+}
+
+void sr_ranks_pause(sr_rank_watch *ranks, bool paused) {
+    sr_board_pause(ranks->board, paused);
+    check_ranks(ranks); // finds those that have just joined
+    signal_ranks(ranks, paused ? SIGSTOP : SIGCONT);
 }
 
 static int living(const sr_rank_watch *ranks) {
@@ -206,7 +212,7 @@ void sr_ranks_finish(sr_rank_watch *ranks) {
     check_ranks(ranks);
     for (bool killed = false; living(ranks) > 0; check_ranks(ranks)) {
         if (!killed && sr_clock_ns() >= end) {
-            sr_ranks_signal(ranks, SIGKILL);
+            signal_ranks(ranks, SIGKILL);
             killed = true;
             end += FINISH_NS;
         } else if (killed && sr_clock_ns() >= end) {

@@ -71,9 +71,9 @@ static void handle_stop(supervision *s, int number) {
 
 // Ctrl-Z: the ranks are in another process group, so the terminal stops only this process.
 static void pause_job(supervision *s) {
-    sr_ranks_signal(s->ranks, SIGSTOP);
+    sr_ranks_pause(s->ranks, true);
     (void)kill(getpid(), SIGSTOP); // returns at SIGCONT
-    sr_ranks_signal(s->ranks, SIGCONT);
+    sr_ranks_pause(s->ranks, false);
     s->stage_ns = sr_clock_ns();
 }
 

@@ -51,19 +51,22 @@ def stop_all(seconds):
 
 
 def suspend(seconds):
-    """Ctrl-Z and fg: the ranks are stopped in between."""
+    """Ctrl-Z and fg: the ranks are stopped in between, or wait if they have only just started."""
     def do(job, pid):
         send(pid, signal.SIGTSTP)
-        time.sleep(seconds)
-        job.notes = [state for kind, state in (job_state(rank) for rank in job.of_kind("rank")) if state != "T"]
+        time.sleep(seconds / 2)
+        before = {rank: rank_time(rank) for rank in job.of_kind("rank")}
+        time.sleep(seconds / 2)
+        job.notes = [f"{rank_time(rank) - used} ticks" for rank, used in before.items() if rank_time(rank) > used + 1]
         send(pid, signal.SIGCONT)
     return do
 
 
-def job_state(pid):
+def rank_time(pid):
+    """CPU time of a process in ticks of 10 ms, its threads included."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         text = file.read()
-    return text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]
+    return sum(map(int, text[text.rindex(")") + 2:].split()[11:13]))
 
 
 def ask(number):

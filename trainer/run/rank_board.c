@@ -10,8 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/process.h"
+
+#define PAUSE_CHECK_NS (20 * SR_NS_PER_MS)
 
 static sr_status map(const char *path, int fd, int error, size_t bytes, sr_board *out) {
     void *memory = MAP_FAILED;
@@ -51,13 +54,18 @@ void sr_board_release(sr_board *board) {
 
 sr_board_entry sr_board_read(const sr_board *board, int rank) {
     const sr_board_entry *e = &board->entries[rank];
-    sr_board_entry now = {.pid = __atomic_load_n(&e->pid, __ATOMIC_ACQUIRE),
+    sr_board_entry now = {.pid = __atomic_load_n(&e->pid, __ATOMIC_SEQ_CST),
                           .ended = __atomic_load_n(&e->ended, __ATOMIC_RELAXED),
                           .beats = __atomic_load_n(&e->beats, __ATOMIC_RELAXED),
                           .started = __atomic_load_n(&e->started, __ATOMIC_RELAXED)};
     __atomic_load(&e->report_seconds, &now.report_seconds, __ATOMIC_RELAXED);
     __atomic_load(&e->act_seconds, &now.act_seconds, __ATOMIC_RELAXED);
     return now;
+}
+
+void sr_board_pause(sr_board *board, bool paused) {
+    for (int r = 0; r < board->ranks; r++)
+        __atomic_store_n(&board->entries[r].paused, paused ? 1 : 0, __ATOMIC_SEQ_CST);
 }
 
 sr_board_entry *sr_board_join(int rank, double report_seconds, double act_seconds) {
@@ -78,7 +86,10 @@ sr_board_entry *sr_board_join(int rank, double report_seconds, double act_second
     sr_process self = {0};
     (void)sr_process_look(getpid(), &self);
     __atomic_store_n(&entry->started, self.started, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->pid, (int64_t)getpid(), __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->pid, (int64_t)getpid(), __ATOMIC_SEQ_CST);
+    // Not by SIGSTOP: it could come after the SIGCONT that ends the pause.
+    while (__atomic_load_n(&entry->paused, __ATOMIC_SEQ_CST) != 0)
+        sr_clock_sleep_ns(PAUSE_CHECK_NS);
     return entry;
 }
 

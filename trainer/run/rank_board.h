@@ -3,8 +3,8 @@
 // process ids and heartbeats to the process that started them. An environment variable gives them
 // its path.
 //
-// Each entry has one writer, which stores single words: a rank that is killed at any instruction
-// leaves a valid entry.
+// Each word of an entry has one writer, the rank or (paused) its starter, and is stored at once: a
+// rank that is killed at any instruction leaves a valid entry.
 #ifndef SR_TRAINER_RANK_BOARD_H
 #define SR_TRAINER_RANK_BOARD_H
 
@@ -25,7 +25,8 @@ typedef struct sr_board_entry {
     uint64_t beats;                     // grows while the process runs (kernels/base/watch.h)
     double report_seconds, act_seconds; // the recipe's deadlines
     uint64_t started;                   // of the process (kernels/base/process.h)
-    uint64_t reserved[2];
+    int64_t paused;                     // 1: Ctrl-Z; a rank that joins waits until it is 0
+    uint64_t reserved[1];
 } sr_board_entry;
 
 typedef struct sr_board {
@@ -39,9 +40,12 @@ SR_NODISCARD sr_status sr_board_open(const char *path, sr_board *out);
 void sr_board_release(sr_board *board);
 // A snapshot of an entry.
 sr_board_entry sr_board_read(const sr_board *board, int rank);
+// Whether ranks that join from now on wait. A rank that does not has its pid on the board already,
+// so after pausing, every rank either is found there or waits.
+void sr_board_pause(sr_board *board, bool paused);
 
 // For a rank: its entry on the board that the environment names, NULL if there is none. Mapped
-// until the process ends.
+// until the process ends. Waits while the job is paused.
 sr_board_entry *sr_board_join(int rank, double report_seconds, double act_seconds);
 void sr_board_leave(sr_board_entry *entry);
 
