@@ -93,9 +93,14 @@ class Faults(suite.Suite):
 
     # -- one fault ----------------------------------------------------------------------------
 
-    def judge_end(self, fault, job, since):
+    def judge_end(self, fault, job, since, pid):
         """What is wrong with the end of the job, or None."""
         code = job.wait(PATIENCE)
+        if code is None and fault.bare and fault.outcome == NAMED_AND_ENDED and "finished " in job.text():
+            # Stopped between the end of its run and its exit: the others are gone, and only mpirun waits for it.
+            os.kill(pid, signal.SIGCONT)
+            code = job.wait(PATIENCE)
+            return None if code == 0 else f"code {code} after it went on"
         took = time.monotonic() - since
         if code is None:
             return f"hangs\n{job.portrait()}"
@@ -163,8 +168,9 @@ class Faults(suite.Suite):
         wrong = None
         if pids:
             since = time.monotonic()
-            fault.do(job, pids[draw % len(pids)])
-            wrong = self.judge_end(fault, job, since) or self.judge_report(fault, job, since - job.begin)
+            pid = pids[draw % len(pids)]
+            fault.do(job, pid)
+            wrong = self.judge_end(fault, job, since, pid) or self.judge_report(fault, job, since - job.begin)
             moving = getattr(job, "notes", None)
             wrong = wrong or (f"ranks went on: {moving}" if moving else None)
         else:
