@@ -77,6 +77,7 @@ static void end_job(const sr_start_plan *plan, pid_t mpirun) {
         (void)kill(-mpirun, SIGKILL);
     sr_rank_watch *ranks;
     if (sr_board_open(plan->board, &board) == SR_OK) {
+        sr_board_pause(&board, false); // no rank may wait for a starter that is gone
         if (sr_ranks_watch(&board, &ranks) == SR_OK) {
             sr_ranks_finish(ranks);
             sr_ranks_free(ranks);

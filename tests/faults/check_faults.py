@@ -96,8 +96,9 @@ class Faults(suite.Suite):
     def judge_end(self, fault, job, since, pid):
         """What is wrong with the end of the job, or None."""
         code = job.wait(PATIENCE)
-        if code is None and fault.bare and fault.outcome == NAMED_AND_ENDED and "finished " in job.text():
-            # Stopped between the end of its run and its exit: the others are gone, and only mpirun waits for it.
+        alone = code is None and fault.bare and job.of_kind("rank") == [pid]
+        if alone and fault.outcome == NAMED_AND_ENDED and "finished " in job.text():
+            # Stopped after its run, before its exit: the other ranks are gone, and only mpirun waits for it.
             os.kill(pid, signal.SIGCONT)
             code = job.wait(PATIENCE)
             return None if code == 0 else f"code {code} after it went on"

@@ -57,15 +57,20 @@ def suspend(seconds):
         time.sleep(seconds / 2)
         before = {rank: rank_time(rank) for rank in job.of_kind("rank")}
         time.sleep(seconds / 2)
-        job.notes = [f"{rank_time(rank) - used} ticks" for rank, used in before.items() if rank_time(rank) > used + 1]
+        after = {rank: rank_time(rank) for rank in before}
+        job.notes = [f"{rank} from {used} to {after[rank]} ticks" for rank, used in before.items()
+                     if after[rank] is None or after[rank] > used + 1]
         send(pid, signal.SIGCONT)
     return do
 
 
 def rank_time(pid):
-    """CPU time of a process in ticks of 10 ms, its threads included."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        text = file.read()
+    """CPU time of a process in ticks of 10 ms, its threads included; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            text = file.read()
+    except OSError:
+        return None
     return sum(map(int, text[text.rindex(")") + 2:].split()[11:13]))
 
 

@@ -3,8 +3,8 @@
 // process ids and heartbeats to the process that started them. An environment variable gives them
 // its path.
 //
-// Each word of an entry has one writer, the rank or (paused) its starter, and is stored at once: a
-// rank that is killed at any instruction leaves a valid entry.
+// Each word of an entry has one writer, the rank or (paused) its starter, and is stored in one
+// piece: a rank that is killed at any instruction leaves a valid entry.
 #ifndef SR_TRAINER_RANK_BOARD_H
 #define SR_TRAINER_RANK_BOARD_H
 
@@ -26,7 +26,7 @@ typedef struct sr_board_entry {
     double report_seconds, act_seconds; // the recipe's deadlines
     uint64_t started;                   // of the process (kernels/base/process.h)
     int64_t paused;                     // 1: Ctrl-Z; a rank that joins waits until it is 0
-    uint64_t reserved[1];
+    uint64_t reserved;
 } sr_board_entry;
 
 typedef struct sr_board {

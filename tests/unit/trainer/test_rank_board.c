@@ -17,11 +17,10 @@
 
 #include "trainer/run/rank_board.h"
 
-static char path[64];
+static char folder[] = "/tmp/serried-board-XXXXXX", path[64];
 
 static int enter(void **state) {
     (void)state;
-    static char folder[] = "/tmp/serried-board-XXXXXX";
     if (!mkdtemp(folder))
         return -1;
     (void)snprintf(path, sizeof path, "%s/board", folder);
@@ -31,8 +30,7 @@ static int enter(void **state) {
 static int leave(void **state) {
     (void)state;
     char command[80];
-    (void)snprintf(command, sizeof command, "rm -r %.*s",
-                   (int)sizeof "/tmp/serried-board-XXXXXX" - 1, path);
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);
 }
 
