@@ -16,12 +16,18 @@ target_compile_options(sr_flags INTERFACE $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-da
 if(SERRIED_WERROR)
   target_compile_options(sr_flags INTERFACE -Werror)
 endif()
-target_compile_definitions(sr_flags INTERFACE _GNU_SOURCE
-  $<$<BOOL:${SERRIED_WITH_ONEDNN}>:SR_WITH_ONEDNN=1>
-  $<$<BOOL:${SERRIED_WITH_CAIRO}>:SR_WITH_CAIRO=1>
-  $<$<BOOL:${SERRIED_WITH_LMDB}>:SR_WITH_LMDB=1>
-  $<$<BOOL:${SERRIED_WITH_X86}>:SR_WITH_X86=1>)
+target_compile_definitions(sr_flags INTERFACE _GNU_SOURCE)
 target_include_directories(sr_flags INTERFACE ${CMAKE_SOURCE_DIR})
+
+# sr_with(SOURCE NAME...): defines SR_WITH_NAME for a source of this folder where that part is built. All
+# other sources compile alike in every build.
+function(sr_with source)
+  foreach(name IN LISTS ARGN)
+    if(SERRIED_WITH_${name})
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS SR_WITH_${name}=1)
+    endif()
+  endforeach()
+endfunction()
 
 # __FILE__, which messages about operators name, is a path in the repository.
 file(RELATIVE_PATH up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
@@ -31,7 +37,7 @@ target_compile_options(sr_flags INTERFACE
 # Hardening that costs nothing measurable (OpenSSF compiler guide): checked libc calls, guarded
 # stacks, read-only relocations.
 target_compile_options(sr_flags INTERFACE -fstack-protector-strong -fstack-clash-protection)
-if(SERRIED_WITH_X86)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(sr_flags INTERFACE -fcf-protection=full)
 endif()
 target_link_options(sr_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)

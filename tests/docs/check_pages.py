@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 PAGES = ["index", "README", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation",
          "own-model", "inference", "own-loop", "cluster", "performance"]
-LIMIT = 80  # seconds for one page
+LIMIT = 160  # seconds for one page, beside another one
 MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch",  # blocks that not every machine can run
           "sh whole": "what this suite is a part of", "python": "a fragment of a program"}
 BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -246,6 +247,22 @@ def selftest():
     return 1 if failures else 0
 
 
+def check_page(name, source, runs, folder, environment):
+    """Runs a page and prints its findings; returns whether there are any."""
+    begin = time.monotonic()
+    page = Page(os.path.join(source, "" if name == "README" else "docs", name + ".md"), source, runs)
+    page.run(os.path.join(folder, name), environment)
+    left_out = "".join(f", {page.left_out.count(kind)} for {what} left out" for kind, what in MARKED.items()
+                       if kind in page.left_out)
+    lines = [f"{page.name}: {len(page.steps)} blocks{left_out}, {len(page.findings)} findings, "
+             f"{time.monotonic() - begin:.0f} s", *page.findings]
+    text = "\n  ".join(lines) + "\n"
+    if "sh torch" in page.left_out:
+        text = f"NOT RUN: a block of {page.name}: python3 has no PyTorch 1.13 or newer\n" + text
+    print(text, end="", flush=True)
+    return bool(page.findings)
+
+
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     if "--selftest" in sys.argv:
@@ -259,7 +276,6 @@ def main():
     if reason or shutil.which("mpirun") is None:
         print(f"NOT RUN: {reason or 'mpirun is not installed'}")
         return 77
-    failed = 0
     with tempfile.TemporaryDirectory(prefix="serried-pages-") as folder:
         environment = home_of(os.path.join(folder, "home"), build, source, python)
         cluster = Slurm(os.path.join(folder, "slurm"))
@@ -271,17 +287,12 @@ def main():
                 if "pmix" not in listed.stdout + listed.stderr:
                     print("NOT RUN: this Slurm has no pmix")
                     return 77
-            for name in names:
-                begin = time.monotonic()
-                page = Page(os.path.join(source, "" if name == "README" else "docs", name + ".md"), source, runs)
-                page.run(os.path.join(folder, name), environment)
-                failed += bool(page.findings)
-                left_out = "".join(f", {page.left_out.count(kind)} for {what} left out" for kind, what in MARKED.items()
-                                   if kind in page.left_out)
-                if "sh torch" in page.left_out:
-                    print(f"NOT RUN: a block of {page.name}: python3 has no PyTorch 1.13 or newer")
-                print(f"{page.name}: {len(page.steps)} blocks{left_out}, {len(page.findings)} findings, "
-                      f"{time.monotonic() - begin:.0f} s", *page.findings, sep="\n  ", flush=True)
+            def check(name):
+                return check_page(name, source, runs, folder, environment)
+
+            failed = check(names[0])
+            with ThreadPoolExecutor(1 if slurm else 2) as pool:
+                failed += sum(pool.map(check, names[1:]))
         finally:
             cluster.stop(environment) if slurm else None
     return 1 if failed else 0
