@@ -64,6 +64,13 @@ def suspend(seconds):
     return do
 
 
+def kill_suspended(_, pid):
+    """The starter dies between Ctrl-Z and fg, while its ranks are stopped."""
+    send(pid, signal.SIGTSTP)
+    time.sleep(SHORT)
+    send(pid, signal.SIGKILL)
+
+
 def rank_time(pid):
     """CPU time of a process in ticks of 10 ms, its threads included; None if it has ended."""
     try:
@@ -102,6 +109,7 @@ TABLE = [
     Fault("SIGKILL of a rank", "rank", kill, ENDS_OR_GOES_ON, codes=(0, 6, -9)),
     Fault("SIGKILL of mpirun", "mpirun", kill, ENDS_OR_GOES_ON, ranks=(2, 3)),
     Fault("SIGKILL of the parent", "parent", kill, ENDS_OR_GOES_ON, ranks=(2, 3), codes=(0, -9)),
+    Fault("SIGKILL of the parent in a Ctrl-Z", "parent", kill_suspended, ENDS_OR_GOES_ON, ranks=(2, 3), codes=(0, -9)),
     Fault("SIGKILL of the guard", "guard", kill, NO_HARM, ranks=(2,)),
     Fault("SIGKILL of a rank, bare mpirun", "rank", kill, ENDS_OR_GOES_ON, ranks=(2, 3), codes=(0, 137), bare=True),
     Fault("SIGKILL of mpirun, bare", "mpirun", kill, ENDS_OR_GOES_ON, ranks=(2, 3), codes=(0, -9), bare=True),
