@@ -72,14 +72,43 @@ sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without 
 sr_tensor sr_silu(sr_tensor x);                     // x sigmoid(x)
 // x Phi(x), exact erf form (Hendrycks & Gimpel 2016). Differentiable once.
 sr_tensor sr_gelu(sr_tensor x);
-sr_tensor sr_square(sr_tensor x); // x^2
-sr_tensor sr_exp_op(sr_tensor x); // e^x; sr_exp is the function of numbers (math.h)
+// Its tanh approximation. Differentiable once.
+sr_tensor sr_gelu_tanh(sr_tensor x);
+// x tanh(log(1 + exp(x))) (Misra 2019). Differentiable once.
+sr_tensor sr_mish(sr_tensor x);
+sr_tensor sr_hard_sigmoid(sr_tensor x);      // min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
+sr_tensor sr_hard_swish(sr_tensor x);        // x hard_sigmoid(x)
+sr_tensor sr_elu(sr_tensor x, double alpha); // x where x > 0, else alpha (exp(x) - 1)
+// x where x > 0, else slope x; slope is a parameter, [C] or [1] (He et al. 2015).
+sr_tensor sr_prelu(sr_tensor x, sr_tensor slope);
+
+sr_tensor sr_abs(sr_tensor x);                    // |x|; its gradient at 0 is 0
+sr_tensor sr_square(sr_tensor x);                 // x^2
+sr_tensor sr_sqrt(sr_tensor x);                   // square root
+sr_tensor sr_rsqrt(sr_tensor x);                  // 1 / square root
+sr_tensor sr_reciprocal(sr_tensor x);             // 1 / x
+sr_tensor sr_power(sr_tensor x, double exponent); // x to the power of a number
+sr_tensor sr_exp_op(sr_tensor x);                 // e^x; sr_exp is the function of numbers
+sr_tensor sr_log_op(sr_tensor x);                 // natural logarithm
+sr_tensor sr_sin_op(sr_tensor x);                 // sine, of radians
+sr_tensor sr_cos_op(sr_tensor x);                 // cosine, of radians
+sr_tensor sr_erf_op(sr_tensor x);                 // error function
+// min(max(x, low), high); the gradient passes where low <= x <= high.
+sr_tensor sr_clip(sr_tensor x, double low, double high);
 // Elementwise on tensors of one dtype. Shapes are equal or broadcast as in numpy: dimensions are
 // aligned at the last one, and where one tensor has extent 1, or no dimension, it is repeated:
 sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
 sr_tensor sr_div(sr_tensor a, sr_tensor b);
+sr_tensor sr_pow_op(sr_tensor a, sr_tensor b); // a to the power of b
+// The larger one. Where they are equal, each gets half of the gradient.
+sr_tensor sr_maximum(sr_tensor a, sr_tensor b);
+sr_tensor sr_minimum(sr_tensor a, sr_tensor b); // the smaller one, with the same gradient
+// Conditions: 1 where a > b, else 0, also where one of them is NaN. Gradients stop here.
+sr_tensor sr_greater(sr_tensor a, sr_tensor b);
+sr_tensor sr_equal(sr_tensor a, sr_tensor b);               // 1 where a = b
+sr_tensor sr_where(sr_tensor c, sr_tensor a, sr_tensor b);  // a where c is not 0, else b
 sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
 // x times a scalar, f32 (f64 with f64) of rank 0 or [1].
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
@@ -135,6 +164,33 @@ sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
 // The same elements with another shape (equal count); needs no kernel.
 sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
 sr_tensor sr_flatten(sr_tensor x); // [N, rest]
+
+// Copies of elements to other places. Dimension d of the result is dimension order[d] of x.
+sr_tensor sr_permute(sr_tensor x, const int *order);
+// 'count' elements of dimension 'axis': start, start + step, ...; step may be negative.
+sr_tensor sr_slice(sr_tensor x, int axis, int64_t start, int64_t count, int step);
+// x with dimension 'axis' reversed.
+sr_tensor sr_flip(sr_tensor x, int axis);
+// x with so many zeros before and after the elements of each dimension.
+sr_tensor sr_pad(sr_tensor x, const int *before, const int *after);
+// 'count' tensors one after the other along dimension 'axis'; their other extents are equal.
+sr_tensor sr_concat(const sr_tensor *x, int count, int axis);
+
+// What is beyond the border of a picture: zeros; the pixels before the border in reverse order,
+// without the outermost one; or the outermost one.
+typedef enum sr_pad_mode { SR_PAD_ZERO, SR_PAD_REFLECT, SR_PAD_REPLICATE } sr_pad_mode;
+// Pixels on each side; with SR_PAD_REFLECT fewer than the picture has, with SR_PAD_REPLICATE at
+// most 64.
+typedef struct sr_pad2d_opts {
+    int top, bottom, left, right;
+    sr_pad_mode mode;
+} sr_pad2d_opts;
+// [N,H,W,C] -> [N,H + top + bottom,W + left + right,C].
+sr_tensor sr_pad2d(sr_tensor x, sr_pad2d_opts opts);
+// [N,H,W,C r r] -> [N,H r,W r,C], r the factor; channel (c r + i) r + j goes to row i, column j of
+// its square (Shi et al. 2016).
+sr_tensor sr_pixel_shuffle(sr_tensor x, int factor);
+sr_tensor sr_pixel_unshuffle(sr_tensor x, int factor); // its inverse
 // Sum of all elements, f32 scalar (rank 0).
 sr_tensor sr_reduce_sum(sr_tensor x);
 
@@ -185,12 +241,34 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_batchnorm_infer(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_infer(__VA_ARGS__))
 #define sr_relu(...) (sr_at(__FILE__, __LINE__), sr_relu(__VA_ARGS__))
 #define sr_gelu(...) (sr_at(__FILE__, __LINE__), sr_gelu(__VA_ARGS__))
+#define sr_gelu_tanh(...) (sr_at(__FILE__, __LINE__), sr_gelu_tanh(__VA_ARGS__))
+#define sr_mish(...) (sr_at(__FILE__, __LINE__), sr_mish(__VA_ARGS__))
+#define sr_hard_sigmoid(...) (sr_at(__FILE__, __LINE__), sr_hard_sigmoid(__VA_ARGS__))
+#define sr_hard_swish(...) (sr_at(__FILE__, __LINE__), sr_hard_swish(__VA_ARGS__))
+#define sr_elu(...) (sr_at(__FILE__, __LINE__), sr_elu(__VA_ARGS__))
+#define sr_prelu(...) (sr_at(__FILE__, __LINE__), sr_prelu(__VA_ARGS__))
 #define sr_leaky_relu(...) (sr_at(__FILE__, __LINE__), sr_leaky_relu(__VA_ARGS__))
 #define sr_tanh_op(...) (sr_at(__FILE__, __LINE__), sr_tanh_op(__VA_ARGS__))
 #define sr_sigmoid(...) (sr_at(__FILE__, __LINE__), sr_sigmoid(__VA_ARGS__))
 #define sr_softplus(...) (sr_at(__FILE__, __LINE__), sr_softplus(__VA_ARGS__))
 #define sr_silu(...) (sr_at(__FILE__, __LINE__), sr_silu(__VA_ARGS__))
 #define sr_square(...) (sr_at(__FILE__, __LINE__), sr_square(__VA_ARGS__))
+#define sr_abs(...) (sr_at(__FILE__, __LINE__), sr_abs(__VA_ARGS__))
+#define sr_sqrt(...) (sr_at(__FILE__, __LINE__), sr_sqrt(__VA_ARGS__))
+#define sr_rsqrt(...) (sr_at(__FILE__, __LINE__), sr_rsqrt(__VA_ARGS__))
+#define sr_reciprocal(...) (sr_at(__FILE__, __LINE__), sr_reciprocal(__VA_ARGS__))
+#define sr_power(...) (sr_at(__FILE__, __LINE__), sr_power(__VA_ARGS__))
+#define sr_log_op(...) (sr_at(__FILE__, __LINE__), sr_log_op(__VA_ARGS__))
+#define sr_sin_op(...) (sr_at(__FILE__, __LINE__), sr_sin_op(__VA_ARGS__))
+#define sr_cos_op(...) (sr_at(__FILE__, __LINE__), sr_cos_op(__VA_ARGS__))
+#define sr_erf_op(...) (sr_at(__FILE__, __LINE__), sr_erf_op(__VA_ARGS__))
+#define sr_clip(...) (sr_at(__FILE__, __LINE__), sr_clip(__VA_ARGS__))
+#define sr_pow_op(...) (sr_at(__FILE__, __LINE__), sr_pow_op(__VA_ARGS__))
+#define sr_maximum(...) (sr_at(__FILE__, __LINE__), sr_maximum(__VA_ARGS__))
+#define sr_minimum(...) (sr_at(__FILE__, __LINE__), sr_minimum(__VA_ARGS__))
+#define sr_greater(...) (sr_at(__FILE__, __LINE__), sr_greater(__VA_ARGS__))
+#define sr_equal(...) (sr_at(__FILE__, __LINE__), sr_equal(__VA_ARGS__))
+#define sr_where(...) (sr_at(__FILE__, __LINE__), sr_where(__VA_ARGS__))
 #define sr_exp_op(...) (sr_at(__FILE__, __LINE__), sr_exp_op(__VA_ARGS__))
 #define sr_div(...) (sr_at(__FILE__, __LINE__), sr_div(__VA_ARGS__))
 #define sr_add(...) (sr_at(__FILE__, __LINE__), sr_add(__VA_ARGS__))
@@ -211,6 +289,14 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
 #define sr_reshape(...) (sr_at(__FILE__, __LINE__), sr_reshape(__VA_ARGS__))
 #define sr_flatten(...) (sr_at(__FILE__, __LINE__), sr_flatten(__VA_ARGS__))
+#define sr_permute(...) (sr_at(__FILE__, __LINE__), sr_permute(__VA_ARGS__))
+#define sr_slice(...) (sr_at(__FILE__, __LINE__), sr_slice(__VA_ARGS__))
+#define sr_flip(...) (sr_at(__FILE__, __LINE__), sr_flip(__VA_ARGS__))
+#define sr_pad(...) (sr_at(__FILE__, __LINE__), sr_pad(__VA_ARGS__))
+#define sr_concat(...) (sr_at(__FILE__, __LINE__), sr_concat(__VA_ARGS__))
+#define sr_pad2d(...) (sr_at(__FILE__, __LINE__), sr_pad2d(__VA_ARGS__))
+#define sr_pixel_shuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_shuffle(__VA_ARGS__))
+#define sr_pixel_unshuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_unshuffle(__VA_ARGS__))
 #define sr_reduce_sum(...) (sr_at(__FILE__, __LINE__), sr_reduce_sum(__VA_ARGS__))
 #define sr_softmax_cross_entropy(...)                                                              \
     (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))

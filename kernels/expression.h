@@ -10,7 +10,7 @@
 
 #include "kernels/kernel.h"
 
-#define SR_EXPRESSION_CODES_MOST 32 // of a program, its end included
+#define SR_EXPRESSION_CODES_MOST 40 // of a program, its end included
 #define SR_EXPRESSION_LITERALS 4    // of a program
 #define SR_EXPRESSION_DEPTH 8       // of its stack
 
@@ -39,13 +39,23 @@
     OPCODE(DIV, 2, 1)                                                                              \
     OPCODE(LT, 2, 1)   /* a b: 1 where a < b, else 0 */                                            \
     OPCODE(GT, 2, 1)   /* a b: 1 where a > b, else 0 */                                            \
+    OPCODE(EQ, 2, 1)   /* a b: 1 where a = b, else 0 */                                            \
+    OPCODE(MIN, 2, 1)  /* of a b; NaN where one of them is NaN */                                  \
+    OPCODE(MAX, 2, 1)  /* the same */                                                              \
+    OPCODE(POW, 2, 1)  /* a b: a to the power of b */                                              \
     OPCODE(PICK, 3, 1) /* c a b: a where c is not 0, else b */                                     \
+    OPCODE(DUP, 1, 2)  /* a: a a */                                                                \
     OPCODE(NEG, 1, 1)                                                                              \
+    OPCODE(SQRT, 1, 1)                                                                             \
     OPCODE(EXP, 1, 1)                                                                              \
+    OPCODE(EXPM1, 1, 1) /* exp(a) - 1, without loss for small a */                                 \
+    OPCODE(LOG, 1, 1)                                                                              \
     OPCODE(LOG1P, 1, 1) /* log(1 + a) for 0 <= a <= 1, without loss for small a */                 \
     OPCODE(ERF, 1, 1)                                                                              \
     OPCODE(TANH, 1, 1)                                                                             \
-    OPCODE(SIGMOID, 1, 1) /* 1 / (1 + exp(-a)), without overflow */
+    OPCODE(SIGMOID, 1, 1) /* 1 / (1 + exp(-a)), without overflow */                                \
+    OPCODE(SIN, 1, 1)                                                                              \
+    OPCODE(COS, 1, 1)
 
 typedef enum sr_opcode {
 #define SR_OPCODE(name, taken, left) SR_CODE_##name,

@@ -64,6 +64,29 @@ static inline int64_t sr_input_elements(const sr_expression_params *p, int input
     return n;
 }
 
+#define SR_REARRANGE_DIMS 5 // of a tensor
+// rearrange: element i of y, whose place is i[0] .. i[dims - 1], is element first + the sum of
+// (i[d] - begin[d]) / every[d] step[d] of x, where each i[d] is in begin[d] .. end[d] - 1 and the
+// divisions are exact; else 0.
+typedef struct sr_rearrange_params {
+    int64_t count, elements; // of y, of x
+    int64_t first;
+    int64_t dim[SR_REARRANGE_DIMS], step[SR_REARRANGE_DIMS];
+    int32_t begin[SR_REARRANGE_DIMS], end[SR_REARRANGE_DIMS], every[SR_REARRANGE_DIMS];
+    int32_t dims; // >= 1
+} sr_rearrange_params;
+
+#define SR_CONCAT_INPUTS 4 // of concat
+// concat: x[i] has rows[rows] of width[i], y of their sum. Widths of absent inputs are 0.
+typedef struct sr_concat_params {
+    int64_t rows, width[SR_CONCAT_INPUTS];
+} sr_concat_params;
+
+// Elements of a row of y.
+static inline int64_t sr_concat_width(const sr_concat_params *p) {
+    return p->width[0] + p->width[1] + p->width[2] + p->width[3];
+}
+
 #define SR_NORMALIZE_MAX_CHANNELS 4 // of a picture for normalize
 // normalize: y = (x - mean[c]) inverse_std[c].
 typedef struct sr_normalize_params {

@@ -5,6 +5,7 @@
 // Shapes broadcast as in numpy: dimensions are aligned at the last one, and one of extent 1 is
 // repeated. A gradient is summed over the repeats of its input by sum_to, whose own gradient is the
 // row 'expand'. bce_with_logits, which consists of rows, is here, too.
+#include <math.h>
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
@@ -211,6 +212,7 @@ static sr_tensor shaped_like(sr_tensor gradient, const sr_info *input) {
 }
 
 #define BINARY(row, a, b) sr_op_binary(&sr_op_##row, NULL, a, b)
+#define TERNARY(row, a, b, c) sr_op_record_one(&sr_op_##row, NULL, (sr_tensor[]){a, b, c})
 #define SAME(row, a, b) sr_op_binary(&sr_op_##row, k, a, b)
 #define GRADIENT(i, gradient)                                                                      \
     if (wanted[i])                                                                                 \
@@ -287,6 +289,51 @@ sr_tensor sr_tanh_op(sr_tensor x) {
 
 sr_tensor sr_exp_op(sr_tensor x) {
     return sr_op_unary(&sr_op_exp, NULL, x);
+}
+
+sr_tensor sr_log_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_log, NULL, x);
+}
+
+sr_tensor sr_sin_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_sin, NULL, x);
+}
+
+sr_tensor sr_cos_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_cos, NULL, x);
+}
+
+sr_tensor sr_erf_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_erf, NULL, x);
+}
+
+sr_tensor sr_pow_op(sr_tensor a, sr_tensor b) {
+    return sr_op_binary(&sr_op_pow, NULL, a, b);
+}
+
+sr_tensor sr_power(sr_tensor x, double exponent) {
+    return sr_op_unary(&sr_op_power, &exponent, x);
+}
+
+sr_tensor sr_clip(sr_tensor x, double low, double high) {
+    const double bounds[2] = {low, high};
+    return sr_op_unary(&sr_op_clip, bounds, x);
+}
+
+sr_tensor sr_where(sr_tensor c, sr_tensor a, sr_tensor b) {
+    return TERNARY(where, c, a, b);
+}
+
+sr_tensor sr_elu(sr_tensor x, double alpha) {
+    return sr_op_unary(&sr_op_elu, &alpha, x);
+}
+
+sr_tensor sr_prelu(sr_tensor x, sr_tensor slope) {
+    sr_info info, own;
+    if (!sr_op_argument(x, "prelu: x", &info) || !sr_op_argument(slope, "prelu: slope", &own))
+        return sr_op_failed();
+    return sr_op_binary(&sr_op_prelu, NULL, x,
+                        own.dtype == info.dtype ? slope : sr_cast(slope, info.dtype));
 }
 
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar) {

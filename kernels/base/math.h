@@ -18,8 +18,18 @@ float sr_logf(float x);
 float sr_tanhf(float x);
 // Error function.
 float sr_erff(float x);
+// e^x - 1.
+float sr_expm1f(float x);
+// Sine, of radians.
+float sr_sinf(float x);
+// Cosine, of radians.
+float sr_cosf(float x);
+// x to the power of y.
+float sr_powf(float x, float y);
 // e^x.
 double sr_exp(double x);
+// e^x - 1.
+double sr_expm1(double x);
 // Natural logarithm (sr_log writes messages).
 double sr_log_f64(double x);
 // Hyperbolic tangent.

@@ -91,6 +91,24 @@ SR_DEVICE_INLINE float sr_expf_inline(float x) {
     return (float)(e * sr_math_from_bits((uint64_t)(1023 + (int)k) << 52));
 }
 
+// e^x - 1 without loss for small x.
+SR_DEVICE_INLINE double sr_expm1_inline(double x) {
+    if (isnan(x) || x == 0.0)
+        return x;
+    if (x > 700.0)
+        return sr_exp_inline(x);
+    if (x < -40.0)
+        return -1.0;
+    double k = (x * SR_MATH_INV_LN2 + SR_MATH_ROUNDER) - SR_MATH_ROUNDER;
+    double r = (x - k * SR_MATH_LN2_HIGH) - k * SR_MATH_LN2_LOW;
+    double e = r + r * r * sr_math_poly(sr_math_exp_c, 10, r), s = sr_math_scale(1.0, (int)k);
+    return (s - 1.0) + s * e;
+}
+
+SR_DEVICE_INLINE float sr_expm1f_inline(float x) {
+    return (float)sr_expm1_inline((double)x);
+}
+
 // x = 2^k * m for x > 0 and finite, m in [sqrt(1/2), sqrt(2)).
 SR_DEVICE_INLINE double sr_math_split(double x, int *k) {
     int e = 0;
@@ -298,6 +316,114 @@ SR_DEVICE_INLINE double sr_sin_inline(double x) {
 
 SR_DEVICE_INLINE double sr_cos_inline(double x) {
     return sr_math_sin_shifted(x, 1);
+}
+
+// ---- Powers, with double-double products (Dekker 1971) ----
+
+// An unevaluated sum with |low| <= ulp(high) / 2.
+typedef struct sr_math_pair {
+    double high, low;
+} sr_math_pair;
+
+SR_DEVICE_INLINE sr_math_pair sr_math_sum_ordered(double a, double b) { // |a| >= |b|
+    double s = a + b;
+    const sr_math_pair sum = {s, b - (s - a)};
+    return sum;
+}
+
+SR_DEVICE_INLINE sr_math_pair sr_math_product(double a, double b) { // exact, for moderate exponents
+    double ca = a * 0x1.0000002p27, cb = b * 0x1.0000002p27;
+    double ah = ca - (ca - a), bh = cb - (cb - b);
+    double al = a - ah, bl = b - bh;
+    double p = a * b;
+    const sr_math_pair exact = {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+    return exact;
+}
+
+// (atanh(s) / s - 1 - z / 3) / z^2 in z = s^2: 2^-66 of atanh.
+SR_DEVICE_TABLE double sr_math_atanh_c[] = {
+    0x1.999999999999ap-3, 0x1.2492492492523p-3, 0x1.c71c71c6ea0c3p-4, 0x1.745d177b19a81p-4,
+    0x1.3b13959b359a4p-4, 0x1.1118d38b0f57bp-4, 0x1.df7a598f77bc4p-5, 0x1.e047e001993cbp-5};
+
+// log(x) to about 2^-64 for finite x > 0: 2 atanh(s) + k ln 2 in pairs.
+SR_DEVICE_INLINE sr_math_pair sr_math_log_pair(double x) {
+    int e;
+    double f = sr_math_split(x, &e) - 1.0, k = e;
+    double d = 2.0 + f, d_low = f - (d - 2.0);
+    double s = f / d;
+    sr_math_pair sd = sr_math_product(s, d);
+    double s_low = ((f - sd.high) - sd.low - s * d_low) / d;
+    sr_math_pair z = sr_math_product(s, s);
+    z.low += 2.0 * s * s_low;
+    sr_math_pair u = sr_math_product(z.high, 0x1.5555555555555p-2);
+    u.low += z.high * 0x1.5555555555555p-56 + z.low * 0x1.5555555555555p-2;
+    u = sr_math_sum_ordered(u.high,
+                            u.low + z.high * z.high * sr_math_poly(sr_math_atanh_c, 7, z.high));
+    sr_math_pair p = sr_math_product(s, u.high);
+    p.low += s * u.low + s_low * u.high;
+    sr_math_pair q = sr_math_sum_ordered(s, p.high);
+    q.low += s_low + p.low;
+    if (e == 0)
+        return sr_math_sum_ordered(2.0 * q.high, 2.0 * q.low);
+    sr_math_pair sum = sr_math_sum_ordered(k * SR_MATH_LN2_HIGH, 2.0 * q.high);
+    return sr_math_sum_ordered(sum.high, sum.low + (2.0 * q.low + k * SR_MATH_LN2_LOW));
+}
+
+// 0: not an integer, 1: odd, 2: even.
+SR_DEVICE_INLINE int sr_math_parity(double y) {
+    double a = y < 0.0 ? -y : y;
+    if (a >= 0x1p53)
+        return 2;
+    double whole = (double)(int64_t)a;
+    if (whole != a)
+        return 0;
+    return (int64_t)a % 2 != 0 ? 1 : 2;
+}
+
+// x^y for finite x > 0, x != 1.
+SR_DEVICE_INLINE double sr_math_pow_positive(double x, double y) {
+    sr_math_pair l = sr_math_log_pair(x);
+    double estimate = y * l.high;
+    if (estimate > 709.8)
+        return SR_MATH_INF64;
+    if (estimate < -745.2)
+        return 0.0;
+    sr_math_pair p = sr_math_product(y, l.high); // |y| < 2^63: |log x| >= 2^-53
+    return sr_math_exp_sum(p.high, p.low + y * l.low);
+}
+
+SR_DEVICE_INLINE double sr_pow_inline(double x, double y) {
+    if (y == 0.0 || x == 1.0)
+        return 1.0;
+    if (isnan(x) || isnan(y))
+        return SR_MATH_NAN64;
+    double a = x < 0.0 ? -x : x;
+    if (isinf(y)) {
+        if (a == 1.0)
+            return 1.0;
+        return (a > 1.0) == (y > 0.0) ? SR_MATH_INF64 : 0.0;
+    }
+    int kind = sr_math_parity(y);
+    double result;
+    if (a == 0.0 || isinf(a))
+        result = (a == 0.0) == (y > 0.0) ? 0.0 : SR_MATH_INF64;
+    else if (x < 0.0 && kind == 0)
+        return SR_MATH_NAN64;
+    else
+        result = a == 1.0 ? 1.0 : sr_math_pow_positive(a, y);
+    return signbit(x) && kind == 1 ? -result : result;
+}
+
+SR_DEVICE_INLINE float sr_sinf_inline(float x) {
+    return (float)sr_sin_inline((double)x);
+}
+
+SR_DEVICE_INLINE float sr_cosf_inline(float x) {
+    return (float)sr_cos_inline((double)x);
+}
+
+SR_DEVICE_INLINE float sr_powf_inline(float x, float y) {
+    return (float)sr_pow_inline((double)x, (double)y);
 }
 
 #endif

@@ -63,16 +63,26 @@ static __device__ float pushed(const expression_args<INPUTS> &a,
 template <int OPCODE> static __device__ float applied(float x) {
     if constexpr (OPCODE == SR_CODE_NEG)
         return -x;
+    else if constexpr (OPCODE == SR_CODE_SQRT)
+        return sqrtf(x);
     else if constexpr (OPCODE == SR_CODE_EXP)
         return sr_expf_inline(x);
+    else if constexpr (OPCODE == SR_CODE_EXPM1)
+        return sr_expm1f_inline(x);
+    else if constexpr (OPCODE == SR_CODE_LOG)
+        return sr_logf_inline(x);
     else if constexpr (OPCODE == SR_CODE_LOG1P)
         return log1p_of(x);
     else if constexpr (OPCODE == SR_CODE_ERF)
         return sr_erff_inline(x);
     else if constexpr (OPCODE == SR_CODE_TANH)
         return sr_tanhf_inline(x);
-    else
+    else if constexpr (OPCODE == SR_CODE_SIGMOID)
         return sigmoid_of(x);
+    else if constexpr (OPCODE == SR_CODE_SIN)
+        return sr_sinf_inline(x);
+    else
+        return sr_cosf_inline(x);
 }
 
 template <int OPCODE> static __device__ float applied(float x, float y) {
@@ -86,8 +96,16 @@ template <int OPCODE> static __device__ float applied(float x, float y) {
         return x / y;
     else if constexpr (OPCODE == SR_CODE_LT)
         return x < y ? 1.0f : 0.0f;
-    else
+    else if constexpr (OPCODE == SR_CODE_GT)
         return x > y ? 1.0f : 0.0f;
+    else if constexpr (OPCODE == SR_CODE_EQ)
+        return x == y ? 1.0f : 0.0f;
+    else if constexpr (OPCODE == SR_CODE_MIN)
+        return x < y || x != x ? x : y;
+    else if constexpr (OPCODE == SR_CODE_MAX)
+        return x > y || x != x ? x : y;
+    else
+        return sr_powf_inline(x, y);
 }
 
 // The result of the program from opcode AT on; the stack is the last parameters, its top first.
@@ -116,6 +134,13 @@ static __device__ float run_pick(const expression_args<INPUTS> &a,
     return run<ROW, AT + 1>(a, in, lane, condition != 0 ? yes : no, rest...);
 }
 
+template <int ROW, int AT, int INPUTS, int N, class... Rest>
+static __device__ float run_dup(const expression_args<INPUTS> &a,
+                                const expression_inputs<INPUTS, N> &in, int lane, float x,
+                                Rest... rest) {
+    return run<ROW, AT + 1>(a, in, lane, x, x, rest...);
+}
+
 static __device__ float only(float x) {
     return x;
 }
@@ -132,6 +157,8 @@ static __device__ float run(const expression_args<INPUTS> &a,
         return run_2<ROW, AT>(a, in, lane, stack...);
     else if constexpr (code == SR_CODE_PICK)
         return run_pick<ROW, AT>(a, in, lane, stack...);
+    else if constexpr (code == SR_CODE_DUP)
+        return run_dup<ROW, AT>(a, in, lane, stack...);
     else
         return run_1<ROW, AT>(a, in, lane, stack...);
 }

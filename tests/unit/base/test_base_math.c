@@ -35,6 +35,9 @@ static void f64_functions(void **state) {
     static const function_case cases[] = {
         {"exp", sr_exp, expl, -745.0, 709.7, 0, 1.0},
         {"exp", sr_exp, expl, -1.0, 1.0, 0, 1.0},
+        {"expm1", sr_expm1, expm1l, -45.0, 709.7, 0, 2.0},
+        {"expm1", sr_expm1, expm1l, -2.0, 2.0, 0, 2.0},
+        {"expm1", sr_expm1, expm1l, -700.0, 0.0, 1, 1.5},
         {"log", sr_log_f64, logl, -740.0, 709.0, 1, 1.0},
         {"log", sr_log_f64, logl, 0.5, 2.0, 0, 1.0},
         {"log", sr_log_f64, logl, 0.999, 1.001, 0, 1.0},
@@ -71,9 +74,11 @@ static void f32_functions(void **state) {
         long double (*exact)(long double);
         double low, high;
     } cases[] = {
-        {"expf", sr_expf, expl, -103.9, 88.7}, {"expf", sr_expf, expl, -1.0, 1.0},
-        {"logf", sr_logf, logl, 1e-38, 2.0},   {"tanhf", sr_tanhf, tanhl, -10.0, 10.0},
-        {"erff", sr_erff, erfl, -4.0, 4.0},
+        {"expf", sr_expf, expl, -103.9, 88.7},    {"expf", sr_expf, expl, -1.0, 1.0},
+        {"logf", sr_logf, logl, 1e-38, 2.0},      {"tanhf", sr_tanhf, tanhl, -10.0, 10.0},
+        {"erff", sr_erff, erfl, -4.0, 4.0},       {"expm1f", sr_expm1f, expm1l, -20.0, 88.7},
+        {"expm1f", sr_expm1f, expm1l, -0.5, 0.5}, {"sinf", sr_sinf, sinl, -100.0, 100.0},
+        {"cosf", sr_cosf, cosl, -100.0, 100.0},
     };
     sr_rng rng;
     sr_rng_init(&rng, 6, 0, 0, 0);
@@ -97,6 +102,10 @@ static void powers(void **state) {
         double error = ulps(sr_pow(x, y), powl((long double)x, (long double)y), 53);
         if (!(error <= 1.5))
             fail_msg("pow(%.17g, %.17g): %.2f ulp", x, y, error);
+        const float a = (float)x, b = (float)(y / 9);
+        error = ulps((double)sr_powf(a, b), powl((long double)a, (long double)b), 24);
+        if (!(error <= 0.51))
+            fail_msg("powf(%.9g, %.9g): %.3f ulp", (double)a, (double)b, error);
     }
     for (int n = 0; n < 2000; n++) { // as bias correction uses it
         double error = ulps(sr_pow(0.999, n), powl((long double)0.999, n), 53);
@@ -131,6 +140,8 @@ static void edges(void **state) {
     assert_true(sr_expf(88.75f) == INFINITY && isnan(sr_expf(NAN)) && sr_expf(0.0f) == 1.0f);
     assert_true(sr_log_f64(0.0) == -inf && sr_log_f64(-0.0) == -inf && sr_log_f64(inf) == inf);
     assert_true(isnan(sr_log_f64(-1.0)) && isnan(sr_log_f64(nan)) && sr_log_f64(1.0) == 0.0);
+    assert_true(sr_expm1(inf) == inf && sr_expm1(-inf) == -1.0 && isnan(sr_expm1(nan)));
+    assert_true(sr_expm1(710.0) == inf && signbit(sr_expm1(-0.0)) && sr_expm1(1e-300) == 1e-300);
     assert_true(sr_logf(0.0f) == -INFINITY && isnan(sr_logf(-1.0f)));
     assert_true(sr_tanh(inf) == 1.0 && sr_tanh(-inf) == -1.0 && isnan(sr_tanh(nan)));
     assert_true(sr_tanh(0.0) == 0.0 && signbit(sr_tanh(-0.0)));
@@ -165,10 +176,10 @@ static void bits(void **state) {
     (void)state;
     sr_rng rng;
     sr_rng_init(&rng, 10, 0, 0, 0);
-    static double out[4096 * 8];
+    static double out[4096 * 10];
     for (size_t i = 0; i < 4096; i++) {
         double x = sr_rng_uniform(&rng, -8.0, 8.0), a = fabs(x);
-        double *o = out + 8 * i;
+        double *o = out + 10 * i;
         o[0] = sr_exp(x);
         o[1] = sr_log_f64(a);
         o[2] = sr_tanh(x);
@@ -178,9 +189,12 @@ static void bits(void **state) {
         o[6] = sr_pow(a, x);
         o[7] = (double)(sr_expf((float)x) + sr_logf((float)a) + sr_tanhf((float)x) +
                         sr_erff((float)x));
+        o[8] = sr_expm1(x);
+        o[9] = (double)(sr_expm1f((float)x) + sr_sinf((float)x) + sr_cosf((float)x) +
+                        sr_powf((float)a, (float)x));
     }
     uint64_t digest = sr_hash64(out, sizeof out);
-    if (digest != UINT64_C(0x0da4eebe438e40af))
+    if (digest != UINT64_C(0x4b461dd57f688f87))
         fail_msg("digest %016llx", (unsigned long long)digest);
 }
 

@@ -37,5 +37,13 @@ static inline sr_tensor zeros(sr_context *context, sr_dtype dtype, int rank, con
     static void name(sr_context *context) {                                                        \
         (void)(call);                                                                              \
     }
+// Of two, or three, inputs whose shapes do not broadcast; attributes are zeros.
+#define WRONG_PAIR(name, op)                                                                       \
+    WRONG(name, sr_op_record_one(sr_op_find(op), (const double[2]){0},                             \
+                                 (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), ZEROS(SR_F32, 2, 3, 2)}))
+#define WRONG_THREE(name, op)                                                                      \
+    WRONG(name, sr_op_record_one(sr_op_find(op), (const double[2]){0},                             \
+                                 (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), ZEROS(SR_F32, 2, 3, 2),     \
+                                               ZEROS(SR_F32, 2, 2, 3)}))
 
 #endif

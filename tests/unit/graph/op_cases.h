@@ -38,13 +38,15 @@ struct op_case {
     int want_count;
     bool own_type; // the call states the type of its result: f64 only
 
-    // Records an invalid call; the message must contain the text.
+    // Records an invalid call; the message must contain the text, and the name of the operator, or
+    // of the call that consists of operators.
     void (*wrong)(sr_context *context);
-    const char *message;
+    const char *message, *call;
 };
 
-extern const op_case op_cases_layers[], op_cases_math[];
-extern const size_t op_cases_layers_count, op_cases_math_count;
+extern const op_case op_cases_layers[], op_cases_formulas[], op_cases_shapes[], op_cases_math[];
+extern const size_t op_cases_layers_count, op_cases_formulas_count, op_cases_shapes_count,
+    op_cases_math_count;
 
 // Operators that update variables have no value and no gradient; functions of their own test them.
 typedef struct op_update_case {

@@ -111,6 +111,28 @@ CALL(softplus, sr_softplus(SR_NONE))
 CALL(silu, sr_silu(SR_NONE))
 CALL(square, sr_square(SR_NONE))
 CALL(exp_of, sr_exp_op(SR_NONE))
+CALL(gelu_tanh, sr_gelu_tanh(SR_NONE))
+CALL(mish, sr_mish(SR_NONE))
+CALL(hard_sigmoid, sr_hard_sigmoid(SR_NONE))
+CALL(hard_swish, sr_hard_swish(SR_NONE))
+CALL(elu, sr_elu(SR_NONE, 1))
+CALL(prelu, sr_prelu(a->some, SR_NONE))
+CALL(absolute, sr_abs(SR_NONE))
+CALL(root, sr_sqrt(SR_NONE))
+CALL(inverse_root, sr_rsqrt(SR_NONE))
+CALL(reciprocal, sr_reciprocal(SR_NONE))
+CALL(power, sr_power(SR_NONE, 2))
+CALL(log_of, sr_log_op(SR_NONE))
+CALL(sin_of, sr_sin_op(SR_NONE))
+CALL(cos_of, sr_cos_op(SR_NONE))
+CALL(erf_of, sr_erf_op(SR_NONE))
+CALL(clip, sr_clip(SR_NONE, 0, 1))
+CALL(pow_of, sr_pow_op(a->some, SR_NONE))
+CALL(maximum, sr_maximum(SR_NONE, a->some))
+CALL(minimum, sr_minimum(a->some, SR_NONE))
+CALL(greater, sr_greater(SR_NONE, SR_NONE))
+CALL(equal, sr_equal(a->some, SR_NONE))
+CALL(where, sr_where(a->some, SR_NONE, a->some))
 CALL(add, sr_add(a->some, SR_NONE))
 CALL(sub, sr_sub(SR_NONE, a->some))
 CALL(mul, sr_mul(SR_NONE, SR_NONE))
@@ -130,6 +152,15 @@ CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
 CALL(reshape, sr_reshape(SR_NONE, 1, dims))
 CALL(flatten, sr_flatten(SR_NONE))
+CALL(permute, sr_permute(SR_NONE, NULL))
+CALL(slice, sr_slice(SR_NONE, 0, 0, 1, 1))
+CALL(flip, sr_flip(SR_NONE, 0))
+CALL(pad, sr_pad(SR_NONE, NULL, NULL))
+CALL(concat, sr_concat((sr_tensor[]){a->some, SR_NONE}, 2, 0))
+CALL(concat_one, sr_concat((sr_tensor[]){SR_NONE}, 1, 0))
+CALL(pad2d, sr_pad2d(SR_NONE, (sr_pad2d_opts){0}))
+CALL(pixel_shuffle, sr_pixel_shuffle(SR_NONE, 2))
+CALL(pixel_unshuffle, sr_pixel_unshuffle(SR_NONE, 2))
 CALL(reduce, sr_reduce_sum(SR_NONE))
 CALL(xent, sr_softmax_cross_entropy(a->some, SR_NONE, 0))
 CALL(softmax, sr_softmax(SR_NONE))
@@ -177,6 +208,28 @@ static const missing_call calls[] = {
     {"sr_silu", "silu: x", silu},
     {"sr_square", "square: x", square},
     {"sr_exp_op", "exp: x", exp_of},
+    {"sr_gelu_tanh", "gelu_tanh: x", gelu_tanh},
+    {"sr_mish", "mish: x", mish},
+    {"sr_hard_sigmoid", "hard_sigmoid: x", hard_sigmoid},
+    {"sr_hard_swish", "hard_swish: x", hard_swish},
+    {"sr_elu", "elu: x", elu},
+    {"sr_prelu", "prelu: slope", prelu},
+    {"sr_abs", "abs: x", absolute},
+    {"sr_sqrt", "sqrt: x", root},
+    {"sr_rsqrt", "rsqrt: x", inverse_root},
+    {"sr_reciprocal", "reciprocal: x", reciprocal},
+    {"sr_power", "power: x", power},
+    {"sr_log_op", "log: x", log_of},
+    {"sr_sin_op", "sin: x", sin_of},
+    {"sr_cos_op", "cos: x", cos_of},
+    {"sr_erf_op", "erf: x", erf_of},
+    {"sr_clip", "clip: x", clip},
+    {"sr_pow_op", "pow: b", pow_of},
+    {"sr_maximum", "maximum: a", maximum},
+    {"sr_minimum", "minimum: b", minimum},
+    {"sr_greater", "greater: a", greater},
+    {"sr_equal", "equal: b", equal},
+    {"sr_where", "where: a", where},
     {"sr_add", "add: b", add},
     {"sr_sub", "sub: a", sub},
     {"sr_mul", "mul: a", mul},
@@ -196,6 +249,15 @@ static const missing_call calls[] = {
     {"sr_upsample2d", "upsample2d: x", upsample},
     {"sr_reshape", "reshape: x", reshape},
     {"sr_flatten", "flatten: x", flatten},
+    {"sr_permute", "permute: x", permute},
+    {"sr_slice", "slice: x", slice},
+    {"sr_flip", "flip: x", flip},
+    {"sr_pad", "pad: x", pad},
+    {"sr_concat", "concat: x[1]", concat},
+    {"sr_concat", "concat: x[0]", concat_one},
+    {"sr_pad2d", "pad2d: x", pad2d},
+    {"sr_pixel_shuffle", "pixel_shuffle: x", pixel_shuffle},
+    {"sr_pixel_unshuffle", "pixel_unshuffle: x", pixel_unshuffle},
     {"sr_reduce_sum", "reduce_sum: x", reduce},
     {"sr_softmax_cross_entropy", "softmax_xent: labels", xent},
     {"sr_softmax", "softmax: logits", softmax},

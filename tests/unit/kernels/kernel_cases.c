@@ -14,6 +14,7 @@ static problem problem_of(sr_kernel_id kernel, int args, const void *params, siz
 static sr_dtype dtype_of(arg_role role, sr_dtype t) {
     switch (role) {
     case ACTIVATION:
+    case POSITIVE_ACTIVATION:
         return t;
     case PARAMETER:
     case POSITIVE:
@@ -66,13 +67,21 @@ static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, 
     }
 }
 
+// Formulas that are not numbers for negative inputs.
+static bool is_of_positives(sr_kernel_id kernel) {
+    return kernel == SR_KERNEL_log || kernel == SR_KERNEL_sqrt || kernel == SR_KERNEL_rsqrt ||
+           kernel == SR_KERNEL_power || kernel == SR_KERNEL_pow;
+}
+
 // The rows of kernels/expression_list.def, with inputs of the output's shape.
 static void case_expression(sr_kernel_id kernel) {
     arg_role roles[MAX_ARGS];
     int count;
     const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
     for (int i = 0; i + 1 < count; i++)
-        roles[i] = arguments[i].type == SR_ARG_T ? ACTIVATION : POSITIVE;
+        roles[i] = arguments[i].type != SR_ARG_T ? POSITIVE
+                   : is_of_positives(kernel)     ? POSITIVE_ACTIVATION
+                                                 : ACTIVATION;
     elementwise(kernel, count - 1, roles,
                 kernel == SR_KERNEL_gelu        ? 2
                 : kernel == SR_KERNEL_gelu_grad ? 4
@@ -419,6 +428,64 @@ static void case_linear(sr_kernel_id kernel) {
     }
 }
 
+static void case_rearrange(sr_kernel_id kernel) {
+    static const sr_rearrange_params shapes[] = {
+        {.dims = 1, .dim = {1}, .end = {1}, .every = {1}, .elements = 1},
+        // transposed
+        {.dims = 2, .dim = {37, 65}, .step = {1, 37}, .end = {37, 65}, .every = {1, 1}},
+        // every third row, columns reversed
+        {.dims = 2, .dim = {5, 33}, .step = {99, -1}, .first = 32, .end = {5, 33}, .every = {1, 1}},
+        // a picture within zeros; whole vectors of a device; several blocks
+        {.dims = 3,
+         .dim = {5, 9, 24},
+         .step = {96, 16, 1},
+         .begin = {0, 1, 8},
+         .end = {5, 7, 24},
+         .every = {1, 1, 1}},
+        {.dims = 3,
+         .dim = {2, 300, 301},
+         .step = {0, 299, 1},
+         .begin = {0, 2, 1},
+         .end = {2, 299, 300},
+         .every = {1, 1, 1}},
+        // zeros between the elements
+        {.dims = 5,
+         .dim = {2, 3, 7, 2, 5},
+         .step = {24, 8, 4, 2, 1},
+         .begin = {0, 0, 2, 0, 1},
+         .end = {2, 3, 6, 2, 4},
+         .every = {1, 1, 3, 1, 2}},
+    };
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            sr_rearrange_params p = shapes[k];
+            p.count = 1;
+            p.elements = 299 * 301; // enough for all of them
+            for (int d = 0; d < p.dims; d++)
+                p.count *= p.dim[d];
+            problem c = problem_of(kernel, 2, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], p.elements);
+            set_output(&c, 1, ACTIVATION, types[t], p.count);
+            check_problem(&c);
+        }
+    }
+}
+
+static void case_concat(sr_kernel_id kernel) {
+    static const sr_concat_params shapes[] = {
+        {1, {1, 1}}, {7, {5, 3, 9}}, {3, {1, 2, 3, 4}}, {33, {64, 16, 8, 24}}, {2, {40000, 70001}}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_concat_params p = shapes[k];
+            problem c = problem_of(kernel, SR_CONCAT_INPUTS + 1, &p, sizeof p);
+            for (int i = 0; i < SR_CONCAT_INPUTS; i++)
+                set(&c, i, p.width[i] > 0 ? ACTIVATION : NONE, types[t], p.rows * p.width[i]);
+            set_output(&c, SR_CONCAT_INPUTS, ACTIVATION, types[t], p.rows * sr_concat_width(&p));
+            check_problem(&c);
+        }
+    }
+}
+
 void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_conv2d] = case_conv,
     [SR_KERNEL_conv2d_dx] = case_conv,
@@ -440,6 +507,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_cast] = case_cast,
     [SR_KERNEL_normalize] = case_normalize,
     [SR_KERNEL_dropout] = case_dropout,
+    [SR_KERNEL_rearrange] = case_rearrange,
+    [SR_KERNEL_concat] = case_concat,
     [SR_KERNEL_maxpool2d] = case_pool,
     [SR_KERNEL_maxpool2d_grad] = case_pool,
     [SR_KERNEL_avgpool2d] = case_pool,

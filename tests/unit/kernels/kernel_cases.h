@@ -15,13 +15,14 @@ enum { MAX_ARGS = 8 };
 typedef enum arg_role {
     NONE = 0, // absent
     ACTIVATION,
-    PARAMETER, // f32
-    POSITIVE,  // f32 in [0.5, 1.5)
-    BYTES,     // u8
-    KEY,       // i32
-    HYPER,     // f32[8] of an optimiser
-    INDEX,     // u8 from the reference maxpool2d of the same shape
-    DOUBLE,    // f64
+    PARAMETER,           // f32
+    POSITIVE,            // f32 in [0.5, 1.5)
+    POSITIVE_ACTIVATION, // in [0.5, 1.5)
+    BYTES,               // u8
+    KEY,                 // i32
+    HYPER,               // f32[8] of an optimiser
+    INDEX,               // u8 from the reference maxpool2d of the same shape
+    DOUBLE,              // f64
 } arg_role;
 
 typedef struct argument {

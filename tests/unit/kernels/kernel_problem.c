@@ -49,7 +49,7 @@ static void *make_input(const problem *c, int i) {
     const argument *a = &c->arg[i];
     const sr_dtype dtype = c->request.dtype[i];
     const uint32_t seed = kernel_seed(c->request.kernel) + (uint32_t)i;
-    if (a->role == POSITIVE)
+    if (a->role == POSITIVE || a->role == POSITIVE_ACTIVATION)
         return fill_random(dtype, a->count, seed, 0.5, 1.5);
     if (a->role == BYTES)
         return fill_random(dtype, a->count, seed, 0, 256);

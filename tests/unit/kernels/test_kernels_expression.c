@@ -10,7 +10,7 @@
 
 #define COUNT 70001 // two blocks, the second one not full
 #define ALPHA 0.3   // constants of rows that have attributes
-#define BETA -1.25
+#define BETA 1.25
 
 // ---- Formulas in double, of the inputs x ----
 
@@ -22,6 +22,9 @@ static double pdf(double x) {
 }
 static double logistic(double x) {
     return 1 / (1 + exp(-x));
+}
+static double bent(double x) {
+    return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x));
 }
 
 #define FORMULA(name, value)                                                                       \
@@ -42,6 +45,42 @@ FORMULA(softplus, x[0] > 30 ? x[0] + exp(-x[0]) : log1p(exp(x[0])))
 FORMULA(softplus_grad, x[1] * logistic(x[0]))
 FORMULA(silu, x[0] * logistic(x[0]))
 FORMULA(silu_grad, x[1] * logistic(x[0]) * (1 + x[0] * (1 - logistic(x[0]))))
+FORMULA(gelu_tanh, 0.5 * x[0] * (1 + bent(x[0])))
+FORMULA(gelu_tanh_grad, x[1] * (0.5 * (1 + bent(x[0])) +
+                                0.5 * x[0] * (1 - bent(x[0]) * bent(x[0])) *
+                                    0.79788456080286535588 * (1 + 3 * 0.044715 * x[0] * x[0])))
+FORMULA(mish, x[0] * tanh(log1p(exp(x[0]))))
+FORMULA(mish_grad,
+        x[1] * (tanh(log1p(exp(x[0]))) + x[0] * logistic(x[0]) / pow(cosh(log1p(exp(x[0]))), 2)))
+FORMULA(hard_sigmoid, fmin(fmax(x[0] + 3, 0), 6) / 6)
+FORMULA(hard_sigmoid_grad, fabs(x[0]) < 3 ? x[1] / 6 : 0)
+FORMULA(hard_swish, x[0] * fmin(fmax(x[0] + 3, 0), 6) / 6)
+FORMULA(hard_swish_grad, x[0] <= -3 ? 0 : x[0] >= 3 ? x[1] : x[1] * (x[0] / 3 + 0.5))
+FORMULA(elu, x[0] > 0 ? x[0] : ALPHA * expm1(x[0]))
+FORMULA(elu_grad, x[0] > 0 ? x[1] : x[1] * ALPHA * exp(x[0]))
+FORMULA(prelu, x[0] > 0 ? x[0] : x[1] * x[0])
+FORMULA(prelu_grad, x[0] > 0 ? x[2] : x[1] * x[2])
+FORMULA(log, log(x[0]))
+FORMULA(sqrt, sqrt(x[0]))
+FORMULA(rsqrt, 1 / sqrt(x[0]))
+FORMULA(reciprocal, 1 / x[0])
+FORMULA(sin, sin(x[0]))
+FORMULA(cos, cos(x[0]))
+FORMULA(erf, erf(x[0]))
+FORMULA(power, pow(x[0], ALPHA))
+FORMULA(pow, pow(x[0], x[1]))
+FORMULA(abs, fabs(x[0]))
+FORMULA(abs_grad, x[0] > 0 ? x[1] : x[0] < 0 ? -x[1] : 0)
+FORMULA(clip, fmin(fmax(x[0], ALPHA), BETA))
+FORMULA(clip_grad, x[0]<ALPHA || x[0]> BETA ? 0 : x[1])
+FORMULA(maximum, fmax(x[0], x[1]))
+FORMULA(minimum, fmin(x[0], x[1]))
+FORMULA(maximum_grad, x[0] > x[1] ? x[2] : x[0] < x[1] ? 0 : x[2] / 2)
+FORMULA(greater, x[0] > x[1])
+FORMULA(equal, x[0] == x[1])
+FORMULA(where, x[0] != 0 ? x[1] : x[2])
+FORMULA(mask, x[0] != 0 ? x[1] : 0)
+FORMULA(mask_not, x[0] == 0 ? x[1] : 0)
 FORMULA(add, x[0] + x[1])
 FORMULA(sub, x[0] - x[1])
 FORMULA(mul, x[0] * x[1])
@@ -79,6 +118,39 @@ static const formula formulas[SR_KERNEL_COUNT] = {
     ROW(softplus_grad, -80, 80, 8, 0),
     ROW(silu, -30, 30, 8, 0),
     ROW(silu_grad, -10, 10, 16, SECOND),
+    ROW(gelu_tanh, -4, 4, 16, FIRST),
+    ROW(gelu_tanh_grad, -4, 4, 24, SECOND),
+    ROW(mish, -20, 20, 16, 0),
+    ROW(mish_grad, -8, 8, 24, SECOND),
+    ROW(hard_sigmoid, -5, 5, 3, NUMBER),
+    ROW(hard_sigmoid_grad, -5, 5, 1, 0),
+    ROW(hard_swish, -5, 5, 6, FIRST),
+    ROW(hard_swish_grad, -5, 5, 4, SECOND),
+    ROW(elu, -10, 10, 3, 0),
+    ROW(elu_grad, -10, 10, 8, 0),
+    ROW(prelu, -2, 2, 1, 0),
+    ROW(prelu_grad, -2, 2, 1, 0),
+    ROW(log, 1e-3, 9, 2, 0),
+    ROW(sqrt, 0, 9, 1, 0),
+    ROW(rsqrt, 0.1, 9, 3, 0),
+    ROW(reciprocal, 0.1, 9, 1, 0),
+    ROW(sin, -100, 100, 4, NUMBER),
+    ROW(cos, -100, 100, 4, NUMBER),
+    ROW(erf, -4, 4, 4, 0),
+    ROW(power, 0.01, 9, 2, NUMBER),
+    ROW(pow, 0.1, 5, 2, 0),
+    ROW(abs, -2, 2, 0, 0),
+    ROW(abs_grad, -2, 2, 0, 0),
+    ROW(clip, -2, 2, 1, 0),
+    ROW(clip_grad, -2, 2, 0, 0),
+    ROW(maximum, -2, 2, 0, 0),
+    ROW(minimum, -2, 2, 0, 0),
+    ROW(maximum_grad, -2, 2, 1, 0),
+    ROW(greater, -2, 2, 0, 0),
+    ROW(equal, -2, 2, 0, 0),
+    ROW(where, -2, 2, 0, 0),
+    ROW(mask, -2, 2, 0, 0),
+    ROW(mask_not, -2, 2, 0, 0),
     ROW(add, -3, 3, 1, FIRST | SECOND),
     ROW(sub, -3, 3, 1, FIRST | SECOND),
     ROW(mul, -3, 3, 1, 0),
@@ -254,28 +326,33 @@ static test_array *expanded(const repeats_case *c, uint8_t repeated, const test_
     return out;
 }
 
-// Inputs that are repeated give the bits of inputs that were expanded before.
+// Inputs that are repeated give the bits of inputs that were expanded before. A third input is
+// repeated as the first one is.
 static void check_repeats(sr_kernel_id kernel, const repeats_case *c, sr_dtype dtype) {
     sr_expression_params p = {.count = count_of(c, 0), .constant = {ALPHA, BETA}};
     const sr_expression_params whole = p;
     p.dims = (uint8_t)c->dims;
     memcpy(p.dim, c->dim, sizeof p.dim);
-    memcpy(p.repeated, c->repeated, sizeof c->repeated);
-    test_array *a = make_input(kernel, 0, dtype, count_of(c, c->repeated[0]));
-    test_array *b = make_input(kernel, 1, dtype, count_of(c, c->repeated[1]));
-    test_array *y = array_new(dtype, p.count), *want = array_new(dtype, p.count);
-    kernel_run("reference", kernel, &p, sizeof p, 3, (test_array *[]){a, b, y});
-    kernel_run(
-        "reference", kernel, &whole, sizeof whole, 3,
-        (test_array *[]){expanded(c, c->repeated[0], a), expanded(c, c->repeated[1], b), want});
-    assert_memory_equal(want->data, y->data, (size_t)p.count * sr_dtype_size(dtype));
+    const int inputs = sr_expression_of(kernel)->inputs;
+    test_array *in[SR_EXPRESSION_INPUTS + 1], *all[SR_EXPRESSION_INPUTS + 1];
+    for (int i = 0; i < inputs; i++) {
+        p.repeated[i] = c->repeated[i % 2];
+        in[i] = make_input(kernel, i, dtype, count_of(c, p.repeated[i]));
+        all[i] = expanded(c, p.repeated[i], in[i]);
+    }
+    in[inputs] = array_new(dtype, p.count);
+    all[inputs] = array_new(dtype, p.count);
+    kernel_run("reference", kernel, &p, sizeof p, inputs + 1, in);
+    kernel_run("reference", kernel, &whole, sizeof whole, inputs + 1, all);
+    assert_memory_equal(all[inputs]->data, in[inputs]->data,
+                        (size_t)p.count * sr_dtype_size(dtype));
 }
 
 static void test_inputs_are_repeated(void **state) {
     for (int i = 0; i < ROWS; i++) {
         int count;
         const sr_kernel_argument *arguments = sr_kernel_arguments(rows[i], &count);
-        if (count != 3 || arguments[1].type != SR_ARG_T)
+        if (count < 3 || arguments[1].type != SR_ARG_T)
             continue;
         for (size_t k = 0; k < sizeof repeats_cases / sizeof repeats_cases[0]; k++) {
             check_repeats(rows[i], &repeats_cases[k], fixture_types[k % 4]);
