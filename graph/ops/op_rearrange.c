@@ -98,7 +98,7 @@ static sr_status permute_infer(const sr_node_view *node, sr_info *out) {
 static sr_status permute_lower(const sr_node_view *node, sr_kernel_request *request) {
     const permute_attr *a = node->attr;
     sr_rearrange_params p = {0};
-    int64_t stride[SR_MAX_RANK];
+    int64_t stride[SR_MAX_RANK] = {0};
     strides_of(&node->in[0], stride);
     for (int d = 0; d < node->out[0].rank; d++) {
         const int64_t dim = node->out[0].dim[d];
@@ -173,7 +173,7 @@ static sr_status part_infer(const sr_node_view *node, sr_info *out) {
 static sr_status slice_lower(const sr_node_view *node, sr_kernel_request *request) {
     const part_attr *a = node->attr;
     sr_rearrange_params p = {0};
-    int64_t stride[SR_MAX_RANK];
+    int64_t stride[SR_MAX_RANK] = {0};
     strides_of(&node->in[0], stride);
     for (int d = 0; d < node->out[0].rank; d++) {
         p.first += a->start[d] * stride[d];
@@ -186,7 +186,7 @@ static sr_status slice_lower(const sr_node_view *node, sr_kernel_request *reques
 static sr_status pad_lower(const sr_node_view *node, sr_kernel_request *request) {
     const part_attr *a = node->attr;
     sr_rearrange_params p = {0};
-    int64_t stride[SR_MAX_RANK];
+    int64_t stride[SR_MAX_RANK] = {0};
     strides_of(&node->in[0], stride);
     for (int d = 0; d < node->out[0].rank; d++) {
         const int64_t length = (node->in[0].dim[d] - 1) * a->step[d];
@@ -446,13 +446,14 @@ static bool expect_multiples(sr_tensor x, const char *name, const int64_t by[4],
     bool fits = info->rank == 4;
     for (int d = 0; d < 4 && fits; d++)
         fits = by[d] > 0 && info->dim[d] % by[d] == 0;
-    if (!fits)
+    if (!fits) {
         (void)sr_op_refused(SR_FAIL(SR_E_SHAPE,
                                     "x %s must be [N,H,W,C], with H, W and C multiples of %lld, "
                                     "%lld and %lld",
                                     sr_info_text(info, text), (long long)by[1], (long long)by[2],
                                     (long long)by[3]),
                             name);
+    }
     return fits;
 }
 
