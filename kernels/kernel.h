@@ -17,11 +17,12 @@
 //
 // Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; those
 // of a module follow when it is opened (kernels/device/module.h). For a request the last provider
-// for its kind of device is taken that supports it in a numerics class of its own, or else the last
-// one in class "reference". Within the class the chooser takes what it measured to be fastest. With
-// portable numerics only class "reference" is taken: its order of sums can be followed by any
-// device, so results are the same on all of them. A missing entry is an error when the plan is
-// made; there is no silent fall-back to another device or dtype.
+// for its kind of device is taken that supports it in a numerics class of its own, unless the entry
+// of an earlier one outranks it, or else the last one in class "reference". Within the class the
+// chooser takes what it measured to be fastest. With portable numerics only class "reference" is
+// taken: its order of sums can be followed by any device, so results are the same on all of them. A
+// missing entry is an error when the plan is made; there is no silent fall-back to another device
+// or dtype.
 #ifndef SR_KERNELS_KERNEL_H
 #define SR_KERNELS_KERNEL_H
 
@@ -189,6 +190,7 @@ typedef struct sr_kernel_entry {
     // For listings; supports() decides.
     const char *dtypes; // of activations, as "f32 bf16"; NULL: not told
     uint32_t needs;     // features of the device, of a CPU bits of kernels/base/cpuid.h; 0: none
+    bool outranks;      // serves a request even if a later provider supports it, too
     // Names of further ways to prepare a request, NULL after the last; NULL: none. Variant 0 is the
     // default, variant i is variants[i - 1]. All give the same bits, for every request: they may
     // cut it into other blocks or passes, and use other memory, but leave each sum as it is. Which

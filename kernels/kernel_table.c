@@ -104,12 +104,13 @@ static const sr_kernel_entry *find_class(const sr_kernel_request *request, bool 
         return request->device == SR_DEVICE_CPU
                    ? find_among(request->own, request->own_count, request, reference)
                    : NULL;
-    while (count > 0) {
-        const sr_kernel_entry *entry = find_in(providers[--count], request, reference);
-        if (entry)
-            return entry;
+    const sr_kernel_entry *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const sr_kernel_entry *entry = find_in(providers[i], request, reference);
+        if (entry && (!found || !found->outranks || entry->outranks))
+            found = entry;
     }
-    return NULL;
+    return found;
 }
 
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Divides the gradient of a convolution's weights into blocks, passes and panels (see
 // x86_conv_dw_internal.h). A function of the shape alone.
-#include "kernels/base/cpuid.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
 // Output pixels of one pass: few enough that their panels fit in the second-level cache, and most
@@ -15,9 +14,6 @@
 
 bool sr_x86_dw_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
-    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
-        return false;
     return p->groups == 1;
 }
 

@@ -25,9 +25,6 @@ bool sr_x86_pointwise_supports(const sr_kernel_request *request) {
     // With the sixteen registers of AVX2, oneDNN's kernels are faster (resnet50: 1.15x per step).
     if ((sr_cpu_features() & SR_CPU_AVX512) == 0)
         return false;
-    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
-    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
-        return false;
     return p->groups == 1 && p->r == 1 && p->s == 1 && p->pad_top == 0 && p->pad_left == 0 &&
            p->pad_bottom == 0 && p->pad_right == 0;
 }

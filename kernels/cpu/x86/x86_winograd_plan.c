@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the convolutions that are computed by Winograd's filtering, and their blocks (see
 // x86_winograd_internal.h). A function of the shape alone.
-#include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
@@ -47,9 +46,6 @@ static bool by_points(const sr_conv_params *p) {
 
 bool sr_x86_winograd_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    // With AMX, bf16 products are several times as fast as fp32 ones, so they are left to oneDNN.
-    if (request->dtype[0] == SR_BF16 && (sr_cpu_features() & SR_CPU_AMX_BF16) != 0)
-        return false;
     return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
            p->dilation_h == 1 && p->dilation_w == 1 && pays(p);
 }

@@ -2,6 +2,7 @@
 // oneDNN accepts a limit of its instruction set only before it has computed anything. So this
 // process starts with a linear layer, which needs no engine, before the convolution, which does.
 // Also tests a shape for which the library's own code writes out of bounds.
+#include "kernels/base/cpuid.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/test_support.h"
 
@@ -69,8 +70,41 @@ static void test_strided_pointwise_gradient(void **state) {
     }
 }
 
+// Where both can compute a convolution of bf16, the faster one serves it, and provider x86 still
+// has its kernel, for builds without oneDNN.
+static void test_amx_outranks_x86(void **state) {
+    (void)state;
+    const sr_conv_params p = {.n = 2,
+                              .h = 16,
+                              .w = 16,
+                              .c = 64,
+                              .k = 64,
+                              .r = 1,
+                              .s = 1,
+                              .p = 16,
+                              .q = 16,
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .dilation_h = 1,
+                              .dilation_w = 1,
+                              .groups = 1};
+    sr_kernel_request request;
+    if ((sr_cpu_features() & SR_CPU_AMX_BF16) == 0)
+        test_skip("this processor has no AMX");
+    sr_kernel_request_init(&request, SR_DEVICE_CPU, SR_KERNEL_conv2d, SR_BF16, &p, sizeof p);
+    request.dtype[2] = SR_DTYPE_COUNT; // no bias
+    assert_string_equal("conv2d/onednn-amx", sr_kernel_find(&request)->name);
+    const sr_kernel_entry *x86 = sr_kernel_find_in(&request, "x86");
+    if (!x86)
+        test_skip("this build has no provider x86");
+    assert_string_equal("conv2d/x86-gemm", x86->name);
+    request.dtype[0] = request.dtype[3] = SR_F32;
+    assert_string_equal("conv2d/x86-gemm", sr_kernel_find(&request)->name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_amx_outranks_x86),
         cmocka_unit_test_teardown(test_convolution_after_linear, arrays_free),
         cmocka_unit_test_teardown(test_strided_pointwise_gradient, arrays_free),
     };
