@@ -2,8 +2,10 @@
 #include "tests/unit/support/stream_comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
+#include "collective/comm_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/cpu_stream.h"
@@ -36,6 +38,7 @@ struct stream_rank {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool over; // groups end and none begins
+    _Atomic uint64_t looks;
     int running;
     unsigned enqueued;
     group groups[GROUPS];
@@ -72,6 +75,7 @@ static sr_status finish(group *g, group_message *m) {
         bool done = false;
         const sr_status status = below->test(g->rank->local, &m->request, &done);
         m->request.active = !done;
+        atomic_store(&g->rank->looks, done ? 0 : atomic_load(&g->rank->looks) + 1);
         if (status != SR_OK || done)
             return status;
         if (is_over(g->rank))
@@ -204,6 +208,10 @@ static const sr_comm_backend backend = {
     .enqueue = enqueue,
     .end_groups = end_groups,
 };
+
+uint64_t stream_comm_looks(const sr_comm *comm) {
+    return atomic_load(&((const stream_rank *)comm->state)->looks);
+}
 
 sr_status stream_comm_join(sr_local_world *world, int rank, int ranks,
                            const sr_comm_options *options, sr_comm **out) {

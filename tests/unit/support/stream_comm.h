@@ -15,4 +15,8 @@
 SR_NODISCARD sr_status stream_comm_join(sr_local_world *world, int rank, int ranks,
                                         const sr_comm_options *options, sr_comm **out);
 
+// How often the group that runs on the stream of a rank has looked for a message in vain since it
+// found the last one; 0 where none waits.
+uint64_t stream_comm_looks(const sr_comm *comm);
+
 #endif
