@@ -176,6 +176,23 @@ sr_tensor sr_pad(sr_tensor x, const int *before, const int *after);
 // 'count' tensors one after the other along dimension 'axis'; their other extents are equal.
 sr_tensor sr_concat(const sr_tensor *x, int count, int axis);
 
+// Elements by their numbers. y is x with another extent of dimension 'axis': number j there is
+// number index[j] of x. The index is i32: [J], the same for all of x; or it has the dimensions of x
+// up to the axis, for instance [N,J] for the tokens of x[N,K,C] that each sample keeps; or all
+// dimensions of x, as in torch.gather. Its extents are those of x but along the axis, where they
+// are J. An index that x does not have gives NaN. Gradient: sr_scatter_add.
+sr_tensor sr_gather(sr_tensor x, sr_tensor index, int axis);
+// The same with an index [J], as torch.index_select.
+sr_tensor sr_index_select(sr_tensor x, sr_tensor index, int axis);
+// Rows of a parameter table[V,C] (f32; f64 with f64), rounded to 'dtype': [..., C] for an index
+// [...] of at most four dimensions. Its gradient is a sum in the dtype of the table.
+sr_tensor sr_embedding(sr_tensor table, sr_tensor index, sr_dtype dtype);
+// The sums of the elements of x with the same number: y is x with the extent 'count' of dimension
+// 'axis', where number k is the sum of the elements of x whose index is k, added in a fixed order.
+// The index is as in sr_gather; elements whose index is not one of 0 to count - 1 are left out.
+// Gradient: sr_gather.
+sr_tensor sr_scatter_add(sr_tensor x, sr_tensor index, int axis, int64_t count);
+
 // What is beyond the border of a picture: zeros; the pixels before the border in reverse order,
 // without the outermost one; or the outermost one.
 typedef enum sr_pad_mode { SR_PAD_ZERO, SR_PAD_REFLECT, SR_PAD_REPLICATE } sr_pad_mode;
@@ -294,6 +311,10 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_flip(...) (sr_at(__FILE__, __LINE__), sr_flip(__VA_ARGS__))
 #define sr_pad(...) (sr_at(__FILE__, __LINE__), sr_pad(__VA_ARGS__))
 #define sr_concat(...) (sr_at(__FILE__, __LINE__), sr_concat(__VA_ARGS__))
+#define sr_gather(...) (sr_at(__FILE__, __LINE__), sr_gather(__VA_ARGS__))
+#define sr_index_select(...) (sr_at(__FILE__, __LINE__), sr_index_select(__VA_ARGS__))
+#define sr_embedding(...) (sr_at(__FILE__, __LINE__), sr_embedding(__VA_ARGS__))
+#define sr_scatter_add(...) (sr_at(__FILE__, __LINE__), sr_scatter_add(__VA_ARGS__))
 #define sr_pad2d(...) (sr_at(__FILE__, __LINE__), sr_pad2d(__VA_ARGS__))
 #define sr_pixel_shuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_shuffle(__VA_ARGS__))
 #define sr_pixel_unshuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_unshuffle(__VA_ARGS__))

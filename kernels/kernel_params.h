@@ -87,6 +87,20 @@ static inline int64_t sr_concat_width(const sr_concat_params *p) {
     return p->width[0] + p->width[1] + p->width[2] + p->width[3];
 }
 
+// gather: x[outer,n,inner] and y[outer,count,inner]; scatter_add: x[outer,count,inner] and
+// y[outer,n,inner]. The index has a number for each j of 'count', the same for all of 'outer' or
+// 'inner' unless it is per these: index[1 or outer,count,1 or inner].
+typedef struct sr_gather_params {
+    int64_t outer, n, inner, count; // n, count < 2^31
+    int32_t per_outer, per_inner;   // 0 or 1
+    int32_t zeros, reserved;        // gather: 1: 0 instead of NaN where there is no such number
+} sr_gather_params;
+
+// Lists of 'count' numbers in the index.
+static inline int64_t sr_gather_lists(const sr_gather_params *p) {
+    return (p->per_outer ? p->outer : 1) * (p->per_inner ? p->inner : 1);
+}
+
 #define SR_NORMALIZE_MAX_CHANNELS 4 // of a picture for normalize
 // normalize: y = (x - mean[c]) inverse_std[c].
 typedef struct sr_normalize_params {

@@ -158,6 +158,10 @@ CALL(flip, sr_flip(SR_NONE, 0))
 CALL(pad, sr_pad(SR_NONE, NULL, NULL))
 CALL(concat, sr_concat((sr_tensor[]){a->some, SR_NONE}, 2, 0))
 CALL(concat_one, sr_concat((sr_tensor[]){SR_NONE}, 1, 0))
+CALL(gather, sr_gather(a->some, SR_NONE, 0))
+CALL(index_select, sr_index_select(SR_NONE, a->some, 0))
+CALL(embedding, sr_embedding(a->some, SR_NONE, SR_F32))
+CALL(scatter_add, sr_scatter_add(SR_NONE, a->some, 0, 1))
 CALL(pad2d, sr_pad2d(SR_NONE, (sr_pad2d_opts){0}))
 CALL(pixel_shuffle, sr_pixel_shuffle(SR_NONE, 2))
 CALL(pixel_unshuffle, sr_pixel_unshuffle(SR_NONE, 2))
@@ -255,6 +259,10 @@ static const missing_call calls[] = {
     {"sr_pad", "pad: x", pad},
     {"sr_concat", "concat: x[1]", concat},
     {"sr_concat", "concat: x[0]", concat_one},
+    {"sr_gather", "gather: index", gather},
+    {"sr_index_select", "index_select: x", index_select},
+    {"sr_embedding", "embedding: index", embedding},
+    {"sr_scatter_add", "scatter_add: x", scatter_add},
     {"sr_pad2d", "pad2d: x", pad2d},
     {"sr_pixel_shuffle", "pixel_shuffle: x", pixel_shuffle},
     {"sr_pixel_unshuffle", "pixel_unshuffle: x", pixel_unshuffle},

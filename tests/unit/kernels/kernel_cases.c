@@ -24,6 +24,7 @@ static sr_dtype dtype_of(arg_role role, sr_dtype t) {
     case INDEX:
         return SR_U8;
     case KEY:
+    case NUMBERS:
         return SR_I32;
     case DOUBLE:
         return SR_F64;
@@ -486,6 +487,33 @@ static void case_concat(sr_kernel_id kernel) {
     }
 }
 
+// The index has numbers that there are not, too.
+static void case_gather(sr_kernel_id kernel) {
+    static const sr_gather_params shapes[] = {
+        {1, 1, 1, 1, 0, 0, 0, 0},       {3, 7, 5, 11, 0, 0, 0, 0},
+        {2, 9, 16, 6, 1, 0, 1, 0},      // whole vectors of a device
+        {4, 5, 3, 8, 1, 1, 0, 0},       // single elements
+        {1, 3, 1027, 70, 0, 1, 0, 0},   // columns, several leaves
+        {1, 300, 24, 5000, 0, 0, 0, 0}, // long lists of single elements, several parts
+        {2, 2, 40000, 3, 1, 0, 0, 0},   // several blocks
+        {1, 3, 8, 500, 0, 0, 0, 0},     // trees of vectors
+    };
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_gather_params p = shapes[k];
+            const bool gathers = kernel == SR_KERNEL_gather;
+            const int64_t all = p.outer * p.n * p.inner, some = p.outer * p.count * p.inner;
+            problem c = problem_of(kernel, 3, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], gathers ? all : some);
+            set(&c, 1, NUMBERS, types[t], sr_gather_lists(&p) * p.count);
+            set_output(&c, 2, ACTIVATION, types[t], gathers ? some : all);
+            c.arg[1].bound = (double)p.n;
+            c.terms = (double)p.count;
+            check_problem(&c);
+        }
+    }
+}
+
 void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_conv2d] = case_conv,
     [SR_KERNEL_conv2d_dx] = case_conv,
@@ -509,6 +537,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_dropout] = case_dropout,
     [SR_KERNEL_rearrange] = case_rearrange,
     [SR_KERNEL_concat] = case_concat,
+    [SR_KERNEL_gather] = case_gather,
+    [SR_KERNEL_scatter_add] = case_gather,
     [SR_KERNEL_maxpool2d] = case_pool,
     [SR_KERNEL_maxpool2d_grad] = case_pool,
     [SR_KERNEL_avgpool2d] = case_pool,

@@ -23,6 +23,7 @@ typedef enum arg_role {
     HYPER,               // f32[8] of an optimiser
     INDEX,               // u8 from the reference maxpool2d of the same shape
     DOUBLE,              // f64
+    NUMBERS,             // i32 from -1 to 'bound'
 } arg_role;
 
 typedef struct argument {
@@ -30,7 +31,8 @@ typedef struct argument {
     bool output;  // written
     bool updated; // read and written
     int64_t count;
-    double bound; // magnitude of an output; 0: from the reference on absolute values
+    double bound; // magnitude of an output; 0: from the reference on absolute values. Of NUMBERS,
+                  // the largest
 } argument;
 
 typedef struct problem {

@@ -55,6 +55,8 @@ static void *make_input(const problem *c, int i) {
         return fill_random(dtype, a->count, seed, 0, 256);
     if (a->role == INDEX)
         return make_index(c, a->count);
+    if (a->role == NUMBERS) // conversion rounds towards zero
+        return fill_random(dtype, a->count, seed, -1.9, a->bound + 0.9);
     if (a->role == KEY)
         return fill_random(dtype, a->count, seed, -2e9, 2e9);
     if (a->role == HYPER) {
