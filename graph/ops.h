@@ -161,6 +161,30 @@ sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
 sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]; once
 sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
 
+// How sr_resize2d makes a pixel: a copy of pixel floor(i W / Q) of x, for pixel i of the Q in a
+// row of y; of pixel floor((i + 1/2) W / Q); from the 2 x 2 nearest pixels; from the 4 x 4 nearest
+// ones (Keys 1981); or the mean of those that it covers.
+typedef enum sr_resize_mode {
+    SR_RESIZE_NEAREST,
+    SR_RESIZE_NEAREST_EXACT,
+    SR_RESIZE_BILINEAR,
+    SR_RESIZE_BICUBIC,
+    SR_RESIZE_AREA
+} sr_resize_mode;
+// Size of the result, or its scale.
+typedef struct sr_resize2d_opts {
+    int height, width;     // in pixels; 0: floor(scale H) and floor(scale W)
+    double scale, scale_w; // of height and width; scale_w 0: as scale
+    sr_resize_mode mode;
+    bool align_corners; // bilinear, bicubic: the outermost pixels of x and y are at the same places
+    bool antialias;     // bilinear, bicubic: the filter is as many times wider as y is smaller
+} sr_resize2d_opts;
+// x[N,H,W,C] resized, as torch.nn.functional.interpolate: modes nearest, nearest-exact, bilinear,
+// bicubic and area. With a scale, a pixel of y is 1 / scale pixels of x (recompute_scale_factor
+// false). Weights are computed in f64 and rounded to f32; sums are over the columns of a row, then
+// over rows. For nearest upsampling by an integer factor sr_upsample2d is faster.
+sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts opts);
+
 // The same elements with another shape (equal count); needs no kernel.
 sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
 sr_tensor sr_flatten(sr_tensor x); // [N, rest]
@@ -304,6 +328,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))
 #define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
+#define sr_resize2d(...) (sr_at(__FILE__, __LINE__), sr_resize2d(__VA_ARGS__))
 #define sr_reshape(...) (sr_at(__FILE__, __LINE__), sr_reshape(__VA_ARGS__))
 #define sr_flatten(...) (sr_at(__FILE__, __LINE__), sr_flatten(__VA_ARGS__))
 #define sr_permute(...) (sr_at(__FILE__, __LINE__), sr_permute(__VA_ARGS__))

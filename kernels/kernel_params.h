@@ -133,6 +133,24 @@ typedef struct sr_pool_params {
     int32_t pad_top, pad_left, pad_bottom, pad_right;
 } sr_pool_params;
 
+// How resize2d makes a pixel (kernels/resize.h).
+enum {
+    SR_FILTER_NEAREST,
+    SR_FILTER_NEAREST_EXACT,
+    SR_FILTER_LINEAR,
+    SR_FILTER_CUBIC,
+    SR_FILTER_AREA
+};
+
+// resize2d: x[n,h,w,c], y[n,p,q,c]. All extents of pictures are less than 2^31.
+typedef struct sr_resize_params {
+    int64_t n, h, w, c, p, q;
+    double step_h, step_w;      // pixels of x from one of y to the next
+    int32_t filter;             // SR_FILTER_...
+    int32_t corners, antialias; // 0 or 1; of SR_FILTER_LINEAR and SR_FILTER_CUBIC
+    int32_t reserved;
+} sr_resize_params;
+
 // Softmax, its cross-entropy and top-k hits: logits[n,k].
 typedef struct sr_xent_params {
     int64_t n, k;

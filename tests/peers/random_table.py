@@ -31,7 +31,8 @@ NOT_COMPARED = {
                     "mish_grad", "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "elu", "elu_grad",
                     "prelu", "prelu_grad", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "erf", "power", "pow",
                     "abs", "abs_grad", "clip", "clip_grad", "maximum", "minimum", "maximum_grad", "greater", "equal",
-                    "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add")},
+                    "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
+                    "resize2d", "resize2d_grad")},
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

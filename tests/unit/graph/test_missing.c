@@ -150,6 +150,7 @@ CALL(avgpool, sr_avgpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
 CALL(global_avg, sr_global_avgpool(SR_NONE))
 CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
+CALL(resize, sr_resize2d(SR_NONE, (sr_resize2d_opts){.scale = 2}))
 CALL(reshape, sr_reshape(SR_NONE, 1, dims))
 CALL(flatten, sr_flatten(SR_NONE))
 CALL(permute, sr_permute(SR_NONE, NULL))
@@ -251,6 +252,7 @@ static const missing_call calls[] = {
     {"sr_global_avgpool", "global_avgpool: x", global_avg},
     {"sr_global_maxpool", "global_maxpool: x", global_max},
     {"sr_upsample2d", "upsample2d: x", upsample},
+    {"sr_resize2d", "resize2d: x", resize},
     {"sr_reshape", "reshape: x", reshape},
     {"sr_flatten", "flatten: x", flatten},
     {"sr_permute", "permute: x", permute},
