@@ -148,18 +148,29 @@ typedef struct sr_mixed {
 // samples. key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
 
-// Geometry of a square pooling window, in pixels.
+// Geometry of a square pooling window, in pixels. y[N,P,Q,C]: P = (H + 2 pad - dilation (window -
+// 1) - 1) / stride + 1.
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
-    int pad;
+    int pad;            // on all sides, at most half the window
+    int dilation;       // maximum: distance of neighbours in a window; 0: 1
+    bool ceil_mode;     // P is rounded up, unless the last window would begin after x and its left
+                        // padding
+    bool count_pad;     // average: padding counts, as zeros (count_include_pad of torch); x is
+                        // copied
 } sr_pool2d_opts;
-// Maximum of each window; padding is never chosen; a window has at most 255 pixels. Differentiable
-// once: the gradient goes to the first maximum of a window.
+// Maximum of each window; padding is never chosen, and a window of padding alone gives -inf; a
+// window has at most 255 pixels. Differentiable once: the gradient goes to the first maximum of a
+// window.
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts);
-sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // padding is not counted
-sr_tensor sr_global_avgpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]
-sr_tensor sr_global_maxpool(sr_tensor x);                 // [N,H,W,C] -> [N,C]; once
-sr_tensor sr_upsample2d(sr_tensor x, int factor);         // nearest
+sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // the mean of the pixels of x
+// Means of height x width windows, which cover x: row i of y has rows floor(i H / height) to
+// ceil((i + 1) H / height) - 1 (torch.nn.AdaptiveAvgPool2d). With windows of one size it is
+// sr_avgpool2d, else mode SR_RESIZE_AREA of sr_resize2d.
+sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width);
+sr_tensor sr_global_avgpool(sr_tensor x);         // [N,H,W,C] -> [N,C]
+sr_tensor sr_global_maxpool(sr_tensor x);         // [N,H,W,C] -> [N,C]; once
+sr_tensor sr_upsample2d(sr_tensor x, int factor); // nearest
 
 // How sr_resize2d makes a pixel: a copy of pixel floor(i W / Q) of x, for pixel i of the Q in a
 // row of y; of pixel floor((i + 1/2) W / Q); from the 2 x 2 nearest pixels; from the 4 x 4 nearest
@@ -325,6 +336,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_mix_batch(...) (sr_at(__FILE__, __LINE__), sr_mix_batch(__VA_ARGS__))
 #define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))
 #define sr_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_avgpool2d(__VA_ARGS__))
+#define sr_adaptive_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_adaptive_avgpool2d(__VA_ARGS__))
 #define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))
 #define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))

@@ -131,6 +131,7 @@ typedef struct sr_pool_params {
     int64_t n, h, w, c, p, q;
     int32_t window_h, window_w, stride_h, stride_w; // window_h * window_w <= 255 for maxpool2d
     int32_t pad_top, pad_left, pad_bottom, pad_right;
+    int32_t gap_h, gap_w; // maxpool2d: pixels left out between neighbours of a window
 } sr_pool_params;
 
 // How resize2d makes a pixel (kernels/resize.h).

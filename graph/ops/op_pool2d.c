@@ -9,8 +9,35 @@
 
 typedef struct pool_attr {
     int32_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;
-    int64_t h, w; // gradients: size of dx
+    int64_t h, w;         // gradients: size of dx
+    int32_t gap_h, gap_w; // as in sr_pool_params
+    int32_t ceil_mode;    // 1: a last window may reach beyond the padding
+    int32_t after;        // with it, no window begins in so many pixels at the end
 } pool_attr;
+
+// Positions of a window along a side, as in torch: with ceil_mode a window that begins in the
+// padding after the picture is left out.
+static int64_t positions(const pool_attr *a, int64_t size, int32_t window, int32_t gap,
+                         int32_t stride, int32_t pad) {
+    const int64_t more = a->ceil_mode ? stride - 1 : 0;
+    const int64_t count =
+        sr_op_positions(size, 2 * (int64_t)pad + more, window, 1 + (int64_t)gap, stride);
+    return a->ceil_mode && (count - 1) * stride >= size + pad - a->after ? count - 1 : count;
+}
+
+static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
+    if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
+        a->pad_w < 0 || a->pad_h > a->window_h / 2 || a->pad_w > a->window_w / 2) {
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: window %dx%d, stride %dx%d, pad %dx%d: window and stride must be "
+                       "positive, padding at most half the window",
+                       node->op->name, a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
+                       a->pad_w);
+    }
+    if (a->gap_h < 0 || a->gap_w < 0)
+        return SR_FAIL(SR_E_SHAPE, "%s: dilation must be positive", node->op->name);
+    return SR_OK;
+}
 
 static sr_status pool_params(const sr_node_view *node, const sr_info *x, const sr_info *y,
                              sr_pool_params *out) {
@@ -27,17 +54,12 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
                             .pad_top = a->pad_h,
                             .pad_left = a->pad_w,
                             .pad_bottom = a->pad_h,
-                            .pad_right = a->pad_w};
-    if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
-        a->pad_w < 0 || a->pad_h > a->window_h / 2 || a->pad_w > a->window_w / 2) {
-        return SR_FAIL(SR_E_SHAPE,
-                       "%s: window %dx%d, stride %dx%d, pad %dx%d: window and stride must be "
-                       "positive, padding at most half the window",
-                       node->op->name, a->window_h, a->window_w, a->stride_h, a->stride_w, a->pad_h,
-                       a->pad_w);
-    }
-    out->p = sr_op_positions(out->h, 2 * (int64_t)a->pad_h, a->window_h, 1, a->stride_h);
-    out->q = sr_op_positions(out->w, 2 * (int64_t)a->pad_w, a->window_w, 1, a->stride_w);
+                            .pad_right = a->pad_w,
+                            .gap_h = a->gap_h,
+                            .gap_w = a->gap_w};
+    SR_TRY(expect_window(node, a));
+    out->p = positions(a, out->h, a->window_h, a->gap_h, a->stride_h, a->pad_h);
+    out->q = positions(a, out->w, a->window_w, a->gap_w, a->stride_w, a->pad_w);
     if (out->p < 1 || out->q < 1)
         return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d does not fit into x %s with pad %dx%d",
                        node->op->name, a->window_h, a->window_w, sr_info_text(x, xt), a->pad_h,
@@ -228,12 +250,16 @@ const sr_op sr_op_avgpool2d_grad = {
 
 static pool_attr square_attr(sr_pool2d_opts opts) {
     const int stride = opts.stride == 0 ? opts.window : opts.stride;
+    const int gap = opts.dilation > 0 ? opts.dilation - 1 : opts.dilation; // 0: dense
     return (pool_attr){.window_h = opts.window,
                        .window_w = opts.window,
                        .stride_h = stride,
                        .stride_w = stride,
                        .pad_h = opts.pad,
-                       .pad_w = opts.pad};
+                       .pad_w = opts.pad,
+                       .gap_h = gap,
+                       .gap_w = gap,
+                       .ceil_mode = opts.ceil_mode};
 }
 
 static pool_attr whole_attr(int64_t h, int64_t w) {
@@ -251,12 +277,43 @@ static sr_tensor record_max(const pool_attr *attr, sr_tensor x) {
 
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
     const pool_attr attr = square_attr(opts);
+    if (opts.count_pad)
+        return sr_op_refused(SR_FAIL(SR_E_SHAPE, "count_pad is for average pooling"), "maxpool2d");
     return record_max(&attr, x);
 }
 
+// Padding that counts is a part of the picture: zeros around it.
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts) {
-    const pool_attr attr = square_attr(opts);
+    pool_attr attr = square_attr(opts);
+    const int pad = opts.pad;
+    if (attr.gap_h != 0)
+        return sr_op_refused(SR_FAIL(SR_E_SHAPE, "dilation is for maximum pooling"), "avgpool2d");
+    if (opts.count_pad && pad > 0 && pad <= opts.window / 2) {
+        x = sr_pad2d(x, (sr_pad2d_opts){pad, pad, pad, pad, SR_PAD_ZERO});
+        attr.pad_h = attr.pad_w = 0;
+        attr.after = pad;
+    }
     return sr_op_unary(&sr_op_avgpool2d, &attr, x);
+}
+
+// Windows of one size are those of avgpool2d; others overlap by a pixel here and there.
+sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width) {
+    sr_info info;
+    char text[SR_INFO_TEXT];
+    if (!sr_op_argument(x, "adaptive_avgpool2d: x", &info))
+        return sr_op_failed();
+    if (info.rank != 4 || height < 1 || width < 1) {
+        return sr_op_refused(SR_FAIL(SR_E_SHAPE,
+                                     "x %s to %d x %d pixels: it must be [N,H,W,C], and the size "
+                                     "positive",
+                                     sr_info_text(&info, text), height, width),
+                             "adaptive_avgpool2d");
+    }
+    const pool_attr attr = whole_attr(info.dim[1] / height, info.dim[2] / width);
+    if (info.dim[1] % height == 0 && info.dim[2] % width == 0)
+        return sr_op_unary(&sr_op_avgpool2d, &attr, x);
+    return sr_resize2d(
+        x, (sr_resize2d_opts){.height = height, .width = width, .mode = SR_RESIZE_AREA});
 }
 
 // [N,1,1,C] -> [N,C]

@@ -2,6 +2,8 @@
 // Pooling and nearest upsampling: kernels/cpu/reference/reference_pool.c. One thread has 16 bytes
 // of neighbouring channels of a pixel of the output, or one channel where their number is no
 // multiple; gradients gather.
+#include <math.h>
+
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
@@ -24,6 +26,32 @@ static __device__ pool_area area_of(const sr_pool_params &p, int row, int q) {
             window_of(q, p.window_w, p.stride_w, p.pad_left, p.w)};
 }
 
+// The quotient rounded up; windows without gaps need no division.
+static __device__ int steps_of(int distance, int apart) {
+    return apart == 1 ? distance : (distance + apart - 1) / apart;
+}
+
+// A window of maxpool2d: the elements of it that are in the picture, and the position of element 0.
+static __device__ pool_range elements_of(int out, int window, int stride, int pad, int gap,
+                                         int64_t size) {
+    const int first = out * stride - pad, begin = first < 0 ? steps_of(-first, 1 + gap) : 0,
+              end = first < size ? steps_of((int)size - first, 1 + gap) : 0;
+    return {begin, end < window ? end : window, first};
+}
+
+// Extent of such a window.
+static __device__ int extent_of(int window, int gap) {
+    return window + (window - 1) * gap;
+}
+
+// The element of a window that is 'distance' after its element 0; negative: none.
+static __device__ int element_at(int distance, int gap) {
+    if (gap == 0)
+        return distance;
+    const int element = distance / (1 + gap);
+    return element * (1 + gap) == distance ? element : -1;
+}
+
 // Outputs whose windows contain input position 'in'.
 static __device__ pool_range outputs_of(int in, int window, int stride, int pad, int64_t outputs) {
     const int at = in + pad, begin = at < window ? 0 : (at - window) / stride + 1,
@@ -31,8 +59,8 @@ static __device__ pool_range outputs_of(int in, int window, int stride, int pad,
     return {begin, end < outputs ? end : (int)outputs, 0};
 }
 static __device__ pool_area outputs_that_see(const sr_pool_params &p, int h, int w) {
-    return {outputs_of(h, p.window_h, p.stride_h, p.pad_top, p.p),
-            outputs_of(w, p.window_w, p.stride_w, p.pad_left, p.q)};
+    return {outputs_of(h, extent_of(p.window_h, p.gap_h), p.stride_h, p.pad_top, p.p),
+            outputs_of(w, extent_of(p.window_w, p.gap_w), p.stride_w, p.pad_left, p.q)};
 }
 
 // Channels c .. c + N - 1 of the pixel (n, h, w) of a picture of so many pixels.
@@ -117,29 +145,33 @@ struct maxpool_args {
 template <class T, int N>
 static __device__ void maxpool(const maxpool_args &a, const sr_pool_params &p,
                                const pool_place &at) {
-    const pool_area area = area_of(p, at.h, at.w);
-    const pool_range &rows = area.rows, &columns = area.columns;
+    const pool_range rows = elements_of(at.h, p.window_h, p.stride_h, p.pad_top, p.gap_h, p.h);
+    const pool_range columns = elements_of(at.w, p.window_w, p.stride_w, p.pad_left, p.gap_w, p.w);
     const typename T::type *x = (const typename T::type *)a.x;
     typename T::type best[N];
     uint8_t offset[N];
-    sr_get(x + input_at(p, at, rows.begin, columns.begin), best);
-    const int begin = (rows.begin - rows.first) * p.window_w + columns.begin - columns.first;
+    bool first = true;
     SR_UNROLL
-    for (int k = 0; k < N; k++)
-        offset[k] = (uint8_t)begin;
-    for (int h = rows.begin; h < rows.end; h++) {
-        for (int w = columns.begin; w < columns.end; w++) {
+    for (int k = 0; k < N; k++) {
+        T::store(&best[k], -(float)INFINITY);
+        offset[k] = UINT8_MAX;
+    }
+    for (int r = rows.begin; r < rows.end; r++) {
+        for (int s = columns.begin; s < columns.end; s++) {
             typename T::type here[N];
-            sr_get(x + input_at(p, at, h, w), here);
-            const int number = (h - rows.first) * p.window_w + w - columns.first;
+            sr_get(x + input_at(p, at, rows.first + r * (1 + p.gap_h),
+                                columns.first + s * (1 + p.gap_w)),
+                   here);
+            const int number = r * p.window_w + s;
             SR_UNROLL
             for (int k = 0; k < N; k++) {
                 const float v = T::load(&here[k]);
-                if (v > T::load(&best[k]) || v != v) {
+                if (first || v > T::load(&best[k]) || v != v) {
                     best[k] = here[k];
                     offset[k] = (uint8_t)number;
                 }
             }
+            first = false;
         }
     }
     sr_put((typename T::type *)a.y + at.at, best);
@@ -165,8 +197,9 @@ static __device__ void maxpool_grad(const maxpool_grad_args &a, const sr_pool_pa
     for (int row = seen.rows.begin; row < seen.rows.end; row++) {
         for (int q = seen.columns.begin; q < seen.columns.end; q++) {
             const int64_t from = output_at(p, at, row, q);
-            const int offset = (at.h + p.pad_top - row * p.stride_h) * p.window_w + at.w +
-                               p.pad_left - q * p.stride_w;
+            const int r = element_at(at.h + p.pad_top - row * p.stride_h, p.gap_h);
+            const int s = element_at(at.w + p.pad_left - q * p.stride_w, p.gap_w);
+            const int offset = r < 0 || s < 0 ? -1 : r * p.window_w + s;
             uint8_t index[N];
             float dy[N];
             sr_get(a.index + from, index);

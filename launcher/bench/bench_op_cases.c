@@ -151,8 +151,8 @@ static void offer_update(maker *m, sr_kernel_id kernel) {
 static void offer_pool(maker *m, sr_kernel_id kernel) {
     const bool max = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
     const sr_pool_params p =
-        max ? (sr_pool_params){m->batch, 112, 112, 64, 56, 56, 3, 3, 2, 2, 1, 1, 1, 1}
-            : (sr_pool_params){m->batch, 7, 7, 2048, 1, 1, 7, 7, 7, 7, 0, 0, 0, 0};
+        max ? (sr_pool_params){m->batch, 112, 112, 64, 56, 56, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0}
+            : (sr_pool_params){m->batch, 7, 7, 2048, 1, 1, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0};
     sr_bench_case c = case_of(m, kernel, &p, sizeof p);
     (void)snprintf(c.shape, sizeof c.shape, max ? "112x112 64 3x3 /2" : "7x7 2048 to 1x1");
     offer(m, &c);

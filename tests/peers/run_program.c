@@ -63,7 +63,7 @@ static sr_conv2d_opts conv_opts(const call_args *a) {
 }
 
 static sr_pool2d_opts pool_opts(const call_args *a) {
-    return (sr_pool2d_opts){int_of(a, 0), int_of(a, 1), int_of(a, 2)};
+    return (sr_pool2d_opts){.window = int_of(a, 0), .stride = int_of(a, 1), .pad = int_of(a, 2)};
 }
 
 // numbers: rank, dimensions

@@ -8,7 +8,7 @@
 #include "kernels/cpu/reference/reference_internal.h"
 
 typedef struct pool_window {
-    int64_t begin, end; // input positions inside the picture
+    int64_t begin, end; // input positions, or elements, inside the picture
     int64_t first;      // input position of offset 0, possibly in the padding
 } pool_window;
 
@@ -16,6 +16,21 @@ static inline pool_window window_of(int64_t out, int32_t window, int32_t stride,
                                     int64_t size) {
     const int64_t first = out * stride - pad, end = first + window;
     return (pool_window){first < 0 ? 0 : first, end < size ? end : size, first};
+}
+
+// A window of maxpool2d: the elements of it that are in the picture, and the input position of
+// element 0, possibly in the padding. Neighbours are 'apart'.
+static inline pool_window elements_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
+                                      int32_t gap, int64_t size) {
+    const int64_t first = out * stride - pad, apart = 1 + (int64_t)gap;
+    const int64_t begin = first < 0 ? sr_blocks_of(-first, apart) : 0;
+    const int64_t end = first < size ? sr_blocks_of(size - first, apart) : 0;
+    return (pool_window){begin, end < window ? end : window, first};
+}
+
+// Extent of such a window.
+static inline int32_t extent_of(int32_t window, int32_t gap) {
+    return window + (window - 1) * gap;
 }
 
 // Outputs whose windows contain input position 'in'.

@@ -164,6 +164,12 @@ static bool fits_channels(const sr_kernel_request *request) {
     return p->rows >= 1 && p->channels >= 1;
 }
 
+// Windows without gaps; others are left to the reference.
+static bool fits_dense(const sr_kernel_request *request) {
+    const sr_pool_params *p = (const void *)request->params;
+    return p->gap_h == 0 && p->gap_w == 0;
+}
+
 static void plan_pool(const sr_pool_params *p, int64_t height, int64_t width, sr_prepared *out) {
     out->stages = 1;
     out->stage[0].blocks = sr_x86_ceil_div(p->n * height, sr_x86_pool_rows(width, p->c));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of operators that resize pictures. Values follow the formulas of PyTorch's documentation,
-// evaluated by hand.
+// Cases of operators that resize pictures, and of the options of pooling. Values follow the
+// formulas of PyTorch's documentation, evaluated by hand.
 #include "tests/unit/graph/op_case_builders.h"
 
 BUILD(bilinear, sr_resize2d(in[0], (sr_resize2d_opts){.scale = 2, .mode = SR_RESIZE_BILINEAR}))
@@ -33,6 +33,16 @@ BUILD(area, sr_resize2d(in[0], (sr_resize2d_opts){.height = 2, .width = 2, .mode
 BUILD(area_rows,
       sr_resize2d(in[0], (sr_resize2d_opts){.height = 2, .width = 1, .mode = SR_RESIZE_AREA}))
 
+BUILD(max_dilated, sr_maxpool2d(in[0], (sr_pool2d_opts){.window = 2, .stride = 1, .dilation = 2}))
+BUILD(max_up, sr_maxpool2d(in[0], (sr_pool2d_opts){.window = 2, .ceil_mode = true}))
+BUILD(mean_up, sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 2, .ceil_mode = true}))
+BUILD(mean_of_padding,
+      sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 2, .stride = 1, .pad = 1, .count_pad = true}))
+BUILD(mean_up_of_padding,
+      sr_avgpool2d(in[0],
+                   (sr_pool2d_opts){.window = 2, .pad = 1, .ceil_mode = true, .count_pad = true}))
+BUILD(adaptive, sr_adaptive_avgpool2d(in[0], 2, 2))
+
 static sr_tensor square(sr_context *context) {
     return ZEROS(SR_F32, 4, 1, 2, 2, 1);
 }
@@ -47,6 +57,13 @@ WRONG(resize_by_nothing,
       sr_resize2d(square(context), (sr_resize2d_opts){.scale = 2, .mode = (sr_resize_mode)9}))
 WRONG(resize_grad_size, sr_op_record_one(sr_op_find("resize2d_grad"), (const double[8]){0},
                                          (sr_tensor[]){square(context)}))
+WRONG(max_counts, sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .count_pad = true}))
+WRONG(max_folded, sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .dilation = -1}))
+WRONG(max_too_wide, sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .dilation = 2}))
+WRONG(mean_dilated, sr_avgpool2d(square(context), (sr_pool2d_opts){.window = 2, .dilation = 2}))
+WRONG(mean_padding,
+      sr_avgpool2d(square(context), (sr_pool2d_opts){.window = 2, .pad = 2, .count_pad = true}))
+WRONG(adaptive_to_nothing, sr_adaptive_avgpool2d(square(context), 0, 1))
 
 const op_case op_cases_pictures[] = {
     {.op = "resize2d",
@@ -167,5 +184,100 @@ const op_case op_cases_pictures[] = {
      .want = {0.5, 1.5, 1},
      .want_count = 3,
      .gradient = GRADIENT_TWICE},
+    {.op = "maxpool2d",
+     .build = max_dilated,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 3, 1)},
+     .in = {{5, 9, 2, 9, 9, 9, 3, 8, 4}},
+     .want = {5},
+     .want_count = 1,
+     .gradient = GRADIENT_ONCE,
+     .wrong = max_folded,
+     .message = "maxpool2d: dilation must be positive"},
+    {.op = "maxpool2d_grad",
+     .build = max_dilated,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(4, 1, 3, 4, 1), F64(4, 1, 1, 2, 1)},
+     .in = {{5, 9, 2, 6, 9, 9, 9, 7, 3, 8, 4, 1}, {3, 4}},
+     .want = {3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     .want_count = 12,
+     .gradient = GRADIENT_NONE},
+    {.op = "maxpool2d",
+     .build = max_up,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 3, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+     .want = {5, 6, 8, 9},
+     .want_count = 4,
+     .gradient = GRADIENT_ONCE,
+     .wrong = max_too_wide,
+     .message = "maxpool2d: a window of 2x2 does not fit into x [1, 2, 2, 1] f32 with pad 0x0"},
+    {.op = "avgpool2d",
+     .build = mean_up,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 3, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+     .want = {3, 4.5, 7.5, 9},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = mean_dilated,
+     .message = "avgpool2d: dilation is for maximum pooling"},
+    {.op = "avgpool2d_grad",
+     .build = mean_up,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(4, 1, 3, 3, 1), F64(4, 1, 2, 2, 1)},
+     .in = {{0}, {4, 2, 6, 1}},
+     .want = {1, 1, 1, 1, 1, 1, 3, 3, 1},
+     .want_count = 9,
+     .gradient = GRADIENT_TWICE},
+    {.op = "avgpool2d",
+     .build = mean_of_padding,
+     .inputs = 1,
+     .info = {F64(4, 1, 2, 2, 1)},
+     .in = {{1, 2, 3, 4}},
+     .want = {0.25, 0.75, 0.5, 1, 2.5, 1.5, 0.75, 1.75, 1},
+     .want_count = 9,
+     .gradient = GRADIENT_TWICE,
+     .wrong = mean_padding,
+     .message = "avgpool2d: window 2x2, stride 2x2, pad 2x2"},
+    {.op = "avgpool2d",
+     .build = mean_up_of_padding,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 3, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+     .want = {0.25, 1.25, 2.75, 7},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE},
+    {.op = "avgpool2d",
+     .build = adaptive,
+     .inputs = 1,
+     .info = {F64(4, 1, 2, 4, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8}},
+     .want = {1.5, 3.5, 5.5, 7.5},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = adaptive_to_nothing,
+     .call = "adaptive_avgpool2d",
+     .message = "adaptive_avgpool2d: x [1, 2, 2, 1] f32 to 0 x 1 pixels"},
+    {.op = "resize2d",
+     .build = adaptive,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 3, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+     .want = {3, 4, 6, 7},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE},
+    {.op = "maxpool2d",
+     .build = max_up,
+     .inputs = 1,
+     .info = {F64(4, 1, 1, 2, 1)},
+     .in = {{1, 2}},
+     .want = {2},
+     .want_count = 1,
+     .gradient = GRADIENT_ONCE,
+     .wrong = max_counts,
+     .message = "maxpool2d: count_pad is for average pooling"},
 };
 const size_t op_cases_pictures_count = sizeof op_cases_pictures / sizeof op_cases_pictures[0];

@@ -147,6 +147,7 @@ CALL(random_normal, sr_random_normal(SR_NONE, SR_F32, 1, dims, 0))
 CALL(mix, sr_mix_batch(a->some, SR_NONE, SR_NONE, (sr_mix_opts){0}).x)
 CALL(maxpool, sr_maxpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
 CALL(avgpool, sr_avgpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
+CALL(adaptive, sr_adaptive_avgpool2d(SR_NONE, 2, 2))
 CALL(global_avg, sr_global_avgpool(SR_NONE))
 CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
@@ -249,6 +250,7 @@ static const missing_call calls[] = {
     {"sr_mix_batch", "mix_batch: labels", mix},
     {"sr_maxpool2d", "maxpool2d: x", maxpool},
     {"sr_avgpool2d", "avgpool2d: x", avgpool},
+    {"sr_adaptive_avgpool2d", "adaptive_avgpool2d: x", adaptive},
     {"sr_global_avgpool", "global_avgpool: x", global_avg},
     {"sr_global_maxpool", "global_maxpool: x", global_max},
     {"sr_upsample2d", "upsample2d: x", upsample},

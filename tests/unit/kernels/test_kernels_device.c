@@ -217,7 +217,7 @@ static void test_whole_vectors(void **state) {
     }
     for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
         for (int64_t c = 15; c <= 16; c++) {
-            const sr_pool_params up = {2, 3, 4, c, 6, 12, 2, 3, 2, 3, 0, 0, 0, 0};
+            const sr_pool_params up = {2, 3, 4, c, 6, 12, 2, 3, 2, 3, 0, 0, 0, 0, 0, 0};
             check(SR_KERNEL_upsample2d, t, &up, sizeof up);
             check(SR_KERNEL_upsample2d_grad, t, &up, sizeof up);
         }

@@ -28,7 +28,7 @@ static void test_fill(void **state) {
 
 static void test_nan_stays_nan(void **state) {
     const sr_count_params one = {1};
-    const sr_pool_params pool = {1, 1, 3, 1, 1, 1, 1, 3, 1, 1, 0, 0, 0, 0};
+    const sr_pool_params pool = {1, 1, 3, 1, 1, 1, 1, 3, 1, 1, 0, 0, 0, 0, 0, 0};
     (void)state;
     for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];

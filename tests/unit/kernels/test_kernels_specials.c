@@ -154,7 +154,7 @@ static void test_rows(void **state) {
 
 static void test_windows(void **state) {
     (void)state;
-    const sr_pool_params params = {1, 3, 3, CHANNELS, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1};
+    const sr_pool_params params = {1, 3, 3, CHANNELS, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0};
     CHECK_ALL(by_window, params);
 }
 

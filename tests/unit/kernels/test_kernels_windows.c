@@ -134,9 +134,19 @@ static void test_linear(void **state) {
 
 // n h w c p q | window | stride | pads t l b r
 static const sr_pool_params pool_cases[] = {
-    {2, 6, 6, 3, 3, 3, 2, 2, 2, 2, 0, 0, 0, 0}, {1, 7, 8, 5, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1},
-    {1, 5, 9, 2, 3, 3, 3, 5, 1, 2, 0, 0, 0, 0}, {2, 7, 5, 4, 1, 1, 7, 5, 7, 5, 0, 0, 0, 0},
-    {1, 9, 9, 1, 3, 3, 2, 2, 3, 3, 0, 0, 0, 0}, {1, 4, 4, 3, 5, 5, 2, 2, 1, 1, 1, 1, 1, 1},
+    {2, 6, 6, 3, 3, 3, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0},
+    {1, 7, 8, 5, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0},
+    {1, 5, 9, 2, 3, 3, 3, 5, 1, 2, 0, 0, 0, 0, 0, 0},
+    {2, 7, 5, 4, 1, 1, 7, 5, 7, 5, 0, 0, 0, 0, 0, 0},
+    {1, 9, 9, 1, 3, 3, 2, 2, 3, 3, 0, 0, 0, 0, 0, 0},
+    {1, 4, 4, 3, 5, 5, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0},
+};
+
+// The same and gaps: maximum pooling with dilation, and a window that has no pixel.
+static const sr_pool_params gap_cases[] = {
+    {1, 9, 8, 5, 5, 6, 3, 3, 1, 1, 0, 0, 0, 0, 1, 0},
+    {2, 7, 11, 8, 3, 3, 2, 3, 2, 3, 1, 1, 1, 1, 2, 1},
+    {1, 2, 2, 3, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2},
 };
 
 typedef struct pool_want {
@@ -152,8 +162,8 @@ static void naive_pool(const sr_pool_params *p, const test_array *x, const test_
         int64_t seen[256] = {0}, at[256] = {0}, count = 0, best = 0;
         double sum = 0;
         for (int64_t j = 0; j < (int64_t)p->window_h * p->window_w; j++) {
-            const int64_t h = row * p->stride_h - p->pad_top + j / p->window_w;
-            const int64_t w = q * p->stride_w - p->pad_left + j % p->window_w;
+            const int64_t h = row * p->stride_h - p->pad_top + j / p->window_w * (1 + p->gap_h);
+            const int64_t w = q * p->stride_w - p->pad_left + j % p->window_w * (1 + p->gap_w);
             if (h < 0 || h >= p->h || w < 0 || w >= p->w)
                 continue;
             seen[count] = j;
@@ -163,21 +173,32 @@ static void naive_pool(const sr_pool_params *p, const test_array *x, const test_
                 best = count;
             count++;
         }
-        out->max[i] = array_get(x, at[best]);
-        out->index[i] = (int)seen[best];
+        out->max[i] = count > 0 ? array_get(x, at[best]) : -(double)INFINITY;
+        out->index[i] = count > 0 ? (int)seen[best] : 255;
         out->mean[i] = sum / (double)count;
-        out->dmax[at[best]] += array_get(dy, i);
+        if (count > 0)
+            out->dmax[at[best]] += array_get(dy, i);
         for (int64_t j = 0; j < count; j++)
             out->dmean[at[j]] += array_get(dy, i) / (double)count;
     }
+}
+
+static void check_means(const sr_pool_params *p, test_array *x, test_array *dy,
+                        const pool_want *want) {
+    test_array *mean = array_new(x->dtype, dy->count), *dmean = array_new(x->dtype, x->count);
+    KERNEL_RUN(avgpool2d, *p, x, mean);
+    KERNEL_RUN(avgpool2d_grad, *p, dy, dmean);
+    for (int64_t i = 0; i < mean->count; i++)
+        assert_near("avgpool2d", i, x->dtype, array_get(mean, i), want->mean[i], 40, 8);
+    for (int64_t i = 0; i < dmean->count; i++)
+        assert_near("avgpool2d_grad", i, x->dtype, array_get(dmean, i), want->dmean[i], 12, 8);
 }
 
 static void check_pool(const sr_pool_params *p, sr_dtype dtype) {
     const int64_t nx = p->n * p->h * p->w * p->c, ny = p->n * p->p * p->q * p->c;
     test_array *x = array_random(dtype, nx, 1, 0, 8), *dy = array_random(dtype, ny, 2, -1, 1);
     test_array *max = array_new(dtype, ny), *index = array_new(SR_U8, ny);
-    test_array *mean = array_new(dtype, ny), *dmax = array_new(dtype, nx);
-    test_array *dmean = array_new(dtype, nx);
+    test_array *dmax = array_new(dtype, nx);
     for (int64_t i = 0; i < nx; i++)
         array_set(x, i, floor(array_get(x, i))); // ties: the first maximum wins
     pool_want want = {zeros(ny), zeros(ny), zeros(nx), zeros(nx), NULL};
@@ -185,17 +206,14 @@ static void check_pool(const sr_pool_params *p, sr_dtype dtype) {
     naive_pool(p, x, dy, &want);
     KERNEL_RUN(maxpool2d, *p, x, max, index);
     KERNEL_RUN(maxpool2d_grad, *p, dy, index, dmax);
-    KERNEL_RUN(avgpool2d, *p, x, mean);
-    KERNEL_RUN(avgpool2d_grad, *p, dy, dmean);
+    if (p->gap_h == 0 && p->gap_w == 0)
+        check_means(p, x, dy, &want);
     for (int64_t i = 0; i < ny; i++) {
         assert_true(array_get(max, i) == want.max[i]);
         assert_int_equal(want.index[i], (int)array_get(index, i));
-        assert_near("avgpool2d", i, dtype, array_get(mean, i), want.mean[i], 40, 8);
     }
-    for (int64_t i = 0; i < nx; i++) {
+    for (int64_t i = 0; i < nx; i++)
         assert_near("maxpool2d_grad", i, dtype, array_get(dmax, i), want.dmax[i], 12, 8);
-        assert_near("avgpool2d_grad", i, dtype, array_get(dmean, i), want.dmean[i], 12, 8);
-    }
     test_free(want.max);
     test_free(want.mean);
     test_free(want.dmax);
@@ -211,8 +229,16 @@ static void test_pooling(void **state) {
         }
 }
 
+static void test_gaps(void **state) {
+    for (size_t i = 0; i < sizeof gap_cases / sizeof gap_cases[0]; i++)
+        for (int t = 0; t < 4; t++) {
+            check_pool(&gap_cases[i], fixture_types[t]);
+            arrays_free(state);
+        }
+}
+
 static void test_upsample(void **state) {
-    const sr_pool_params p = {2, 3, 4, 5, 6, 12, 2, 3, 2, 3, 0, 0, 0, 0};
+    const sr_pool_params p = {2, 3, 4, 5, 6, 12, 2, 3, 2, 3, 0, 0, 0, 0, 0, 0};
     const int64_t nx = p.n * p.h * p.w * p.c, ny = p.n * p.p * p.q * p.c;
     for (int t = 0; t < 4; t++) {
         const sr_dtype dtype = fixture_types[t];
@@ -247,6 +273,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_pooling, arrays_free),
         cmocka_unit_test_teardown(test_upsample, arrays_free),
         cmocka_unit_test(test_digest),
+        cmocka_unit_test_teardown(test_gaps, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
