@@ -124,6 +124,9 @@ sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dt
 // an element is a function of these and its index (Philox), so gradients and recomputation use the
 // same draws. The key gets no gradient.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
+// Stochastic depth (Huang et al. 2016): the same for whole samples of x[N,...], with one draw for
+// each.
+sr_tensor sr_drop_path(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
 // Standard normal draws; key and scope as in sr_dropout. Gradients stop here.
 sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_t *dim,
@@ -332,6 +335,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_cast(...) (sr_at(__FILE__, __LINE__), sr_cast(__VA_ARGS__))
 #define sr_normalize(...) (sr_at(__FILE__, __LINE__), sr_normalize(__VA_ARGS__))
 #define sr_dropout(...) (sr_at(__FILE__, __LINE__), sr_dropout(__VA_ARGS__))
+#define sr_drop_path(...) (sr_at(__FILE__, __LINE__), sr_drop_path(__VA_ARGS__))
 #define sr_random_normal(...) (sr_at(__FILE__, __LINE__), sr_random_normal(__VA_ARGS__))
 #define sr_mix_batch(...) (sr_at(__FILE__, __LINE__), sr_mix_batch(__VA_ARGS__))
 #define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))

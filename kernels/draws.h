@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draws of random_normal and mix_batch, for their kernels on all kinds of devices.
+// The draws of drop_path, random_normal and mix_batch, for their kernels on all kinds of devices.
 //
 // mix_batch: mixup (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018) and
 // CutMix (Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
@@ -20,6 +20,16 @@ SR_DEVICE_INLINE uint64_t sr_draw_seed(const int32_t *key) {
 SR_DEVICE_INLINE sr_rng4 sr_draw_words(const int32_t *key, uint32_t scope, int64_t number) {
     return sr_philox_inline(sr_draw_seed(key), (uint32_t)number, scope, (uint32_t)key[2],
                             (uint32_t)key[3]);
+}
+
+// Whether a sample of drop_path is kept: word n % 4 of the words of number n / 4, as for the
+// elements of dropout.
+SR_DEVICE_INLINE int sr_draw_keeps(const int32_t *key, uint32_t scope, int64_t sample,
+                                   double probability) {
+    const sr_rng4 words = sr_draw_words(key, scope, sample / 4);
+    const uint32_t low = sample & 1 ? words.v[1] : words.v[0],
+                   high = sample & 1 ? words.v[3] : words.v[2];
+    return (double)sr_rng_unit(sample & 2 ? high : low) >= probability;
 }
 
 // Two standard normals by Box and Muller, of the two uniforms in the first two words of 'pair'.

@@ -118,6 +118,13 @@ typedef struct sr_dropout_params {
     uint32_t reserved;
 } sr_dropout_params;
 
+// drop_path: x[samples,size].
+typedef struct sr_drop_path_params {
+    int64_t samples, size;
+    double probability;       // of dropping a sample, 0 <= p < 1
+    uint32_t scope, reserved; // as in sr_dropout_params
+} sr_drop_path_params;
+
 // mix_batch: x[n,h,w,c].
 typedef struct sr_mix_params {
     int64_t n, h, w, c;

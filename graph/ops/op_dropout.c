@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dropout with counter-based draws (Srivastava et al. 2014, inverted scaling): the mask is a
-// function of key, scope and element, so the derivative is dropout with the same key, and only the
-// key is kept.
+// dropout (Srivastava et al. 2014) and drop_path (Huang et al. 2016), with inverted scaling and
+// counter-based draws: the mask is a function of key, scope and element, or sample, so the
+// derivative is the operator with the same key, and only the key is kept.
 #include "graph/ops/op_internal.h"
 
 typedef struct dropout_attr {
@@ -35,7 +35,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
                        const bool *wanted, sr_tensor *grad_in) {
     (void)context;
     if (wanted[0])
-        grad_in[0] = sr_op_binary(&sr_op_dropout, node->attr, grad_out[0], node->input[1]);
+        grad_in[0] = sr_op_binary(node->op, node->attr, grad_out[0], node->input[1]);
 }
 
 const sr_op sr_op_dropout = {
@@ -54,6 +54,51 @@ const sr_op sr_op_dropout = {
     .in_place = SR_IN_PLACE(0, 0),
     .stops = 2u, // key
 };
+
+// ---- drop_path ----
+
+static sr_status path_infer(const sr_node_view *node, sr_info *out) {
+    char text[SR_INFO_TEXT];
+    SR_TRY(infer(node, out));
+    if (out[0].rank < 1)
+        return SR_FAIL(SR_E_SHAPE, "%s: x %s must have a dimension of samples", node->op->name,
+                       sr_info_text(&out[0], text));
+    return SR_OK;
+}
+
+static sr_status path_lower(const sr_node_view *node, sr_kernel_request *request) {
+    const dropout_attr *a = node->attr;
+    const int64_t samples = node->in[0].dim[0];
+    const sr_drop_path_params p = {.samples = samples,
+                                   .size = sr_info_count(&node->in[0]) / samples,
+                                   .probability = a->probability,
+                                   .scope = a->scope};
+    return sr_op_lower(request, SR_KERNEL_drop_path, &p, sizeof p);
+}
+
+const sr_op sr_op_drop_path = {
+    SR_OP_HEAD,
+    .name = "drop_path",
+    .help = "drops samples with a probability and scales the others by 1 / (1 - p)",
+    .inputs = 2,
+    .input_name = {"x", "key"},
+    .required = 2,
+    .outputs = 1,
+    .attr_size = sizeof(dropout_attr),
+    .infer = path_infer,
+    .lower = path_lower,
+    .derivative = derivative,
+    .keeps_inputs = 2u,
+    .in_place = SR_IN_PLACE(0, 0),
+    .stops = 2u, // key
+};
+
+// ---- Calls ----
+
+sr_tensor sr_drop_path(sr_tensor x, sr_tensor key, double probability, uint32_t scope) {
+    const dropout_attr attr = {.probability = probability, .scope = scope};
+    return sr_op_binary(&sr_op_drop_path, &attr, x, key);
+}
 
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope) {
     const dropout_attr attr = {.probability = probability, .scope = scope};

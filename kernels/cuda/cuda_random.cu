@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dropout and random_normal: kernels/cpu/reference/reference_elementwise.c, reference_random.c.
+// dropout, drop_path and random_normal: kernels/cpu/reference/reference_elementwise.c,
+// reference_random.c.
+#include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
 #include "kernels/draws.h"
@@ -39,6 +41,50 @@ sr_status sr_cuda_prepare_dropout(const sr_kernel_request *request, sr_prepared 
         p->scope};
     return sr_cuda_elementwise(request, a, cuda_dropout_kernels[request->dtype[0]],
                                sr_blocks_of(p->count, 4), out);
+}
+
+// ---- drop_path: x, key, y. One thread has 16 bytes of a sample, or one element ----
+
+struct drop_path_args {
+    const void *x;
+    const int32_t *key;
+    void *y, *workspace;
+    sr_drop_path_params p;
+    float keep_scale;
+    int32_t lanes; // elements of a thread: sr_lanes or 1
+};
+
+template <class T, int N>
+static __device__ void drop_elements(const drop_path_args &a, int64_t first) {
+    if (first >= a.p.samples * a.p.size)
+        return;
+    const int64_t sample = sr_divide(first, a.p.size);
+    const bool keep = sr_draw_keeps(a.key, a.p.scope, sample, a.p.probability);
+    float x[N];
+    sr_load_vector<T>(a.x, first, x);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        x[k] = keep ? x[k] * a.keep_scale : 0.0f;
+    sr_store_vector<T>(a.y, first, x);
+}
+
+template <class T> static __device__ void cuda_drop_path(const drop_path_args &a) {
+    if (a.lanes == 1)
+        drop_elements<T, 1>(a, sr_thread());
+    else
+        drop_elements<T, sr_lanes<T>>(a, sr_thread() * sr_lanes<T>);
+}
+SR_CUDA_TYPED(cuda_drop_path, drop_path_args, 256, 0)
+
+sr_status sr_cuda_prepare_drop_path(const sr_kernel_request *request, sr_prepared *out) {
+    drop_path_args a = {};
+    a.p = *sr_cuda_params<sr_drop_path_params>(request);
+    a.keep_scale = (float)(1.0 / (1.0 - a.p.probability));
+    const sr_dtype dtype = request->dtype[0];
+    const int64_t lanes = sr_cuda_lanes(dtype);
+    a.lanes = a.p.size % lanes == 0 ? (int32_t)lanes : 1;
+    return sr_cuda_elementwise(request, a, cuda_drop_path_kernels[dtype],
+                               a.p.samples * a.p.size / a.lanes, out);
 }
 
 // ---- random_normal: key, y. One thread has a pair of elements ----

@@ -30,6 +30,8 @@ BUILD(keep_all, sr_dropout(in[0], in[1], 0.0, 3))
 BUILD(normal_pair, sr_random_normal(in[0], SR_F64, 1, (const int64_t[]){2}, 0))
 BUILD(mix_none, sr_mix_batch(in[0], in[1], in[2], (sr_mix_opts){.mixup = 1, .cutmix = 1}).x)
 BUILD(drop_half, sr_dropout(in[0], in[1], 0.5, 3))
+BUILD(keep_samples, sr_drop_path(in[0], in[1], 0.0, 3))
+BUILD(drop_samples, sr_drop_path(in[0], in[1], 0.5, 3))
 
 WRONG(relu_of_integers, sr_relu(ZEROS(SR_I32, 1, 3)))
 WRONG(gelu_of_integers, sr_gelu(ZEROS(SR_I32, 1, 3)))
@@ -66,6 +68,8 @@ WRONG(normal_key, sr_random_normal(ZEROS(SR_I32, 1, 3), SR_F32, 1, (const int64_
 WRONG(mix_labels, sr_mix_batch(ZEROS(SR_F32, 4, 3, 2, 2, 1), ZEROS(SR_I32, 1, 2),
                                ZEROS(SR_I32, 1, 4), (sr_mix_opts){.mixup = 1})
                       .x)
+WRONG(drop_path_scalar, sr_drop_path(ZEROS(SR_F32, 0, 0), ZEROS(SR_I32, 1, 4), 0.5, 0))
+WRONG(drop_path_key, sr_drop_path(ZEROS(SR_F32, 1, 3), ZEROS(SR_I32, 1, 3), 0.5, 0))
 WRONG(dropout_key, sr_dropout(ZEROS(SR_F32, 1, 3), ZEROS(SR_I32, 1, 3), 0.5, 0))
 
 // ---- Shapes, sums, losses ----
@@ -496,6 +500,24 @@ const op_case op_cases_math[] = {
      .info = {F64(2, 5, 7), I32(4)},
      .in = {{0}, {1, 2, 3, 4}},
      .gradient = GRADIENT_TWICE},
+    {.op = "drop_path",
+     .build = keep_samples,
+     .inputs = 2,
+     .info = {F64(1, 5), I32(4)},
+     .in = {{1, 2, 3, 4, 5}, {1, 2, 3, 4}},
+     .want = {1, 2, 3, 4, 5},
+     .want_count = 5,
+     .gradient = GRADIENT_TWICE,
+     .wrong = drop_path_key,
+     .message = "drop_path: key [3] i32"},
+    {.op = "drop_path",
+     .build = drop_samples,
+     .inputs = 2,
+     .info = {F64(3, 5, 1, 7), I32(4)},
+     .in = {{0}, {1, 2, 3, 4}},
+     .gradient = GRADIENT_TWICE,
+     .wrong = drop_path_scalar,
+     .message = "must have a dimension of samples"},
 
     {.op = "random_normal",
      .build = normal_pair,

@@ -143,6 +143,7 @@ CALL(fill_by, sr_fill_by(SR_NONE, SR_F32, 1, dims))
 CALL(cast, sr_cast(SR_NONE, SR_F32))
 CALL(normalize, sr_normalize(SR_NONE, ones, ones, SR_F32))
 CALL(dropout, sr_dropout(a->some, SR_NONE, 0.5, 0))
+CALL(drop_path, sr_drop_path(SR_NONE, a->some, 0.5, 0))
 CALL(random_normal, sr_random_normal(SR_NONE, SR_F32, 1, dims, 0))
 CALL(mix, sr_mix_batch(a->some, SR_NONE, SR_NONE, (sr_mix_opts){0}).x)
 CALL(maxpool, sr_maxpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
@@ -246,6 +247,7 @@ static const missing_call calls[] = {
     {"sr_cast", "cast: x", cast},
     {"sr_normalize", "normalize: x", normalize},
     {"sr_dropout", "dropout: key", dropout},
+    {"sr_drop_path", "drop_path: x", drop_path},
     {"sr_random_normal", "random_normal: key", random_normal},
     {"sr_mix_batch", "mix_batch: labels", mix},
     {"sr_maxpool2d", "maxpool2d: x", maxpool},

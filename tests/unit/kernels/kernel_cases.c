@@ -159,6 +159,20 @@ static void case_dropout(sr_kernel_id kernel) {
     }
 }
 
+static void case_drop_path(sr_kernel_id kernel) {
+    static const int64_t shapes[][2] = {{1, 1}, {13, 7}, {9, 48}, {3, 30001}, {66001, 1}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_drop_path_params params = {shapes[k][0], shapes[k][1], 0.4, 77, 0};
+            problem c = problem_of(kernel, 3, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], params.samples * params.size);
+            set(&c, 1, KEY, types[t], 4);
+            set_output(&c, 2, ACTIVATION, types[t], params.samples * params.size);
+            check_problem(&c);
+        }
+    }
+}
+
 static void case_reduce_sum(sr_kernel_id kernel) {
     static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
     for (int k = 0; k < 5; k++) {
@@ -581,6 +595,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_cast] = case_cast,
     [SR_KERNEL_normalize] = case_normalize,
     [SR_KERNEL_dropout] = case_dropout,
+    [SR_KERNEL_drop_path] = case_drop_path,
     [SR_KERNEL_rearrange] = case_rearrange,
     [SR_KERNEL_concat] = case_concat,
     [SR_KERNEL_gather] = case_gather,

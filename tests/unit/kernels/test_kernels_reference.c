@@ -65,6 +65,25 @@ static void test_dropout(void **state) {
     }
 }
 
+// The draws of samples are those of dropout's elements.
+static void test_drop_path(void **state) {
+    const sr_drop_path_params p = {.samples = 999, .size = 3, .probability = 0.3, .scope = 77};
+    const sr_dropout_params one = {.count = 999, .probability = 0.3, .scope = 77};
+    for (int t = 0; t < 4; t++) {
+        const sr_dtype dtype = fixture_types[t];
+        test_array *key = array_of(SR_I32, 4, (const double[]){-5, 12, 1000, 3});
+        test_array *x = array_random(dtype, 999, 1, 1, 2), *y = array_new(dtype, 999);
+        test_array *wide = array_new(dtype, 2997), *got = array_new(dtype, 2997);
+        for (int64_t i = 0; i < wide->count; i++)
+            array_set(wide, i, array_get(x, i / 3));
+        KERNEL_RUN(dropout, one, x, key, y);
+        KERNEL_RUN(drop_path, p, wide, key, got);
+        for (int64_t i = 0; i < wide->count; i++)
+            assert_true(array_get(got, i) == array_get(y, i / 3));
+        arrays_free(state);
+    }
+}
+
 static void test_random_normal(void **state) {
     const sr_dropout_params p = {.count = COUNT, .scope = 9};
     for (int t = 0; t < 4; t++) {
@@ -513,6 +532,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_limit, arrays_free),
         cmocka_unit_test_teardown(test_add_squares, arrays_free),
         cmocka_unit_test_teardown(test_digest, arrays_free),
+        cmocka_unit_test_teardown(test_drop_path, arrays_free),
         cmocka_unit_test_teardown(test_table, arrays_free),
         cmocka_unit_test_teardown(test_mixed_types_are_refused, arrays_free),
         cmocka_unit_test(test_arguments_of_the_list),
