@@ -29,10 +29,9 @@ FAULTS = [
           "attr.w = node->in[0].dim[2];", "attr.w = node->in[0].dim[1];", [OPS, NETWORKS]),
     Fault("dropout: gradient with a mask of its own", "graph/ops/op_dropout.c",
           "if (wanted[0])\n"
-          "        grad_in[0] = sr_op_binary(&sr_op_dropout, node->attr, grad_out[0], "
-          "node->input[1]);",
+          "        grad_in[0] = sr_op_binary(node->op, node->attr, grad_out[0], node->input[1]);",
           "dropout_attr a = *(const dropout_attr *)node->attr;\n    a.scope++;\n    if (wanted[0])"
-          "\n        grad_in[0] = sr_op_binary(&sr_op_dropout, &a, grad_out[0], node->input[1]);",
+          "\n        grad_in[0] = sr_op_binary(node->op, &a, grad_out[0], node->input[1]);",
           [LOSSES, NETWORKS]),
     Fault("gradients: the second of several uses counts 0.99", "autograd/gradients.c",
           "*grad = sr_is_none(*grad) ? more : sr_add(*grad, more);",
