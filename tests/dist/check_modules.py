@@ -24,7 +24,9 @@ class Modules(suite.Suite):
     def environment(self, modules, **more):
         before = os.environ.get("LD_LIBRARY_PATH")
         path = os.path.join(self.modules, modules) + (":" + before if before else "")
-        return suite.environment(LD_LIBRARY_PATH=path, **more)
+        own = suite.environment(LD_LIBRARY_PATH=path, **more)
+        own.pop("SERRIED_TEST_DEVICE", None)  # which is the default in its place
+        return own
 
     def call(self, *words, modules="modules", **more):
         return subprocess.run([self.serried, *words], env=self.environment(modules, **more), text=True,
