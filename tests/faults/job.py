@@ -52,6 +52,8 @@ class Job:
 
     def __init__(self, line, environment):
         self.token = uuid.uuid4().hex
+        # With "-n 2" it starts mpirun; alone it is the rank itself.
+        self.starts_ranks = "-n" in line and line[line.index("-n") + 1] != "1"
         self.temporary = tempfile.TemporaryDirectory(prefix="fault-")
         surroundings = dict(environment, **{MARK: self.token, "TMPDIR": self.temporary.name})
         self.process = subprocess.Popen(line, env=surroundings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -75,9 +77,8 @@ class Job:
             return [self.process.pid] if self.process.poll() is None else []
         found = processes(self.token)
         if kind == "rank":
-            several = any(name in ("mpirun", "orterun") for name, _ in found.values())
             return sorted(pid for pid, (name, _) in found.items()
-                          if name == "serried" and not (several and pid == self.process.pid))
+                          if name == "serried" and not (self.starts_ranks and pid == self.process.pid))
         names = {"mpirun": ("mpirun", "orterun"), "guard": ("serried-guard",)}.get(kind, (kind,))
         return sorted(pid for pid, (name, _) in found.items() if name in names)
 
