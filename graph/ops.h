@@ -60,9 +60,25 @@ typedef struct sr_batchnorm_out {
 // y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself. Differentiable
 // once in y, to any order in mean and var.
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
-// The same with given statistics, f32[C].
+// The same with given statistics, f32[C]: those of a trained network, in evaluation, and in
+// training where batch normalisation is frozen. Gradients flow to x, gamma and beta, and to mean
+// and var where these are not constants, to any order.
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps);
+
+// Normalisation over a part of each sample: y = gamma (x - mean) / sqrt(var + eps) + beta, with the
+// mean and the biased variance of the elements of x that are normalised together. gamma, beta [C]
+// (f32) may be SR_NONE. Sums are f32 and the variance is that of the centred elements.
+// Differentiable once.
+//
+// Over the last dimension, of x[...,C] (Ba et al. 2016).
+sr_tensor sr_layer_norm(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
+// The same without mean and beta: y = gamma x / sqrt(mean of x^2 + eps) (Zhang & Sennrich 2019).
+sr_tensor sr_rms_norm(sr_tensor x, sr_tensor gamma, double eps);
+// Over all pixels and C/groups neighbouring channels of a sample, of x[N,...,C] (Wu & He 2018).
+sr_tensor sr_group_norm(sr_tensor x, int groups, sr_tensor gamma, sr_tensor beta, double eps);
+// The same with groups of one channel (Ulyanov et al. 2016).
+sr_tensor sr_instance_norm(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
 
 sr_tensor sr_relu(sr_tensor x);                     // max(x, 0); its gradient at 0 is 0
 sr_tensor sr_leaky_relu(sr_tensor x, double slope); // x where x > 0, else slope x
@@ -294,6 +310,10 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_channel_dot(...) (sr_at(__FILE__, __LINE__), sr_channel_dot(__VA_ARGS__))
 #define sr_batchnorm_train(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_train(__VA_ARGS__))
 #define sr_batchnorm_infer(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_infer(__VA_ARGS__))
+#define sr_layer_norm(...) (sr_at(__FILE__, __LINE__), sr_layer_norm(__VA_ARGS__))
+#define sr_rms_norm(...) (sr_at(__FILE__, __LINE__), sr_rms_norm(__VA_ARGS__))
+#define sr_group_norm(...) (sr_at(__FILE__, __LINE__), sr_group_norm(__VA_ARGS__))
+#define sr_instance_norm(...) (sr_at(__FILE__, __LINE__), sr_instance_norm(__VA_ARGS__))
 #define sr_relu(...) (sr_at(__FILE__, __LINE__), sr_relu(__VA_ARGS__))
 #define sr_gelu(...) (sr_at(__FILE__, __LINE__), sr_gelu(__VA_ARGS__))
 #define sr_gelu_tanh(...) (sr_at(__FILE__, __LINE__), sr_gelu_tanh(__VA_ARGS__))

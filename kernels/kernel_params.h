@@ -37,6 +37,13 @@ typedef struct sr_batchnorm_params {
     double eps;
 } sr_batchnorm_params;
 
+// Normalisation over groups of neighbouring channels: x[samples,pixels,channels].
+typedef struct sr_groupnorm_params {
+    int64_t samples, pixels, channels, groups; // channels are a multiple of groups
+    double eps;
+    int32_t uncentred, reserved; // uncentred 1: the mean is taken as 0
+} sr_groupnorm_params;
+
 // Elementwise kernels: a number of elements.
 typedef struct sr_count_params {
     int64_t count;

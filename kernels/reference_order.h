@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/base/device_code.h"
 #include "kernels/kernel_params.h"
 
 #define SR_REFERENCE_NUMERICS 6 // sr_provider.numerics
@@ -20,6 +21,9 @@
 // Number of interleaved sums to which neighbouring elements are added in turn.
 #define SR_REFERENCE_CHUNK 1024
 #define SR_REFERENCE_WAYS 16
+// Sums side by side of a group of groupnorm, and most parts of a leaf of it.
+#define SR_REFERENCE_COLUMNS 32
+#define SR_REFERENCE_PARTS 16
 
 static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
@@ -29,6 +33,45 @@ static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
 static inline int64_t sr_rows_per_block(int64_t channels) {
     const int64_t rows = SR_REFERENCE_BLOCK / channels;
     return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
+}
+
+// How the elements of a group of groupnorm, [pixels][width], are summed: element c of a pixel is a
+// term of column c % columns. The terms of each column are added in order, those of a part one
+// after the other, those of the parts of a leaf by the tree, and then the columns by the tree.
+typedef struct sr_group_order {
+    int64_t pixels, width, columns;
+    int64_t part_pixels, pixel_parts; // pixels of a part, or parts of a pixel; one of them is 1
+    int64_t parts, leaves;            // of a group
+} sr_group_order;
+
+static inline sr_group_order sr_group_order_of(const sr_groupnorm_params *p) {
+    const int64_t width = p->channels / p->groups;
+    const int64_t columns = width < SR_REFERENCE_COLUMNS ? width : SR_REFERENCE_COLUMNS;
+    const int64_t terms = sr_blocks_of(width, columns); // of a column and a pixel
+    sr_group_order o = {p->pixels, width, columns, 1, 1, 0, 0};
+    if (terms > SR_REFERENCE_TERMS)
+        o.pixel_parts = sr_blocks_of(terms, SR_REFERENCE_TERMS);
+    else
+        o.part_pixels = SR_REFERENCE_TERMS / terms;
+    o.parts = sr_blocks_of(p->pixels, o.part_pixels) * o.pixel_parts;
+    o.leaves = sr_blocks_of(o.parts, SR_REFERENCE_PARTS);
+    return o;
+}
+
+// Elements of a group that are before a part. Its number has 32 bits, which are divided fast: a
+// group of more parts would have 2^37 elements.
+SR_DEVICE_INLINE int64_t sr_group_elements(const sr_group_order *o, int64_t part) {
+    const uint32_t number = (uint32_t)part, cuts = (uint32_t)o->pixel_parts;
+    const int64_t pixel = (int64_t)(number / cuts) * o->part_pixels;
+    const int64_t cut = (int64_t)(number % cuts) * (SR_REFERENCE_TERMS * SR_REFERENCE_COLUMNS);
+    return (pixel < o->pixels ? pixel : o->pixels) * o->width + cut;
+}
+
+// Elements of some neighbouring leaves.
+SR_DEVICE_INLINE int64_t sr_group_leaf_elements(const sr_group_order *o, int64_t leaf,
+                                                int64_t leaves) {
+    const int64_t begin = leaf * SR_REFERENCE_PARTS, end = begin + leaves * SR_REFERENCE_PARTS;
+    return sr_group_elements(o, end < o->parts ? end : o->parts) - sr_group_elements(o, begin);
 }
 
 // A linear layer is a 1 x 1 convolution of one image of one row of N pixels.

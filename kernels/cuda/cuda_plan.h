@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SR_CUDA_PARTS 4            // functions of a request
+#define SR_CUDA_PARTS 5            // functions of a request
 #define SR_CUDA_ARGUMENT_BYTES 512 // of a struct
 #define SR_CUDA_THREADS 1024       // of a block, at most
 

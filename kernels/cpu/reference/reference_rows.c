@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference kernels over rows of channels and over all elements: bias_add, channel_sum,
-// channel_dot, reduce_sum, batch normalisation.
+// channel_dot, reduce_sum, normalisation over the batch or over groups of channels.
 //
 // Sums are those of reference_sum.inc; leaves are fixed blocks of rows (at most 64 Ki elements and
 // 1,024 rows) or of 64 Ki elements, and combined by the binary tree on their numbers. Statistics of
 // a leaf are two-pass (mean, then centred squares) and are combined by the pairwise update of Chan,
-// Golub & LeVeque (1979), so the variance does not cancel.
+// Golub & LeVeque (1979), so the variance does not cancel. Leaves of groups of channels are those
+// of sr_group_order; the gradient of their parameters is a sum over rows, as in batch
+// normalisation.
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +22,49 @@ static inline int64_t leaf_levels(void) {
     return sr_reference_levels(SR_REFERENCE_ROWS / SR_REFERENCE_TERMS);
 }
 
+// Neighbours of a pixel that are terms of neighbouring columns.
+typedef struct group_line {
+    int64_t element, channel, column, count; // the first ones; column: of those of all groups
+} group_line;
+
+// The same for a leaf of groupnorm.
+static inline int64_t group_levels(void) {
+    return sr_reference_levels(SR_REFERENCE_PARTS);
+}
+
+// Sums of a pixel's groups side by side.
+static int64_t all_columns(const sr_groupnorm_params *p, const sr_group_order *order) {
+    return p->groups * order->columns;
+}
+
+// Leaves, each of all groups of a sample, that one block handles.
+static int64_t group_leaves_per_block(const sr_groupnorm_params *p, const sr_group_order *order) {
+    const int64_t leaf = p->groups * sr_group_leaf_elements(order, 0, 1);
+    return leaf < 1 || leaf > SR_REFERENCE_BLOCK ? 1 : SR_REFERENCE_BLOCK / leaf;
+}
+
+static int64_t group_leaf_blocks(const sr_groupnorm_params *p, const sr_group_order *order) {
+    return sr_blocks_of(p->samples * order->leaves, group_leaves_per_block(p, order));
+}
+
+// Samples whose leaves one block joins.
+static int64_t samples_per_block(const sr_groupnorm_params *p) {
+    return sr_blocks_of(SR_REFERENCE_CHUNK, p->groups);
+}
+
+static int64_t sample_blocks(const sr_groupnorm_params *p) {
+    return sr_blocks_of(p->samples, samples_per_block(p));
+}
+
+// Numbers of the leaves of all groups in the workspace, two each.
+static int64_t group_sums(const sr_groupnorm_params *p, const sr_group_order *order) {
+    return 2 * p->samples * order->leaves * p->groups;
+}
+
 #define SR_TYPED_BODY "kernels/cpu/reference/reference_rows.inc"
+#include "kernels/cpu/reference/reference_typed.inc"
+#undef SR_TYPED_BODY
+#define SR_TYPED_BODY "kernels/cpu/reference/reference_groupnorm.inc"
 #include "kernels/cpu/reference/reference_typed.inc"
 
 static int64_t row_blocks(const sr_rows_params *p) {
@@ -108,5 +152,48 @@ sr_status sr_reference_prepare_batchnorm_infer(const sr_kernel_request *request,
     const sr_dtype dtype = request->dtype[0];
     sr_add_stage(out, variants[dtype], sr_blocks_of(p->rows, sr_rows_per_block(p->channels)));
     out->scratch = (size_t)p->channels * sr_accumulator_size(dtype);
+    return SR_OK;
+}
+
+static int64_t pixel_blocks(const sr_groupnorm_params *p) {
+    return sr_blocks_of(p->samples * p->pixels, sr_rows_per_block(p->channels));
+}
+
+// Numbers of a worker: the tree of a leaf, and four numbers of each column.
+static int64_t group_scratch(const sr_groupnorm_params *p, const sr_group_order *order) {
+    return (1 + group_levels() + 4) * all_columns(p, order);
+}
+
+sr_status sr_reference_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_rows);
+    const sr_groupnorm_params *p = (const void *)request->params;
+    const sr_group_order order = sr_group_order_of(p);
+    const sr_dtype dtype = request->dtype[0];
+    sr_add_stage(out, leaves[dtype], group_leaf_blocks(p, &order));
+    sr_add_stage(out, joins[dtype], sample_blocks(p));
+    sr_add_stage(out, rows[dtype], pixel_blocks(p));
+    out->workspace = (size_t)group_sums(p, &order) * sr_accumulator_size(dtype);
+    out->scratch = (size_t)group_scratch(p, &order) * sr_accumulator_size(dtype);
+    return SR_OK;
+}
+
+sr_status sr_reference_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_grad_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_grad_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_grad_rows);
+    const sr_groupnorm_params *p = (const void *)request->params;
+    const sr_group_order order = sr_group_order_of(p);
+    const sr_dtype dtype = request->dtype[0];
+    const size_t size = sr_accumulator_size(dtype);
+    const size_t groups = (size_t)group_scratch(p, &order) * size;
+    const size_t channels =
+        leaf_scratch(p->channels, dtype) + (size_t)(4 * all_columns(p, &order)) * size;
+    sr_add_stage(out, leaves[dtype], group_leaf_blocks(p, &order) + pixel_blocks(p));
+    sr_add_stage(out, joins[dtype], sample_blocks(p) + sr_blocks_of(p->channels, CHANNEL_CHUNK));
+    sr_add_stage(out, rows[dtype], pixel_blocks(p));
+    out->workspace = (size_t)(group_sums(p, &order) + 2 * pixel_blocks(p) * p->channels) * size;
+    out->scratch = groups > channels ? groups : channels;
     return SR_OK;
 }

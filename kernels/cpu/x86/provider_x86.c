@@ -13,6 +13,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/kernel_varies.h"
+#include "kernels/reference_order.h"
 
 // Elements that the kernels process at a time; for dropout, four draws of sixteen elements.
 #define ELEMENTS_GRANULE 64
@@ -155,6 +156,37 @@ static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepa
                                       .leaves = ARG(0) | ARG(5)};
     walk(&out->stage[1], p->rows, sr_x86_block_rows(p->channels), 1, ARG(0) | ARG(5), 0);
     out->workspace = (size_t)(4 * sr_x86_padded(p->channels)) * sizeof(float);
+    return SR_OK;
+}
+
+// Rows that are groups of one leaf. Others are left to the reference.
+static bool fits_layernorm(const sr_kernel_request *request) {
+    const sr_groupnorm_params *p = (const void *)request->params;
+    return p->pixels == 1 && p->groups == 1 && sr_group_order_of(p).leaves == 1;
+}
+
+// x, gamma, beta, y, mean, rstd
+static sr_status plan_layernorm(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_groupnorm_params *p = (const void *)request->params;
+    out->stages = 1;
+    walk(&out->stage[0], p->samples, sr_x86_block_rows(p->channels), 1,
+         ARG(0) | ARG(3) | ARG(4) | ARG(5), ARG(1) | ARG(2));
+    return SR_OK;
+}
+
+// x, dy, gamma, mean, rstd, dx, dgamma, dbeta
+static sr_status plan_layernorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_groupnorm_params *p = (const void *)request->params;
+    const int64_t padded = sr_x86_padded(p->channels), rows = sr_rows_per_block(p->channels);
+    int64_t levels = 1;
+    while (sr_x86_ceil_div(rows, SR_REFERENCE_TERMS) >> levels)
+        levels++;
+    out->stages = 2;
+    walk(&out->stage[0], p->samples, rows, 0, ARG(0) | ARG(1) | ARG(3) | ARG(4) | ARG(5), ARG(2));
+    out->stage[1] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
+                                      .leaves = ~(ARG(6) | ARG(7))};
+    out->workspace = (size_t)(2 * out->stage[0].blocks * padded) * sizeof(float);
+    out->scratch = (size_t)(2 * (1 + levels) * padded) * sizeof(float);
     return SR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/x86/x86_direct_internal.h"
 #include "kernels/cpu/x86/x86_elementwise_internal.h"
 #include "kernels/cpu/x86/x86_gelu_internal.h"
+#include "kernels/cpu/x86/x86_layernorm_internal.h"
 #if defined(__AVX512F__)
 #include "kernels/cpu/x86/x86_pointwise_internal.h"
 #endif

@@ -102,6 +102,10 @@ CALL(channel_sum, sr_channel_sum(SR_NONE))
 CALL(channel_dot, sr_channel_dot(a->some, SR_NONE, SR_NONE))
 CALL(norm_train, sr_batchnorm_train(SR_NONE, SR_NONE, SR_NONE, 0).y)
 CALL(norm_infer, sr_batchnorm_infer(SR_NONE, SR_NONE, SR_NONE, SR_NONE, SR_NONE, 0))
+CALL(layer_norm, sr_layer_norm(SR_NONE, a->some, a->some, 0))
+CALL(rms_norm, sr_rms_norm(SR_NONE, SR_NONE, 0))
+CALL(group_norm, sr_group_norm(SR_NONE, 1, SR_NONE, SR_NONE, 0))
+CALL(instance_norm, sr_instance_norm(SR_NONE, SR_NONE, SR_NONE, 0))
 CALL(relu, sr_relu(SR_NONE))
 CALL(gelu, sr_gelu(SR_NONE))
 CALL(leaky, sr_leaky_relu(SR_NONE, 0.1))
@@ -206,6 +210,10 @@ static const missing_call calls[] = {
     {"sr_channel_dot", "channel_dot: b", channel_dot},
     {"sr_batchnorm_train", "batchnorm_train: x", norm_train},
     {"sr_batchnorm_infer", "batchnorm_infer: x", norm_infer},
+    {"sr_layer_norm", "groupnorm: x", layer_norm},
+    {"sr_rms_norm", "groupnorm: x", rms_norm},
+    {"sr_group_norm", "groupnorm: x", group_norm},
+    {"sr_instance_norm", "instance_norm: x", instance_norm},
     {"sr_relu", "relu: x", relu},
     {"sr_gelu", "gelu: x", gelu},
     {"sr_leaky_relu", "leaky_relu: x", leaky},

@@ -319,6 +319,59 @@ static void case_batchnorm(sr_kernel_id kernel) {
             batchnorm(kernel, (int)shape, (shape + (size_t)t) % 2 == 0, types[t]);
 }
 
+// Of one row and of many pixels, columns that are not all alike, and several leaves of a group,
+// some of them more than eight.
+static const sr_groupnorm_params group_shapes[] = {
+    {.samples = 1, .pixels = 1, .channels = 1, .groups = 1},
+    {.samples = 7, .pixels = 1, .channels = 3, .groups = 1},
+    {.samples = 2100, .pixels = 1, .channels = 33, .groups = 1},
+    {.samples = 90, .pixels = 1, .channels = 768, .groups = 1},
+    {.samples = 5, .pixels = 1, .channels = 2077, .groups = 1},
+    {.samples = 2, .pixels = 1, .channels = 20005, .groups = 1},
+    {.samples = 2, .pixels = 3, .channels = 1100, .groups = 1},
+    {.samples = 2, .pixels = 9, .channels = 6, .groups = 3},
+    {.samples = 3, .pixels = 49, .channels = 40, .groups = 40},
+    {.samples = 2, .pixels = 600, .channels = 5, .groups = 5},
+    {.samples = 2, .pixels = 50, .channels = 40, .groups = 8},
+    {.samples = 1, .pixels = 5000, .channels = 3, .groups = 1},
+    {.samples = 2, .pixels = 350, .channels = 96, .groups = 2},
+};
+
+static void groupnorm(sr_kernel_id kernel, sr_groupnorm_params p, bool affine, sr_dtype t) {
+    const int64_t n = p.samples * p.pixels * p.channels, groups = p.samples * p.groups;
+    const arg_role parameter = affine ? PARAMETER : NONE;
+    const bool gradient = kernel == SR_KERNEL_groupnorm_grad;
+    problem c = problem_of(kernel, gradient ? 8 : 6, &p, sizeof p);
+    set(&c, 0, ACTIVATION, t, n);
+    if (gradient) {
+        set(&c, 1, ACTIVATION, t, n);
+        set(&c, 2, parameter, t, p.channels);
+        set(&c, 3, PARAMETER, t, groups);
+        set(&c, 4, POSITIVE, t, groups);
+        set_output(&c, 5, ACTIVATION, t, n);
+        set_output(&c, 6, PARAMETER, t, p.channels);
+        set_output(&c, 7, PARAMETER, t, p.channels);
+    } else {
+        set(&c, 1, parameter, t, p.channels);
+        set(&c, 2, parameter, t, p.channels);
+        set_output(&c, 3, ACTIVATION, t, n);
+        set_output(&c, 4, PARAMETER, t, groups);
+        set_output(&c, 5, PARAMETER, t, groups);
+    }
+    check_problem(&c);
+}
+
+static void case_groupnorm(sr_kernel_id kernel) {
+    for (size_t k = 0; k < sizeof group_shapes / sizeof group_shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            sr_groupnorm_params p = group_shapes[k];
+            p.eps = 1e-2;
+            p.uncentred = t == 1;
+            groupnorm(kernel, p, (k + (size_t)t) % 2 == 0, types[t]);
+        }
+    }
+}
+
 static void pool(sr_kernel_id kernel, sr_pool_params p, sr_dtype t) {
     const int64_t in = p.n * p.h * p.w * p.c, out = p.n * p.p * p.q * p.c;
     const bool index = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
@@ -587,6 +640,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_train] = case_batchnorm,
     [SR_KERNEL_batchnorm_grad] = case_batchnorm,
     [SR_KERNEL_batchnorm_infer] = case_batchnorm,
+    [SR_KERNEL_groupnorm] = case_groupnorm,
+    [SR_KERNEL_groupnorm_grad] = case_groupnorm,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION

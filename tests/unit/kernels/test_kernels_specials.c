@@ -13,8 +13,8 @@
 enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS };
 
 // One letter for each argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s
-// f32 [1]; then results: y like x, o f32 (bf16 where x is f32), h f16, i u8, c f32 [CHANNELS], t
-// f32 [1].
+// f32 [1], m f32 [ROWS], d the same, positive; then results: y like x, o f32 (bf16 where x is f32),
+// h f16, i u8, c f32 [CHANNELS], r f32 [ROWS], t f32 [1].
 typedef struct special_case {
     sr_kernel_id kernel;
     const char *arguments;
@@ -39,6 +39,10 @@ static const special_case by_rows[] = {
     {SR_KERNEL_batchnorm_train, "xwwycc"},
     {SR_KERNEL_batchnorm_grad, "xxwwvycc"},
     {SR_KERNEL_batchnorm_infer, "xwwwvy"},
+};
+static const special_case by_groups[] = {
+    {SR_KERNEL_groupnorm, "xwwyrr"},
+    {SR_KERNEL_groupnorm_grad, "xxwmdycc"},
 };
 static const special_case by_window[] = {
     {SR_KERNEL_maxpool2d, "xyi"},
@@ -79,6 +83,10 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
         return array_random(SR_F32, CHANNELS, seed, 0.5, 1.5);
     case 's':
         return array_random(SR_F32, 1, seed, 0.5, 1.5);
+    case 'm':
+        return array_random(SR_F32, ROWS, seed, -1, 1);
+    case 'd':
+        return array_random(SR_F32, ROWS, seed, 0.5, 1.5);
     case 'y':
         return array_new(t, COUNT);
     case 'o':
@@ -89,6 +97,8 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
         return array_new(SR_U8, COUNT);
     case 'c':
         return array_new(SR_F32, CHANNELS);
+    case 'r':
+        return array_new(SR_F32, ROWS);
     default:
         return array_new(SR_F32, 1);
     }
@@ -150,6 +160,15 @@ static void test_rows(void **state) {
     (void)state;
     const sr_batchnorm_params params = {ROWS, CHANNELS, 1e-2};
     CHECK_ALL(by_rows, params);
+}
+
+static void test_groups(void **state) {
+    (void)state;
+    sr_groupnorm_params params = {
+        .samples = ROWS, .pixels = 1, .channels = CHANNELS, .groups = 1, .eps = 1e-2};
+    CHECK_ALL(by_groups, params);
+    params.uncentred = 1;
+    CHECK_ALL(by_groups, params);
 }
 
 static void test_windows(void **state) {
@@ -240,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_elements, arrays_free),
         cmocka_unit_test_teardown(test_rows, arrays_free),
+        cmocka_unit_test_teardown(test_groups, arrays_free),
         cmocka_unit_test_teardown(test_windows, arrays_free),
         cmocka_unit_test_teardown(test_f16_widens, arrays_free),
         cmocka_unit_test_teardown(test_f16_rounds, arrays_free),
