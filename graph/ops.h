@@ -44,6 +44,17 @@ sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int
 
 // y[N,K] = x[N,C] w[K,C]^T + bias[K]; bias may be SR_NONE.
 sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias);
+
+// Of a matrix product; all zero is a b.
+typedef struct sr_matmul_opts {
+    bool transpose_a, transpose_b; // the last two dimensions
+    double alpha;                  // a factor; 0: 1
+} sr_matmul_opts;
+// c[...,M,N] = alpha a[...,M,K] b[...,K,N], of one dtype, as torch.matmul: a and b have at least
+// two dimensions, those before the last two are equal or broadcast as in numpy. Sums are f32 (f64
+// of f64) and rounded once.
+sr_tensor sr_matmul(sr_tensor a, sr_tensor b, sr_matmul_opts opts);
+
 // y = x + b over the last dimension.
 sr_tensor sr_bias_add(sr_tensor x, sr_tensor b);
 // s[C] (f32) = sum of x over all but the last dimension.
@@ -305,6 +316,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_conv2d_bias(...) (sr_at(__FILE__, __LINE__), sr_conv2d_bias(__VA_ARGS__))
 #define sr_conv2d_transpose(...) (sr_at(__FILE__, __LINE__), sr_conv2d_transpose(__VA_ARGS__))
 #define sr_linear(...) (sr_at(__FILE__, __LINE__), sr_linear(__VA_ARGS__))
+#define sr_matmul(...) (sr_at(__FILE__, __LINE__), sr_matmul(__VA_ARGS__))
 #define sr_bias_add(...) (sr_at(__FILE__, __LINE__), sr_bias_add(__VA_ARGS__))
 #define sr_channel_sum(...) (sr_at(__FILE__, __LINE__), sr_channel_sum(__VA_ARGS__))
 #define sr_channel_dot(...) (sr_at(__FILE__, __LINE__), sr_channel_dot(__VA_ARGS__))

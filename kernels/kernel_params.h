@@ -26,6 +26,22 @@ typedef struct sr_linear_params {
     int64_t n, c, k;
 } sr_linear_params;
 
+#define SR_MATMUL_DIMS 3 // of batches
+// matmul: c[rows,columns] of each batch, sums over 'terms'. A batch is a place i in dim[]; its
+// matrix of a has the number sum of i[d] a_step[d], and that of b likewise. Steps of 0 repeat one.
+typedef struct sr_matmul_params {
+    int64_t rows, terms, columns;
+    int64_t a_count, b_count;                                                    // matrices
+    int64_t dim[SR_MATMUL_DIMS], a_step[SR_MATMUL_DIMS], b_step[SR_MATMUL_DIMS]; // dim >= 1
+    double alpha;
+    int32_t transpose_a, transpose_b; // 1: a is [terms,rows]; b is [columns,terms]
+} sr_matmul_params;
+
+// Number of products.
+static inline int64_t sr_matmul_batches(const sr_matmul_params *p) {
+    return p->dim[0] * p->dim[1] * p->dim[2];
+}
+
 // Kernels on rows of channels: x[rows,channels].
 typedef struct sr_rows_params {
     int64_t rows, channels;

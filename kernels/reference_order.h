@@ -4,6 +4,7 @@
 #ifndef SR_KERNELS_REFERENCE_ORDER_H
 #define SR_KERNELS_REFERENCE_ORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -84,6 +85,31 @@ static inline sr_conv_params sr_linear_as_conv(const sr_linear_params *linear) {
     p.k = linear->k;
     p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = p.groups = 1;
     return p;
+}
+
+// A product of matmul likewise, of a that is not transposed. For its gradient with respect to w, a
+// is transposed: the terms are pixels.
+static inline sr_conv_params sr_matmul_as_conv(const sr_matmul_params *matmul) {
+    const bool transposed = matmul->transpose_a != 0;
+    const sr_linear_params linear = {transposed ? matmul->terms : matmul->rows,
+                                     transposed ? matmul->rows : matmul->terms, matmul->columns};
+    return sr_linear_as_conv(&linear);
+}
+
+// The numbers of the matrices of a batch.
+typedef struct sr_matmul_pair {
+    int64_t a, b;
+} sr_matmul_pair;
+
+SR_DEVICE_INLINE sr_matmul_pair sr_matmul_pair_of(const sr_matmul_params *p, int64_t batch) {
+    sr_matmul_pair pair = {0, 0};
+    for (int d = SR_MATMUL_DIMS - 1; d >= 0; d--) {
+        const int64_t at = batch % p->dim[d];
+        batch /= p->dim[d];
+        pair.a += at * p->a_step[d];
+        pair.b += at * p->b_step[d];
+    }
+    return pair;
 }
 
 #endif

@@ -201,8 +201,7 @@ static sr_tensor sum_of_products(sr_tensor g, sr_tensor x, const sr_info *like) 
         (sr_tensor[]){sr_reshape(g, 2, column), sr_reshape(x, 2, column), SR_NONE});
 }
 
-// Gives a gradient the shape of its input.
-static sr_tensor shaped_like(sr_tensor gradient, const sr_info *input) {
+sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
     sr_info own;
     if (!sr_op_argument(gradient, "gradient", &own) || sr_op_same_shape(&own, input))
         return gradient;
@@ -216,7 +215,7 @@ static sr_tensor shaped_like(sr_tensor gradient, const sr_info *input) {
 #define SAME(row, a, b) sr_op_binary(&sr_op_##row, k, a, b)
 #define GRADIENT(i, gradient)                                                                      \
     if (wanted[i])                                                                                 \
-        grad_in[i] = shaped_like(gradient, &node->in[i]);
+        grad_in[i] = sr_op_shaped_like(gradient, &node->in[i]);
 
 // ---- Rows ----
 

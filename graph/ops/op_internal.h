@@ -62,6 +62,9 @@ sr_status sr_op_lower_count(const sr_node_view *node, sr_kernel_request *request
 int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dilation,
                         int64_t stride);
 
+// A gradient, summed to the shape of its input where that was repeated (op_expression.c).
+sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input);
+
 // Records 'op' with one input and these attributes.
 sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x);
 sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b);

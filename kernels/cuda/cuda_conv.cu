@@ -18,18 +18,7 @@
 //
 // Outputs are computed by tiles (cuda_conv_tile.h). Where groups have few columns, each thread has
 // one output instead, or some neighbouring channels of a depthwise convolution.
-#include "kernels/cuda/cuda_conv_tile.h"
-#include "kernels/cuda/cuda_prepare.h"
-#include "kernels/cuda/cuda_sum.h"
-
-enum {
-    LEAST_LEAF = 4,      // chunks
-    ENOUGH_BLOCKS = 512, // leaves are made smaller, until there are so many blocks
-    NARROW_COLUMNS = 16, // groups of fewer columns are no tiles
-    NARROW_LEVELS = 6,   // of the tree of their leaves
-    LANES = 4,           // outputs of a thread of a depthwise convolution
-    TREE_LEVELS = 20     // of batches of leaves
-};
+#include "kernels/cuda/cuda_conv_cut.h"
 
 // ---- Some outputs to a thread ----
 
@@ -101,24 +90,9 @@ static __device__ void multiply_narrow(const conv_shape &s, const void *gathered
         multiply_some<T, D, TAPS, LANES>(s, gathered, dense, workspace, out);
 }
 
-// The sums of leaves to outputs.
-template <class Out>
-static __device__ void add_leaves(const conv_shape &s, const float *workspace, const Out &out) {
-    const int64_t i = sr_thread(), count = s.rows * s.all_columns;
-    if (i >= count)
-        return;
-    const float *sums = workspace + s.partials + i;
-    sr_tree<TREE_LEVELS> batches;
-    float sum = 0;
-    for (int64_t leaf = 0; leaf < s.leaves; leaf += SR_CUDA_BATCH) {
-        if (leaf > 0)
-            batches.push(sum);
-        sum = sr_merge_batch<float>(
-            leaf, 1, s.leaves, [=](int64_t k) { return sums[k * count]; }, sr_plain_sum());
-    }
-    const int64_t row = sr_divide(i, s.all_columns);
-    const float total[1] = {batches.total(sum)};
-    out(row, i - row * s.all_columns, 1, total);
+// The outputs of a block of tiles: (tile of rows and leaf, tile of columns, group).
+static __device__ tile_place conv_place(void) {
+    return {(int64_t)blockIdx.x, (int64_t)blockIdx.y, (int64_t)blockIdx.z};
 }
 
 // ---- With weights: conv2d and linear, x, w, bias, y; conv2d_dx and linear_dx, dy, w, dx ----
@@ -176,8 +150,8 @@ template <class T, class A> struct conv_out {
     }                                                                                              \
     SR_CUDA_TYPED(name##_pack, args, 256, 0)                                                       \
     template <class T> static __device__ void name(const args &a) {                                \
-        multiply_tile<T, sr_f32, true, divides>(a.shape, a.gathered, a.workspace, a.workspace,     \
-                                                conv_out<T, args>{a});                             \
+        multiply_tile<T, sr_f32, true, divides>(a.shape, conv_place(), a.gathered, a.workspace,    \
+                                                a.workspace, conv_out<T, args>{a});                \
     }                                                                                              \
     SR_CUDA_TYPED_WITH(name, args, 128, 1, (128, 3))                                               \
     template <class T> static __device__ void name##_narrow(const args &a) {                       \
@@ -186,7 +160,7 @@ template <class T, class A> struct conv_out {
     }                                                                                              \
     SR_CUDA_TYPED(name##_narrow, args, 128, 0)                                                     \
     template <class T> static __device__ void name##_leaves(const args &a) {                       \
-        add_leaves(a.shape, a.workspace, conv_out<T, args>{a});                                    \
+        add_leaves(a.shape, sr_thread(), a.workspace, conv_out<T, args>{a});                       \
     }                                                                                              \
     SR_CUDA_TYPED(name##_leaves, args, 128, 0)
 
@@ -218,7 +192,8 @@ struct conv_dw_out {
 };
 
 template <class T> static __device__ void cuda_conv2d_dw(const conv_dw_args &a) {
-    multiply_tile<T, T, false, false>(a.shape, a.x, a.dy, a.workspace, conv_dw_out{a});
+    multiply_tile<T, T, false, false>(a.shape, conv_place(), a.x, a.dy, a.workspace,
+                                      conv_dw_out{a});
 }
 SR_CUDA_TYPED_WITH(cuda_conv2d_dw, conv_dw_args, 128, 1, (128, 3))
 
@@ -228,70 +203,10 @@ template <class T> static __device__ void cuda_conv2d_dw_narrow(const conv_dw_ar
 SR_CUDA_TYPED_WITH(cuda_conv2d_dw_narrow, conv_dw_args, 128, 0, (128, 6))
 
 SR_CUDA_KERNEL(cuda_conv2d_dw_leaves, conv_dw_args, 128, 0) {
-    add_leaves(a.shape, a.workspace, conv_dw_out{a});
+    add_leaves(a.shape, sr_thread(), a.workspace, conv_dw_out{a});
 }
 
 // ---- Preparing ----
-
-static bool is_narrow(const conv_shape *s) {
-    return s->columns < NARROW_COLUMNS;
-}
-
-static int64_t row_tiles(const conv_shape *s) {
-    return s->divisor_h > 1 || s->divisor_w > 1 ? s->class_tiles * s->divisor_h * s->divisor_w
-                                                : sr_blocks_of(s->rows, ROWS);
-}
-
-// Blocks of one leaf.
-static int64_t blocks_of_leaf(const conv_shape *s) {
-    return is_narrow(s) ? sr_blocks_of(s->rows * s->all_columns / s->lanes, THREADS)
-                        : row_tiles(s) * sr_blocks_of(s->columns, COLUMNS) * s->groups;
-}
-
-// How the terms are cut to chunks and leaves.
-static void cut(conv_shape *s) {
-    const bool joined = s->line <= SR_REFERENCE_TERMS, none = s->line == 0 || s->lines == 0;
-    s->lines_in_chunk = joined && !none ? SR_REFERENCE_TERMS / s->line : 1;
-    s->parts = joined ? 1 : sr_blocks_of(s->line, SR_REFERENCE_TERMS);
-    s->chunks = none ? 0 : sr_blocks_of(s->lines, s->lines_in_chunk) * s->parts;
-    s->leaf_chunks = 1 << (is_narrow(s) ? (int)NARROW_LEVELS : (int)LEAF_LEVELS);
-    while (s->leaf_chunks > LEAST_LEAF &&
-           blocks_of_leaf(s) * sr_blocks_of(s->chunks, s->leaf_chunks) < ENOUGH_BLOCKS)
-        s->leaf_chunks /= 2;
-    s->leaves = s->chunks > s->leaf_chunks ? sr_blocks_of(s->chunks, s->leaf_chunks) : 1;
-}
-
-static void set_filter(const sr_conv_params *p, conv_shape *s) {
-    s->groups = p->groups;
-    s->columns = s->all_columns / p->groups;
-    s->group_channels = s->channels / p->groups;
-    s->taps = (int32_t)(p->r * p->s);
-    s->filter_w = (int32_t)p->s;
-    s->w_group = s->columns * s->group_channels * s->taps;
-    s->lanes = s->columns == 1 && s->group_channels == 1 && s->all_columns % LANES == 0 ? LANES : 1;
-}
-
-// The picture x, gathered for the pixels of y.
-static conv_shape shape_of_x(const sr_conv_params *p) {
-    conv_shape s = {};
-    s.all_columns = p->k;
-    s.height = p->h;
-    s.width = p->w;
-    s.channels = p->c;
-    set_filter(p, &s);
-    s.pixels_h = p->p;
-    s.pixels_w = p->q;
-    s.scale_h = p->stride_h;
-    s.scale_w = p->stride_w;
-    s.offset_h = -p->pad_top;
-    s.offset_w = -p->pad_left;
-    s.step_h = p->dilation_h;
-    s.step_w = p->dilation_w;
-    s.divisor_h = s.divisor_w = 1;
-    s.w_column = s.group_channels * s.taps;
-    s.w_channel = s.taps;
-    return s;
-}
 
 // The picture dy, gathered for the pixels of x.
 static conv_shape shape_of_dy(const sr_conv_params *p) {
@@ -315,32 +230,12 @@ static conv_shape shape_of_dy(const sr_conv_params *p) {
     return s;
 }
 
-// Terms are taps; 'packed' weights are in the workspace.
-static void sum_over_taps(conv_shape *s, int64_t images) {
-    s->rows = images * s->pixels_h * s->pixels_w;
-    s->class_tiles = sr_blocks_of(images * sr_blocks_of(s->pixels_h, s->divisor_h) *
-                                      sr_blocks_of(s->pixels_w, s->divisor_w),
-                                  ROWS);
-    s->lines = s->taps;
-    s->line = s->group_channels;
-    s->partials = s->taps * s->group_channels * s->all_columns;
-    cut(s);
-}
-
-static size_t tile_bytes(const conv_shape *s) {
-    const int64_t most = s->chunks < s->leaf_chunks ? s->chunks : s->leaf_chunks;
-    int levels = 0;
-    while ((int64_t)1 << (REGISTER_LEVELS + levels) < most)
-        levels++;
-    return sizeof(conv_tile) + (size_t)levels * OUTPUTS * THREADS * sizeof(float);
-}
-
 // The product and the sum of its leaves; fills the workspace.
 static void add_product(sr_cuda_making *making, const conv_shape *s, const sr_cuda_kernel *tiles,
                         const sr_cuda_kernel *narrow, const sr_cuda_kernel *leaves) {
     const int64_t outputs = s->rows * s->all_columns;
     size_t floats = (size_t)s->partials;
-    if (is_narrow(s))
+    if (s->narrow)
         making->add(narrow, sr_blocks_of(outputs * s->leaves / s->lanes, THREADS), THREADS);
     else
         making->add_grid(tiles, row_tiles(s) * s->leaves, sr_blocks_of(s->columns, COLUMNS),

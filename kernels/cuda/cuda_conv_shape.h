@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of convolutions (cuda_conv.cu): shapes, places in the gathered picture, chunks of terms, and how
-// outputs are stored.
+// Of convolutions and matrix products (cuda_conv.cu, cuda_matmul.cu): shapes, places in the
+// gathered picture, chunks of terms, and how outputs are stored.
 #ifndef SR_KERNELS_CUDA_CONV_SHAPE_H
 #define SR_KERNELS_CUDA_CONV_SHAPE_H
 
@@ -11,6 +11,7 @@
 struct conv_shape {
     int64_t rows;                         // outputs of a group: rows x columns
     int64_t columns, all_columns, groups; // all_columns: of all groups
+    bool narrow;                          // few columns: no tiles
     int64_t lanes;                        // of a thread where it has no tile: 1 or LANES
     int64_t lines, line, lines_in_chunk;  // line: terms; lines that are joined
     int64_t parts, chunks;                // parts: chunks of a line that is cut

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions by tiles (cuda_conv.cu): a block has 32 rows and 64 columns of outputs, which go
-// through shared memory, 16 outputs to a thread. The elements of the next chunk are loaded while
-// those of this one are multiplied.
+// Convolutions and matrix products by tiles (cuda_conv.cu, cuda_matmul.cu): a block has 32 rows and
+// 64 columns of outputs, which go through shared memory, 16 outputs to a thread. The elements of
+// the next chunk are loaded while those of this one are multiplied.
 #ifndef SR_KERNELS_CUDA_CONV_TILE_H
 #define SR_KERNELS_CUDA_CONV_TILE_H
 
@@ -94,6 +94,12 @@ struct conv_sums {
     }
 };
 
+// Which outputs a block has: the number of its tile of rows and leaf, and of its tile of columns,
+// in a group.
+struct tile_place {
+    int64_t rows, columns, group;
+};
+
 // The rows of a tile. With divisors, as in conv2d_dx with strides, they are pixels that have the
 // same remainders of h and w, since the others see other taps: most of a chunk would be zeros.
 template <bool DIVIDES> struct tile_rows {
@@ -168,25 +174,26 @@ struct conv_loads {
 
 // The pixels of a warp, for its lanes: rows, or terms of a chunk. Past the end they are outside.
 template <class Rows>
-static __device__ void find_pixels_of_rows(const conv_shape &s, conv_tile *tile, const Rows &rows) {
+static __device__ void find_pixels_of_rows(const conv_shape &s, conv_tile *tile, const Rows &rows,
+                                           int64_t group) {
     const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
     const int i = threadIdx.x / 32 * PIXELS + threadIdx.x % 32;
     if (threadIdx.x % 32 < PIXELS) {
         const int64_t row = rows.at(s, i);
-        tile->pixel[i] = row >= 0 ? pixel_of_row(s, row, blockIdx.z) : outside;
+        tile->pixel[i] = row >= 0 ? pixel_of_row(s, row, group) : outside;
     }
     __syncwarp();
 }
-static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const conv_chunk &chunk) {
+static __device__ void find_pixels(const conv_shape &s, conv_tile *tile, const conv_chunk &chunk,
+                                   int64_t group) {
     const conv_pixel outside = {0, OUTSIDE, OUTSIDE};
     const int i = threadIdx.x / 32 * PIXELS + threadIdx.x % 32, width = (int)s.line;
     const int line = s.parts > 1 ? 0 : i / width;
     if (threadIdx.x % 32 < PIXELS)
-        tile->pixel[i] =
-            i < chunk.terms(s)
-                ? pixel_of(s, chunk.line + line, chunk.part * SR_REFERENCE_TERMS + i - line * width,
-                           blockIdx.z)
-                : outside;
+        tile->pixel[i] = i < chunk.terms(s)
+                             ? pixel_of(s, chunk.line + line,
+                                        chunk.part * SR_REFERENCE_TERMS + i - line * width, group)
+                             : outside;
     __syncwarp();
 }
 
@@ -202,9 +209,9 @@ static __device__ conv_tap find_tap(const conv_shape &s, const conv_chunk &chunk
 // Loads the dense elements of a chunk.
 template <class D>
 static __device__ void load_dense(const conv_shape &s, const void *dense, const conv_chunk &chunk,
-                                  conv_loads *loads) {
-    const int64_t in_group = (int64_t)blockIdx.y * COLUMNS + threadIdx.x % QUADS * SIDE;
-    const int64_t at = chunk.first(s) * s.all_columns + (int64_t)blockIdx.z * s.columns + in_group;
+                                  const tile_place &place, conv_loads *loads) {
+    const int64_t in_group = place.columns * COLUMNS + threadIdx.x % QUADS * SIDE;
+    const int64_t at = chunk.first(s) * s.all_columns + place.group * s.columns + in_group;
     const int64_t left = s.columns - in_group;
     const int terms = chunk.terms(s);
     const bool vectors = s.columns % SIDE == 0;
@@ -340,15 +347,16 @@ static __device__ void add_special_chunk(const conv_tile *tile, int terms, conv_
 // The sums of this thread's outputs over 'chunks' chunks from 'begin' on. A chunk that no row sees
 // is a sum of zeros.
 template <class T, class D, bool TAPS, bool DIVIDES>
-static __device__ void sum_chunks(const conv_shape &s, const void *gathered, const void *dense,
-                                  conv_tile *tile, const tile_rows<DIVIDES> &rows, int64_t begin,
-                                  int chunks, conv_sums *sums) {
+static __device__ void sum_chunks(const conv_shape &s, const tile_place &place,
+                                  const void *gathered, const void *dense, conv_tile *tile,
+                                  const tile_rows<DIVIDES> &rows, int64_t begin, int chunks,
+                                  conv_sums *sums) {
     const int lane = threadIdx.x % 32;
     conv_loads loads;
     conv_tap own = {0, OUTSIDE, OUTSIDE};
     conv_chunk ahead(s, begin);
     if (TAPS)
-        find_pixels_of_rows(s, tile, rows);
+        find_pixels_of_rows(s, tile, rows, place.group);
     else if (rows.first + lane < rows.count)
         own = tap_of_row(s, rows.first + lane);
     bool loaded = false;
@@ -371,8 +379,8 @@ static __device__ void sum_chunks(const conv_shape &s, const void *gathered, con
             if (TAPS)
                 own = find_tap(s, ahead, lane);
             else
-                find_pixels(s, tile, ahead);
-            load_dense<D>(s, dense, ahead, &loads);
+                find_pixels(s, tile, ahead, place.group);
+            load_dense<D>(s, dense, ahead, place, &loads);
             load_gathered<T, DIVIDES>(s, tile, gathered, own, &loads);
         }
         if (number > 0)
@@ -385,18 +393,22 @@ static __device__ void sum_chunks(const conv_shape &s, const void *gathered, con
     sums->template join<0>(chunks > 0 ? (uint32_t)chunks - 1 : 0);
 }
 
-// A tile of the outputs of a group, and one leaf of their terms: block (tile of rows and leaf, tile
-// of columns, group).
+// Tiles of rows.
+template <bool DIVIDES> static __device__ int64_t tiles_of(const conv_shape &s) {
+    return DIVIDES && divides(s) ? s.class_tiles * s.divisor_h * s.divisor_w
+                                 : (s.rows + ROWS - 1) / ROWS;
+}
+
+// A tile of the outputs of a group, and one leaf of their terms.
 template <class T, class D, bool TAPS, bool DIVIDES, class Out>
-static __device__ void multiply_tile(const conv_shape &s, const void *gathered, const void *dense,
-                                     float *workspace, const Out &out) {
+static __device__ void multiply_tile(const conv_shape &s, const tile_place &place,
+                                     const void *gathered, const void *dense, float *workspace,
+                                     const Out &out) {
     conv_tile *tile = (conv_tile *)(void *)sr_cuda_shared;
     conv_sums sums;
     const int own = threadIdx.x;
-    const int64_t tiles =
-        divides(s) ? s.class_tiles * s.divisor_h * s.divisor_w : (s.rows + ROWS - 1) / ROWS;
-    const int64_t leaf = sr_divide(blockIdx.x, tiles);
-    const tile_rows<DIVIDES> rows(s, blockIdx.x - leaf * tiles);
+    const int64_t tiles = tiles_of<DIVIDES>(s), leaf = sr_divide(place.rows, tiles);
+    const tile_rows<DIVIDES> rows(s, place.rows - leaf * tiles);
     if (rows.first >= rows.count)
         return;
     sums.further = (float *)(void *)(tile + 1) + own;
@@ -406,16 +418,16 @@ static __device__ void multiply_tile(const conv_shape &s, const void *gathered, 
     if (own == 0)
         tile->special = -1;
     const int64_t begin = leaf * s.leaf_chunks;
-    sum_chunks<T, D, TAPS, DIVIDES>(s, gathered, dense, tile, rows, begin,
+    sum_chunks<T, D, TAPS, DIVIDES>(s, place, gathered, dense, tile, rows, begin,
                                     (int)(last_chunk_of(s, leaf) - begin), &sums);
-    const int64_t first = (int64_t)blockIdx.y * COLUMNS + own_column(), left = s.columns - first;
+    const int64_t first = place.columns * COLUMNS + own_column(), left = s.columns - first;
     SR_UNROLL
     for (int i = 0; i < SIDE; i++) {
         const int64_t row = rows.at(s, own_row() + i);
         const float *v = sums.sum + i * SIDE;
         const float outputs[SIDE] = {v[0], v[1], v[2], v[3]};
         if (row >= 0 && left > 0)
-            store(s, workspace, leaf, row, (int64_t)blockIdx.z * s.columns + first,
+            store(s, workspace, leaf, row, place.group * s.columns + first,
                   left < SIDE ? (int)left : SIDE, outputs, out);
     }
 }

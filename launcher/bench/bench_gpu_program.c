@@ -64,6 +64,8 @@ static int64_t columns_of(const sr_plan_launch_view *v) {
         const sr_conv_params *p = v->params;
         return (v->id == SR_KERNEL_conv2d_dx ? p->c : p->k) / p->groups;
     }
+    if (v->id == SR_KERNEL_matmul)
+        return ((const sr_matmul_params *)v->params)->columns;
     const sr_linear_params *p = v->params;
     return v->id == SR_KERNEL_linear_dx ? p->c : p->k;
 }

@@ -94,6 +94,27 @@ static void offer_linear(maker *m, sr_kernel_id kernel) {
     offer(m, &c);
 }
 
+// The attention of ViT-Base on 224 x 224 (Dosovitskiy et al. 2021): scores, and weighted values.
+static void offer_matmul(maker *m, bool scores) {
+    enum { TOKENS = 197, HEADS = 12, WIDTH = 64 };
+    const int64_t batches = m->batch * HEADS;
+    const sr_matmul_params p = {.rows = TOKENS,
+                                .terms = scores ? WIDTH : TOKENS,
+                                .columns = scores ? TOKENS : WIDTH,
+                                .a_count = batches,
+                                .b_count = batches,
+                                .dim = {1, 1, batches},
+                                .a_step = {0, 0, 1},
+                                .b_step = {0, 0, 1},
+                                .alpha = scores ? 0.125 : 1,
+                                .transpose_b = scores};
+    sr_bench_case c = case_of(m, SR_KERNEL_matmul, &p, sizeof p);
+    (void)snprintf(c.shape, sizeof c.shape, "%dx %dx%d %s", (int)HEADS, (int)p.rows, (int)p.terms,
+                   scores ? "(197x64)^T" : "197x64");
+    c.flops = 2.0 * (double)(batches * p.rows * p.columns * p.terms);
+    offer(m, &c);
+}
+
 // ---- rows of channels ----
 
 static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t channels) {
@@ -102,6 +123,15 @@ static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t
     (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d", (int)size, (int)size, (int)channels);
     if (kernel != SR_KERNEL_batchnorm_infer) // one pass reduces, one applies
         c.twice = kernel == SR_KERNEL_batchnorm_grad ? 3 : 1;
+    offer(m, &c);
+}
+
+// Layer norm of ViT-Base.
+static void offer_layernorm(maker *m, sr_kernel_id kernel) {
+    const sr_groupnorm_params p = {
+        .samples = m->batch * 197, .pixels = 1, .channels = 768, .groups = 1, .eps = 1e-6};
+    sr_bench_case c = case_of(m, kernel, &p, sizeof p);
+    (void)snprintf(c.shape, sizeof c.shape, "197 768");
     offer(m, &c);
 }
 
@@ -164,12 +194,16 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     offer_linear(&m, SR_KERNEL_linear);
     offer_linear(&m, SR_KERNEL_linear_dx);
     offer_linear(&m, SR_KERNEL_linear_dw);
+    offer_matmul(&m, true);
+    offer_matmul(&m, false);
     static const sr_kernel_id batchnorm[] = {SR_KERNEL_batchnorm_train, SR_KERNEL_batchnorm_grad,
                                              SR_KERNEL_batchnorm_infer};
     for (int k = 0; k < 3; k++) {
         offer_batchnorm(&m, batchnorm[k], 56, 256);
         offer_batchnorm(&m, batchnorm[k], 7, 2048);
     }
+    offer_layernorm(&m, SR_KERNEL_groupnorm);
+    offer_layernorm(&m, SR_KERNEL_groupnorm_grad);
     offer_rows(&m, SR_KERNEL_bias_add);
     offer_rows(&m, SR_KERNEL_channel_sum);
     offer_rows(&m, SR_KERNEL_channel_dot);

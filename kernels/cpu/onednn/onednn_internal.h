@@ -95,5 +95,6 @@ sr_status sr_onednn_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
 sr_status sr_onednn_prepare_linear(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_onednn_prepare_linear_dx(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_onednn_prepare_linear_dw(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_onednn_prepare_matmul(const sr_kernel_request *request, sr_prepared *out);
 
 #endif

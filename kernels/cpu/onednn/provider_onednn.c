@@ -57,6 +57,7 @@ static const sr_kernel_entry entries[] = {
     ENTRY(linear, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2, false),
     ENTRY(linear_dx, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2, false),
     ENTRY(linear_dw, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2, false),
+    ENTRY(matmul, "", "onednn-gemm-f32", supports_gemm, "f32 bf16 f16", SR_CPU_AVX2, false),
 };
 
 static pthread_once_t version_once = PTHREAD_ONCE_INIT;

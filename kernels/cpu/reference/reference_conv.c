@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference convolutions and linear layers: direct sums in the natural order.
+// Reference convolutions, linear layers and matrix products: direct sums in the natural order.
 //
 //   conv2d     y[n,p,q,k]  = sum over r, s, c  x w
 //   conv2d_dx  dx[n,h,w,c] = sum over r, s, k  dy w
@@ -11,7 +11,8 @@
 // side in this order (kernels/cpu/x86/x86_direct_internal.h does). Inner loops run over
 // neighbouring outputs (channels), four terms at a time and in the order of the sum, so they
 // vectorise without changing a bit. The first two begin with a stage that rounds the weights to T
-// and transposes them for this. A linear layer is a 1 x 1 convolution of one image with one row.
+// and transposes them for this. A linear layer is a 1 x 1 convolution of one image with one row;
+// so is each product of matmul, where both factors are activations.
 // Not here: Winograd, FFT, im2col; other providers may use them.
 #include <math.h>
 #include <string.h>
@@ -103,6 +104,23 @@ static sr_block_range columns_seen(const sr_conv_params *p, sr_block_range part)
 #define SR_TYPED_BODY "kernels/cpu/reference/reference_conv.inc"
 #include "kernels/cpu/reference/reference_typed.inc"
 
+// Rows of matrices of b, each of PACK_CHUNK terms, that matmul packs.
+static int64_t matmul_chunks(const sr_matmul_params *p) {
+    return sr_blocks_of(p->terms, PACK_CHUNK);
+}
+
+static int64_t matmul_tiles(const sr_matmul_params *p) {
+    return sr_blocks_of(p->rows, PIXEL_TILE);
+}
+
+static int64_t matmul_levels(const sr_matmul_params *p) {
+    return sr_reference_levels(sr_blocks_of(p->terms, SR_REFERENCE_TERMS));
+}
+
+#undef SR_TYPED_BODY
+#define SR_TYPED_BODY "kernels/cpu/reference/reference_matmul.inc"
+#include "kernels/cpu/reference/reference_typed.inc"
+
 // ---- Preparing: the shape is in the state, so that linear layers can use the same functions ----
 
 static sr_status set_shape(const sr_conv_params *p, sr_prepared *out) {
@@ -182,4 +200,17 @@ sr_status sr_reference_prepare_linear_dx(const sr_kernel_request *request, sr_pr
 sr_status sr_reference_prepare_linear_dw(const sr_kernel_request *request, sr_prepared *out) {
     const sr_conv_params p = sr_linear_as_conv((const void *)request->params);
     return prepare_dw(&p, request->dtype[0], out);
+}
+
+sr_status sr_reference_prepare_matmul(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn pack[] = SR_REFERENCE_TYPES(matmul_pack);
+    static const sr_kernel_fn run[] = SR_REFERENCE_TYPES(matmul);
+    const sr_matmul_params *p = (const void *)request->params;
+    const sr_dtype dtype = request->dtype[0];
+    const size_t size = sr_accumulator_size(dtype);
+    sr_add_stage(out, pack[dtype], p->b_count * matmul_chunks(p));
+    sr_add_stage(out, run[dtype], sr_matmul_batches(p) * matmul_tiles(p));
+    out->workspace = (size_t)(p->b_count * p->terms * p->columns) * size;
+    out->scratch = (size_t)((1 + matmul_levels(p)) * PIXEL_TILE * p->columns) * size;
+    return SR_OK;
 }

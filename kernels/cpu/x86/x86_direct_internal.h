@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d, conv2d_dx, linear and linear_dx in the reference's order, hence with its bits
+// conv2d, conv2d_dx, linear, linear_dx and matmul in the reference's order, hence with its bits
 // (kernels/cpu/reference/reference_conv.c): at most 32 terms are added one after the other,
 // products and sums rounded separately, and these sums by a binary tree.
 //
@@ -11,9 +11,10 @@
 // in the order of their remainders, so that the pixels of a tile have the same taps.
 //
 // Stage 0 packs the weights, [panel][tap][in][64], rounded to T. A block of stage 1
-// has some pixels and some panels. The limit is half of the processor's multiply-adds. Where
-// multiplication and addition have units of their own (AMD Zen 4), it is all of them, of which the
-// broadcasts leave 0.9; this file gets 0.65 for 3x3 and 1x1.
+// has some pixels and some panels. Of matmul, a block has these of one product, whose weights are
+// the matrix b; a transposed matrix a is copied in stage 0. The limit is half of the processor's
+// multiply-adds. Where multiplication and addition have units of their own (AMD Zen 4), it is all
+// of them, of which the broadcasts leave 0.9; this file gets 0.65 for 3x3 and 1x1.
 //
 // Not here: groups (the reference).
 #ifndef SR_KERNELS_CPU_X86_DIRECT_INTERNAL_H
@@ -21,6 +22,7 @@
 
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
+#include "kernels/reference_order.h"
 
 // Vectors of a tile, and its pixels by the number of vectors: few, since on Zen 4 each pixel's
 // broadcast takes the time of half a multiplication, and enough for the latency of additions.
@@ -44,18 +46,20 @@ _Static_assert(SR_X86_DIRECT_SIDE % (DIRECT_VECTORS * SR_ELEMENTS) == 0, "a pane
 
 // ---- stage 0: weights ----
 
-// The taps of weight (c, k) of a panel, from w[out][in][tap] or, mirrored, w[in][out][tap].
-SR_INLINE void direct_pack_taps(const sr_x86_direct *d, const float *w, int64_t c, int64_t k,
-                                float *panel, int64_t column, sr_dtype type) {
+// The taps of weight (c, k) of a panel, from w[out][in][tap] or, mirrored, w[in][out][tap], whose
+// type is 'stored'.
+SR_INLINE void direct_pack_taps(const sr_x86_direct *d, const void *w, sr_dtype stored, int64_t c,
+                                int64_t k, float *panel, int64_t column, sr_dtype type) {
     const int64_t taps = d->p.r * d->p.s;
-    const float *from = w + (d->mirrored ? c * d->out + k : k * d->in + c) * taps;
+    const int64_t from = (d->mirrored ? c * d->out + k : k * d->in + c) * taps;
     float *to = panel + c * SR_X86_DIRECT_SIDE + column;
     for (int64_t tap = 0; tap < taps; tap++, to += d->in * SR_X86_DIRECT_SIDE)
-        *to = sr_x86_rounded(from[tap], type);
+        *to = sr_x86_rounded(sr_x86_element(w, from + tap, stored), type);
 }
 
 // Some inputs at a time, so that the lines that are written stay in the first-level cache.
-SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, sr_dtype stored,
+                           sr_dtype type) {
     enum { INPUTS = 16 };
     const sr_x86_direct *d = args->state;
     const int64_t floats = d->p.r * d->p.s * d->in * SR_X86_DIRECT_SIDE;
@@ -69,12 +73,12 @@ SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, sr_dtype t
         const int64_t outer = d->mirrored ? end - c : width, inner = d->mirrored ? width : end - c;
         for (int64_t i = 0; i < outer; i++)
             for (int64_t j = 0; j < inner; j++)
-                direct_pack_taps(d, args->p[1], c + (d->mirrored ? i : j),
+                direct_pack_taps(d, args->p[1], stored, c + (d->mirrored ? i : j),
                                  first + (d->mirrored ? j : i), panel, d->mirrored ? j : i, type);
     }
 }
 
-SR_X86_TYPED(direct_weights, direct_pack(args, block, type))
+SR_X86_TYPED(direct_weights, direct_pack(args, block, SR_F32, type))
 
 // ---- stage 1: tiles ----
 
@@ -276,9 +280,16 @@ SR_INLINE void direct_tile_sums(const sr_kernel_args *args, const int64_t *sourc
     }
 }
 
+// Where results go, and what is done to a sum before.
+typedef struct direct_result {
+    void *y;
+    const float *bias;  // NULL: none
+    const float *alpha; // a factor; NULL: none
+} direct_result;
+
 // Sums [left][64] of pixels m, m + 1, ... to their place.
-SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const float *bias, int64_t m,
-                             int left, int64_t panel, void *y, sr_dtype type) {
+SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const direct_result *result,
+                             int64_t m, int left, int64_t panel, sr_dtype type) {
     const int64_t first = panel * SR_X86_DIRECT_SIDE;
     const int64_t height = d->mirrored ? d->p.h : d->p.p, width = d->mirrored ? d->p.w : d->p.q;
     const int64_t columns = sr_x86_min(SR_X86_DIRECT_SIDE, d->out - first);
@@ -288,14 +299,16 @@ SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const flo
         for (int64_t k = 0; k < columns; k += SR_ELEMENTS) {
             const int n = (int)sr_x86_min(SR_ELEMENTS, columns - k);
             sr_vf s = sr_v_load(sum + k);
-            if (bias != NULL)
-                s = sr_v_add(s, sr_v_get(bias, first + k, n, SR_F32));
-            sr_v_put(y, to + k, s, n, type);
+            if (result->bias != NULL)
+                s = sr_v_add(s, sr_v_get(result->bias, first + k, n, SR_F32));
+            if (result->alpha != NULL)
+                s = sr_v_mul(s, sr_v_set(*result->alpha));
+            sr_v_put(result->y, to + k, s, n, type);
         }
     }
 }
 
-SR_INLINE void direct_block(const sr_kernel_args *args, int64_t block, const float *bias, void *y,
+SR_INLINE void direct_block(const sr_kernel_args *args, int64_t block, const direct_result *result,
                             sr_worker *worker, sr_dtype type) {
     const sr_x86_direct *d = args->state;
     const sr_x86_range pixels =
@@ -312,12 +325,77 @@ SR_INLINE void direct_block(const sr_kernel_args *args, int64_t block, const flo
         for (int64_t m = 0; m < count; m += rows) {
             const int left = (int)sr_x86_min(rows, count - m);
             direct_tile_sums(args, source + m, panel, vectors, rows, left, sum, type);
-            direct_finish(d, sum, bias, pixels.begin + m, left, panel, y, type);
+            direct_finish(d, sum, result, pixels.begin + m, left, panel, type);
         }
     }
 }
 
-SR_X86_TYPED(direct_forward, direct_block(args, block, args->p[2], args->p[3], worker, type))
-SR_X86_TYPED(direct_dx, direct_block(args, block, NULL, args->p[2], worker, type))
+SR_X86_TYPED(direct_forward,
+             direct_block(args, block, &(direct_result){args->p[3], args->p[2], NULL}, worker,
+                          type))
+SR_X86_TYPED(direct_dx,
+             direct_block(args, block, &(direct_result){args->p[2], NULL, NULL}, worker, type))
+
+// ---- matmul: a, b, c ----
+// Workspace: packed matrices b; then matrices a [rows][terms], where they are transposed.
+
+// Floats of a packed matrix.
+SR_INLINE int64_t direct_matrix(const sr_x86_direct *d) {
+    return d->panels * d->in * SR_X86_DIRECT_SIDE;
+}
+
+SR_INLINE void *direct_at(const void *p, int64_t elements, sr_dtype type) {
+    return (char *)(uintptr_t)p + elements * sr_x86_bytes(type);
+}
+
+// Some rows of a copied matrix a: those of a block of pixels.
+SR_INLINE void matmul_transpose(const sr_x86_direct *d, const void *a, void *to, int64_t block,
+                                sr_dtype type) {
+    const sr_x86_range rows = sr_x86_block_range(d->pixels, block, SR_X86_DIRECT_PIXELS);
+    const size_t size = (size_t)sr_x86_bytes(type);
+    for (int64_t i = 0; i < d->in; i++)
+        for (int64_t m = rows.begin; m < rows.end; m++)
+            memcpy(direct_at(to, m * d->in + i, type), direct_at(a, i * d->pixels + m, type), size);
+}
+
+// Panels of the matrices b; then blocks of pixels of transposed matrices a.
+SR_INLINE void matmul_pack(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+    const sr_matmul_params *p = args->params;
+    const sr_x86_direct *d = args->state;
+    float *packed = args->workspace;
+    if (block < p->b_count * d->panels) {
+        const int64_t matrix = block / d->panels;
+        void *with[] = {NULL, direct_at(args->p[1], matrix * d->in * d->out, type)};
+        const sr_kernel_args own = {
+            .p = with, .state = args->state, .workspace = packed + matrix * direct_matrix(d)};
+        direct_pack(&own, block % d->panels, type, type);
+        return;
+    }
+    const int64_t tile = block - p->b_count * d->panels;
+    const int64_t from = tile / d->pixel_blocks * d->pixels * d->in;
+    matmul_transpose(d, direct_at(args->p[0], from, type),
+                     direct_at(packed + p->b_count * direct_matrix(d), from, type),
+                     tile % d->pixel_blocks, type);
+}
+
+SR_INLINE void matmul_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
+                            sr_dtype type) {
+    const sr_matmul_params *p = args->params;
+    const sr_x86_direct *d = args->state;
+    const int64_t blocks = d->pixel_blocks * d->panel_shares, batch = block / blocks;
+    const sr_matmul_pair matrix = sr_matmul_pair_of(p, batch);
+    const float alpha = (float)p->alpha;
+    float *packed = args->workspace;
+    const void *a = p->transpose_a ? packed + p->b_count * direct_matrix(d) : args->p[0];
+    void *with[] = {direct_at(a, matrix.a * d->pixels * d->in, type)};
+    const sr_kernel_args own = {
+        .p = with, .state = args->state, .workspace = packed + matrix.b * direct_matrix(d)};
+    const direct_result result = {.y = direct_at(args->p[2], batch * d->pixels * d->out, type),
+                                  .alpha = &alpha};
+    direct_block(&own, block % blocks, &result, worker, type);
+}
+
+SR_X86_TYPED(matmul_pack, matmul_pack(args, block, type))
+SR_X86_TYPED(matmul, matmul_block(args, block, worker, type))
 
 #endif

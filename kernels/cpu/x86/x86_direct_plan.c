@@ -1,33 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and linear layers in the reference's order: the sequence of their terms, and their
-// blocks (see x86_direct_internal.h, x86_direct_dw_internal.h). A function of the shape alone.
+// Convolutions, linear layers and matrix products in the reference's order: the sequence of their
+// terms, and their blocks (see x86_direct_internal.h, x86_direct_dw_internal.h). A function of the
+// shape alone.
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/reference_order.h"
 
 // Fewest blocks when there are few pixels: enough for eight threads.
 #define BLOCKS 16
 
-// One image of one row of N pixels.
-static sr_conv_params as_convolution(const sr_linear_params *l) {
-    return (sr_conv_params){.n = 1,
-                            .h = 1,
-                            .w = l->n,
-                            .c = l->c,
-                            .k = l->k,
-                            .r = 1,
-                            .s = 1,
-                            .p = 1,
-                            .q = l->n,
-                            .stride_h = 1,
-                            .stride_w = 1,
-                            .dilation_h = 1,
-                            .dilation_w = 1,
-                            .groups = 1};
-}
-
 static sr_conv_params shape_of(const sr_kernel_request *request) {
     if (request->kernel >= SR_KERNEL_linear)
-        return as_convolution((const void *)request->params);
+        return sr_linear_as_conv((const void *)request->params);
     return *(const sr_conv_params *)(const void *)request->params;
 }
 
@@ -74,14 +58,12 @@ static void plan_steps(sr_x86_direct *d) {
     d->levels = levels_of((int64_t)leaf + 1);
 }
 
-sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_conv_params p = shape_of(request);
-    const bool mirrored =
-        request->kernel == SR_KERNEL_conv2d_dx || request->kernel == SR_KERNEL_linear_dx;
+// One product, of which there are 'batches'.
+static sr_status plan_product(sr_conv_params p, bool mirrored, int64_t batches, sr_prepared *out) {
     const int64_t in = mirrored ? p.k : p.c, taps = p.r * p.s;
     const int64_t steps = taps * sr_x86_ceil_div(in, SR_X86_DIRECT_TERMS);
     sr_x86_direct *d = sr_alloc(sizeof *d + (size_t)steps * sizeof d->step[0],
-                                "the plan of a convolution in the reference's order");
+                                "the plan of a product in the reference's order");
     if (d == NULL)
         return SR_E_MEMORY;
     *d = (sr_x86_direct){.p = p,
@@ -92,17 +74,40 @@ sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out)
                          .steps = steps};
     d->panels = sr_x86_ceil_div(d->out, SR_X86_DIRECT_SIDE);
     d->pixel_blocks = sr_x86_ceil_div(d->pixels, SR_X86_DIRECT_PIXELS);
-    d->panel_shares = sr_x86_min(d->panels, sr_x86_ceil_div(BLOCKS, d->pixel_blocks));
+    d->panel_shares = sr_x86_min(d->panels, sr_x86_ceil_div(BLOCKS, batches * d->pixel_blocks));
     plan_steps(d);
     out->state = d;
     out->state_free = sr_free;
     out->stages = 2;
     out->stage[0].blocks = d->panels;
-    out->stage[1].blocks = d->pixel_blocks * d->panel_shares;
+    out->stage[1].blocks = batches * d->pixel_blocks * d->panel_shares;
     out->workspace = (size_t)(d->panels * taps * in * SR_X86_DIRECT_SIDE) * sizeof(float);
     const int64_t tile = SR_X86_DIRECT_ROWS * SR_X86_DIRECT_SIDE;
     out->scratch = (size_t)((d->levels + 2) * tile) * sizeof(float) +
                    (size_t)(taps * SR_X86_DIRECT_PIXELS) * sizeof(int64_t);
+    return SR_OK;
+}
+
+sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out) {
+    const bool mirrored =
+        request->kernel == SR_KERNEL_conv2d_dx || request->kernel == SR_KERNEL_linear_dx;
+    return plan_product(shape_of(request), mirrored, 1, out);
+}
+
+sr_status sr_x86_direct_plan_matmul(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_matmul_params *m = (const void *)request->params;
+    const bool mirrored = !m->transpose_b;
+    const sr_linear_params linear = {m->rows, mirrored ? m->columns : m->terms,
+                                     mirrored ? m->terms : m->columns};
+    SR_TRY(plan_product(sr_linear_as_conv(&linear), mirrored, sr_matmul_batches(m), out));
+    const sr_x86_direct *d = out->state;
+    out->stage[0].blocks *= m->b_count;
+    out->workspace *= (size_t)m->b_count;
+    if (m->transpose_a) {
+        out->stage[0].blocks += m->a_count * d->pixel_blocks;
+        out->workspace +=
+            (size_t)(m->a_count * m->rows * m->terms) * sr_dtype_size(request->dtype[0]);
+    }
     return SR_OK;
 }
 

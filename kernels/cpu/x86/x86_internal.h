@@ -236,10 +236,11 @@ typedef struct sr_x86_direct_step {
     uint64_t joins;    // where it ends: the levels of the tree that are added
 } sr_x86_direct_step;
 
-// conv2d, conv2d_dx, linear, linear_dx: 'in' channels of some pixels become 'out' of one.
+// conv2d, conv2d_dx, linear, linear_dx: 'in' channels of some pixels become 'out' of one. Of
+// matmul, the pixels are rows of one product.
 typedef struct sr_x86_direct {
     sr_conv_params p;
-    bool mirrored; // conv2d_dx
+    bool mirrored; // conv2d_dx, and matmul where b is not transposed
     int64_t in, out;
     int64_t pixels, panels; // of the results
     int64_t pixel_blocks;   // blocks are these times the shares of the panels
@@ -267,5 +268,6 @@ typedef struct sr_x86_direct_dw {
 bool sr_x86_direct_supports(const sr_kernel_request *request);
 sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_x86_direct_plan_dw(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_direct_plan_matmul(const sr_kernel_request *request, sr_prepared *out);
 
 #endif

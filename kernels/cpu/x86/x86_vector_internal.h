@@ -450,6 +450,13 @@ SR_INLINE float sr_x86_rounded(float x, sr_dtype type) {
         return _cvtsh_ss(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
     return type == SR_BF16 ? sr_bf16_to_f32(sr_f32_to_bf16(x)) : x;
 }
+// Element i of an array of this type.
+SR_INLINE float sr_x86_element(const void *base, int64_t i, sr_dtype type) {
+    if (type == SR_F32)
+        return ((const float *)base)[i];
+    const uint16_t half = ((const uint16_t *)base)[i];
+    return type == SR_F16 ? _cvtsh_ss(half) : sr_bf16_to_f32(half);
+}
 // Bytes of an element of T.
 SR_INLINE int64_t sr_x86_bytes(sr_dtype type) {
     return type == SR_F32 ? 4 : 2;

@@ -97,6 +97,7 @@ CALL(conv_bias, sr_conv2d_bias(SR_NONE, SR_NONE, SR_NONE, (sr_conv2d_opts){0}))
 CALL(transposed, sr_conv2d_transpose(SR_NONE, a->some, (sr_conv2d_opts){0}, 0))
 CALL(transposed_w, sr_conv2d_transpose(a->some, SR_NONE, (sr_conv2d_opts){0}, 0))
 CALL(linear, sr_linear(SR_NONE, a->some, SR_NONE))
+CALL(matmul, sr_matmul(a->some, SR_NONE, (sr_matmul_opts){0}))
 CALL(bias_add, sr_bias_add(a->some, SR_NONE))
 CALL(channel_sum, sr_channel_sum(SR_NONE))
 CALL(channel_dot, sr_channel_dot(a->some, SR_NONE, SR_NONE))
@@ -205,6 +206,7 @@ static const missing_call calls[] = {
     {"sr_conv2d_transpose", "conv2d_transpose: x", transposed},
     {"sr_conv2d_transpose", "conv2d_transpose: w", transposed_w},
     {"sr_linear", "linear: x", linear},
+    {"sr_matmul", "matmul: b", matmul},
     {"sr_bias_add", "bias_add: b", bias_add},
     {"sr_channel_sum", "channel_sum: x", channel_sum},
     {"sr_channel_dot", "channel_dot: b", channel_dot},

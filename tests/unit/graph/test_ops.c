@@ -21,10 +21,10 @@ static const struct {
     const op_case *cases;
     const size_t *count;
 } tables[] = {
-    {op_cases_layers, &op_cases_layers_count},     {op_cases_norms, &op_cases_norms_count},
-    {op_cases_formulas, &op_cases_formulas_count}, {op_cases_shapes, &op_cases_shapes_count},
-    {op_cases_index, &op_cases_index_count},       {op_cases_pictures, &op_cases_pictures_count},
-    {op_cases_math, &op_cases_math_count},
+    {op_cases_layers, &op_cases_layers_count},     {op_cases_matmul, &op_cases_matmul_count},
+    {op_cases_norms, &op_cases_norms_count},       {op_cases_formulas, &op_cases_formulas_count},
+    {op_cases_shapes, &op_cases_shapes_count},     {op_cases_index, &op_cases_index_count},
+    {op_cases_pictures, &op_cases_pictures_count}, {op_cases_math, &op_cases_math_count},
 };
 
 static const op_case *case_at(size_t i) {

@@ -501,6 +501,55 @@ static void case_linear(sr_kernel_id kernel) {
     }
 }
 
+// Sizes of a product and of the batches, and along which of these a and b are repeated.
+typedef struct matmul_shape {
+    int64_t rows, terms, columns, dim[SR_MATMUL_DIMS];
+    unsigned repeat_a, repeat_b; // bits
+    bool transpose_a, transpose_b;
+} matmul_shape;
+
+// Small and large products, several leaves of terms, and columns that fill no vector.
+static const matmul_shape matmul_shapes[] = {
+    {1, 1, 1, {1, 1, 1}, 0, 0, false, false},     {5, 33, 10, {1, 1, 2}, 0, 0, false, false},
+    {37, 200, 130, {1, 1, 1}, 0, 0, true, false}, {101, 40, 64, {1, 2, 2}, 0, 0, false, true},
+    {20, 64, 68, {2, 1, 3}, 1, 4, true, true},    {3, 2500, 7, {1, 1, 2}, 0, 4, false, true},
+    {9, 1100, 70, {1, 1, 1}, 0, 0, true, false},  {130, 17, 5, {2, 3, 2}, 2, 5, false, false},
+    {16, 32, 64, {1, 3, 4}, 6, 0, true, true},
+};
+
+// Fills the steps of matrices that are repeated along some dimensions; returns their number.
+static int64_t set_steps(const matmul_shape *s, unsigned repeat, int64_t *step) {
+    int64_t count = 1;
+    for (int d = SR_MATMUL_DIMS - 1; d >= 0; d--) {
+        step[d] = repeat >> d & 1 ? 0 : count;
+        count *= repeat >> d & 1 ? 1 : s->dim[d];
+    }
+    return count;
+}
+
+static void case_matmul(sr_kernel_id kernel) {
+    for (size_t k = 0; k < sizeof matmul_shapes / sizeof matmul_shapes[0]; k++) {
+        const matmul_shape *s = &matmul_shapes[k];
+        sr_matmul_params p = {.rows = s->rows,
+                              .terms = s->terms,
+                              .columns = s->columns,
+                              .alpha = k % 2 ? 0.3 : 1,
+                              .transpose_a = s->transpose_a,
+                              .transpose_b = s->transpose_b};
+        memcpy(p.dim, s->dim, sizeof p.dim);
+        p.a_count = set_steps(s, s->repeat_a, p.a_step);
+        p.b_count = set_steps(s, s->repeat_b, p.b_step);
+        for (int t = 0; t < TYPES; t++) {
+            problem c = problem_of(kernel, 3, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], p.a_count * p.rows * p.terms);
+            set(&c, 1, ACTIVATION, types[t], p.b_count * p.terms * p.columns);
+            set_output(&c, 2, ACTIVATION, types[t], sr_matmul_batches(&p) * p.rows * p.columns);
+            c.terms = (double)p.terms;
+            check_problem(&c);
+        }
+    }
+}
+
 static void case_rearrange(sr_kernel_id kernel) {
     static const sr_rearrange_params shapes[] = {
         {.dims = 1, .dim = {1}, .end = {1}, .every = {1}, .elements = 1},
@@ -634,6 +683,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_linear] = case_linear,
     [SR_KERNEL_linear_dx] = case_linear,
     [SR_KERNEL_linear_dw] = case_linear,
+    [SR_KERNEL_matmul] = case_matmul,
     [SR_KERNEL_bias_add] = case_rows,
     [SR_KERNEL_channel_sum] = case_rows,
     [SR_KERNEL_channel_dot] = case_channel_dot,

@@ -166,9 +166,10 @@ static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t by
     check_problem(&c);
 }
 
-// Where a tap is outside of the picture, an infinite weight or gradient does not count.
-static void check_infinite(sr_kernel_id kernel, sr_dtype t, const sr_conv_params *p) {
-    const problem c = problem_of(kernel, t, p, sizeof *p);
+// Where a tap is outside of the picture, or past the last row or term, an infinite weight, gradient
+// or element of the second matrix does not count.
+static void check_infinite(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes) {
+    const problem c = problem_of(kernel, t, params, bytes);
     const sr_dtype dtype = c.request.dtype[1];
     const uint32_t wide = 0x7f800000;
     const uint16_t narrow = dtype == SR_BF16 ? 0x7f80 : 0x7c00;
@@ -201,10 +202,32 @@ static void test_infinite_weights(void **state) {
         p.p = (p.h - 1) / stride + 1;
         p.q = (p.w - 1) / stride + 1;
         for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
-            check_infinite(SR_KERNEL_conv2d, t, &p);
-            check_infinite(SR_KERNEL_conv2d_dx, t, &p);
-            check_infinite(SR_KERNEL_conv2d_dw, t, &p);
+            check_infinite(SR_KERNEL_conv2d, t, &p, sizeof p);
+            check_infinite(SR_KERNEL_conv2d_dx, t, &p, sizeof p);
+            check_infinite(SR_KERNEL_conv2d_dw, t, &p, sizeof p);
         }
+    }
+}
+
+static void test_infinite_factors(void **state) {
+    (void)state;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return;
+    }
+    for (int transposed = 0; transposed < 4; transposed++) {
+        const sr_matmul_params p = {.rows = 37,
+                                    .terms = 45,
+                                    .columns = 70,
+                                    .a_count = 2,
+                                    .b_count = 1,
+                                    .dim = {1, 1, 2},
+                                    .a_step = {0, 0, 1},
+                                    .alpha = 1,
+                                    .transpose_a = transposed % 2,
+                                    .transpose_b = transposed / 2};
+        for (sr_dtype t = SR_F32; t <= SR_F16; t++)
+            check_infinite(SR_KERNEL_matmul, t, &p, sizeof p);
     }
 }
 
@@ -240,6 +263,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_the_references_bits, arrays_free),
         cmocka_unit_test_teardown(test_whole_vectors, arrays_free),
         cmocka_unit_test_teardown(test_infinite_weights, arrays_free),
+        cmocka_unit_test_teardown(test_infinite_factors, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
