@@ -42,7 +42,7 @@ sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opt
 // 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to that of x.
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
 
-// y[N,K] = x[N,C] w[K,C]^T + bias[K]; bias may be SR_NONE.
+// y[...,K] = x[...,C] w[K,C]^T + bias[K] of at least two dimensions; bias may be SR_NONE.
 sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias);
 
 // Of a matrix product; all zero is a b.

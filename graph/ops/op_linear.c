@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fully connected layer and its two gradients; like convolution, each is a derivative of the
-// others.
+// others. Rows are all dimensions but the last one, as in torch.nn.Linear.
 #include "graph/ops/op_internal.h"
 
 static sr_status lower(sr_kernel_request *request, sr_kernel_id kernel, int64_t n, int64_t c,
@@ -19,11 +19,29 @@ static void product_cost(const sr_node_view *node, int64_t terms, double *flops,
 }
 
 static void row_cost(const sr_node_view *node, double *flops, double *bytes) {
-    product_cost(node, node->in[0].dim[1], flops, bytes);
+    product_cost(node, sr_op_channels(&node->in[0]), flops, bytes);
 }
 
 static void column_cost(const sr_node_view *node, double *flops, double *bytes) {
-    product_cost(node, node->in[0].dim[0], flops, bytes);
+    product_cost(node, sr_op_rows(&node->in[0]), flops, bytes);
+}
+
+// Rows of a float tensor.
+static sr_status expect_rows(const sr_node_view *node, int input) {
+    const char *name = node->op->input_name[input];
+    char text[SR_INFO_TEXT];
+    SR_TRY(sr_op_expect_activation(node, input, name, -1));
+    if (node->in[input].rank < 2)
+        return SR_FAIL(SR_E_SHAPE, "%s: %s %s needs at least two dimensions", node->op->name, name,
+                       sr_info_text(&node->in[input], text));
+    return SR_OK;
+}
+
+// These rows with so many channels.
+static sr_info with_channels(const sr_info *rows, int64_t channels) {
+    sr_info out = *rows;
+    out.dim[out.rank - 1] = channels;
+    return out;
 }
 
 static sr_status expect_matrix(const sr_node_view *node, sr_dtype activation) {
@@ -46,17 +64,17 @@ static sr_status mismatch(const sr_node_view *node, const char *a, const char *b
 
 static sr_status forward_infer(const sr_node_view *node, sr_info *out) {
     const sr_info *x = &node->in[0], *w = &node->in[1];
-    SR_TRY(sr_op_expect_activation(node, 0, "x", 2));
+    SR_TRY(expect_rows(node, 0));
     SR_TRY(expect_matrix(node, x->dtype));
-    if (w->dim[1] != x->dim[1])
-        return mismatch(node, "x", "w", "the second dimensions must be equal");
+    if (w->dim[1] != sr_op_channels(x))
+        return mismatch(node, "x", "w", "the last dimensions must be equal");
     SR_TRY(sr_op_expect_vector(node, 2, "bias", x->dtype, w->dim[0]));
-    out[0] = (sr_info){.dtype = x->dtype, .rank = 2, .dim = {x->dim[0], w->dim[0]}};
+    out[0] = with_channels(x, w->dim[0]);
     return SR_OK;
 }
 
 static sr_status forward_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return lower(request, SR_KERNEL_linear, node->in[0].dim[0], node->in[0].dim[1],
+    return lower(request, SR_KERNEL_linear, sr_op_rows(&node->in[0]), node->in[1].dim[1],
                  node->in[1].dim[0]);
 }
 
@@ -74,7 +92,7 @@ static void forward_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_linear = {
     SR_OP_HEAD,
     .name = "linear",
-    .help = "y[N,K] = x[N,C] w[K,C]^T + bias[K]",
+    .help = "y[...,K] = x[...,C] w[K,C]^T + bias[K]",
     .inputs = 3,
     .input_name = {"x", "w", "bias"},
     .required = 2,
@@ -90,16 +108,16 @@ const sr_op sr_op_linear = {
 
 static sr_status dx_infer(const sr_node_view *node, sr_info *out) {
     const sr_info *dy = &node->in[0], *w = &node->in[1];
-    SR_TRY(sr_op_expect_activation(node, 0, "dy", 2));
+    SR_TRY(expect_rows(node, 0));
     SR_TRY(expect_matrix(node, dy->dtype));
-    if (w->dim[0] != dy->dim[1])
+    if (w->dim[0] != sr_op_channels(dy))
         return mismatch(node, "dy", "w", "dy must have as many columns as w has rows");
-    out[0] = (sr_info){.dtype = dy->dtype, .rank = 2, .dim = {dy->dim[0], w->dim[1]}};
+    out[0] = with_channels(dy, w->dim[1]);
     return SR_OK;
 }
 
 static sr_status dx_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return lower(request, SR_KERNEL_linear_dx, node->in[0].dim[0], node->in[1].dim[1],
+    return lower(request, SR_KERNEL_linear_dx, sr_op_rows(&node->in[0]), node->in[1].dim[1],
                  node->in[1].dim[0]);
 }
 
@@ -131,18 +149,21 @@ const sr_op sr_op_linear_dx = {
 
 static sr_status dw_infer(const sr_node_view *node, sr_info *out) {
     const sr_info *x = &node->in[0], *dy = &node->in[1];
-    SR_TRY(sr_op_expect_activation(node, 0, "x", 2));
-    SR_TRY(sr_op_expect_activation(node, 1, "dy", 2));
-    if (x->dim[0] != dy->dim[0] || x->dtype != dy->dtype)
-        return mismatch(node, "x", "dy", "the dtypes and the first dimensions must be equal");
-    out[0] = (sr_info){
-        .dtype = sr_op_parameter_dtype(x->dtype), .rank = 2, .dim = {dy->dim[1], x->dim[1]}};
+    SR_TRY(expect_rows(node, 0));
+    SR_TRY(expect_rows(node, 1));
+    const int64_t channels = sr_op_channels(x);
+    const sr_info rows = with_channels(dy, channels);
+    if (!sr_op_same_shape(x, &rows) || x->dtype != dy->dtype)
+        return mismatch(node, "x", "dy",
+                        "the dtypes and all but the last dimensions must be equal");
+    out[0] = sr_op_info(sr_op_parameter_dtype(x->dtype), 2,
+                        (const int64_t[]){sr_op_channels(dy), channels});
     return SR_OK;
 }
 
 static sr_status dw_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return lower(request, SR_KERNEL_linear_dw, node->in[0].dim[0], node->in[0].dim[1],
-                 node->in[1].dim[1]);
+    return lower(request, SR_KERNEL_linear_dw, sr_op_rows(&node->in[0]),
+                 sr_op_channels(&node->in[0]), sr_op_channels(&node->in[1]));
 }
 
 static void dw_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,

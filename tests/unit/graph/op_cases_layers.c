@@ -41,6 +41,7 @@ static void dw_without_filters(sr_context *context) {
         (sr_tensor[]){ZEROS(SR_F32, 4, 1, 4, 4, 2), ZEROS(SR_F32, 4, 1, 4, 4, 2)});
 }
 WRONG(linear_columns, sr_linear(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6), SR_NONE))
+WRONG(linear_of_vector, sr_linear(ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 2, 5, 4), SR_NONE))
 WRONG(linear_dx_rows,
       sr_op_record_one(sr_op_find("linear_dx"), NULL,
                        (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 5, 6)}))
@@ -188,6 +189,22 @@ const op_case op_cases_layers[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = linear_columns,
      .message = "linear: x [3, 4] f32 and w [5, 6] f32"},
+    {.op = "linear",
+     .build = linear_bias,
+     .inputs = 3,
+     .params = 6,
+     .info = {F64(3, 2, 1, 2), F64(2, 1, 2), F64(1, 1)},
+     .in = {{1, 2, 3, 4}, {1, -1}, {0.5}},
+     .want = {-0.5, -0.5},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = linear_of_vector,
+     .message = "linear: x [4] f32 needs at least two dimensions"},
+    {.op = "linear",
+     .build = linear_plain,
+     .inputs = 2,
+     .gradient = GRADIENT_TWICE,
+     .info = {F64(4, 2, 3, 2, 4), F64(2, 5, 4)}},
     {.op = "linear_dx",
      .build = linear_plain,
      .wrt = 1,
