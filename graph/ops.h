@@ -273,6 +273,28 @@ sr_tensor sr_pad2d(sr_tensor x, sr_pad2d_opts opts);
 // its square (Shi et al. 2016).
 sr_tensor sr_pixel_shuffle(sr_tensor x, int factor);
 sr_tensor sr_pixel_unshuffle(sr_tensor x, int factor); // its inverse
+
+// The dimensions that a reduction goes over.
+typedef struct sr_axes {
+    int count;             // 0: all dimensions of x
+    int axis[SR_MAX_RANK]; // each one once, in any order
+    bool keep;             // they stay, with extent 1; else the result is without them
+} sr_axes;
+// Sum of the elements along these dimensions. This and what follows have the dtype of x and are
+// rounded once, from f32 (f64 with f64).
+sr_tensor sr_sum(sr_tensor x, sr_axes over);
+sr_tensor sr_mean(sr_tensor x, sr_axes over); // the sum, divided by the number of elements
+// Sum of (x - mean)^2, divided by the number of elements less 'correction': 0 for the biased
+// variance, 1 for the unbiased one, which is torch's default. Fewer than the elements.
+sr_tensor sr_var(sr_tensor x, sr_axes over, int correction);
+// Norm of order 1, the sum of |x|, or of order 2, the square root of the sum of x^2. Where the norm
+// is 0, so is its gradient.
+sr_tensor sr_norm(sr_tensor x, sr_axes over, int order);
+// log(sum of exp(x)), without overflow.
+sr_tensor sr_logsumexp(sr_tensor x, sr_axes over);
+// exp(x) / sum of exp(x) along a dimension.
+sr_tensor sr_softmax(sr_tensor x, int axis);
+sr_tensor sr_log_softmax(sr_tensor x, int axis); // x - log(sum of exp(x))
 // Sum of all elements, f32 scalar (rank 0).
 sr_tensor sr_reduce_sum(sr_tensor x);
 
@@ -281,8 +303,6 @@ sr_tensor sr_reduce_sum(sr_tensor x);
 // no gradient), the loss for a label of K or more is NaN (an engine refuses such a lane before it
 // runs). Differentiable once; labels get no gradient.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
-// prob[N,K], f32. Not differentiable (use the loss above).
-sr_tensor sr_softmax(sr_tensor logits);
 // f32[2]: number of labels that are the best class, and that are among the five best. Gradients
 // stop here.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
@@ -392,6 +412,12 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_pixel_shuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_shuffle(__VA_ARGS__))
 #define sr_pixel_unshuffle(...) (sr_at(__FILE__, __LINE__), sr_pixel_unshuffle(__VA_ARGS__))
 #define sr_reduce_sum(...) (sr_at(__FILE__, __LINE__), sr_reduce_sum(__VA_ARGS__))
+#define sr_sum(...) (sr_at(__FILE__, __LINE__), sr_sum(__VA_ARGS__))
+#define sr_mean(...) (sr_at(__FILE__, __LINE__), sr_mean(__VA_ARGS__))
+#define sr_var(...) (sr_at(__FILE__, __LINE__), sr_var(__VA_ARGS__))
+#define sr_norm(...) (sr_at(__FILE__, __LINE__), sr_norm(__VA_ARGS__))
+#define sr_logsumexp(...) (sr_at(__FILE__, __LINE__), sr_logsumexp(__VA_ARGS__))
+#define sr_log_softmax(...) (sr_at(__FILE__, __LINE__), sr_log_softmax(__VA_ARGS__))
 #define sr_softmax_cross_entropy(...)                                                              \
     (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))
 #define sr_softmax(...) (sr_at(__FILE__, __LINE__), sr_softmax(__VA_ARGS__))

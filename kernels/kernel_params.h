@@ -182,7 +182,7 @@ typedef struct sr_resize_params {
     int32_t reserved;
 } sr_resize_params;
 
-// Softmax, its cross-entropy and top-k hits: logits[n,k].
+// Softmax cross-entropy and top-k hits: logits[n,k].
 typedef struct sr_xent_params {
     int64_t n, k;
     double smoothing; // loss = (1 - s) * -log p[label] + s * mean over classes of -log p

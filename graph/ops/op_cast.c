@@ -45,3 +45,10 @@ sr_tensor sr_cast(sr_tensor x, sr_dtype dtype) {
     const cast_attr attr = {(int32_t)dtype};
     return sr_op_unary(&sr_op_cast, &attr, x);
 }
+
+sr_tensor sr_op_as_type(sr_tensor x, sr_dtype dtype) {
+    sr_info info;
+    if (!sr_tensor_info(x, &info) || info.dtype == dtype)
+        return x;
+    return sr_cast(x, dtype);
+}

@@ -179,16 +179,14 @@ static bool sums_rows(const sr_info *x, const sr_info *like, int64_t shape[2]) {
     return true;
 }
 
-static sr_tensor sum_like(sr_tensor x, const sr_info *like) {
+sr_tensor sr_op_sum_to_shape(sr_tensor x, const sr_info *like, sr_dtype dtype) {
     sr_info info;
     int64_t shape[2];
     const sum_attr attr = attr_of(like);
     if (!sr_op_argument(x, "sum_to: x", &info) || !sums_rows(&info, like, shape))
-        return sr_op_unary(&sr_op_sum_to, &attr, x);
-    sr_tensor sums = sr_channel_sum(sr_reshape(x, 2, shape));
-    if (info.dtype != sr_op_parameter_dtype(info.dtype))
-        sums = sr_cast(sums, info.dtype);
-    return sr_reshape(sums, like->rank, like->dim);
+        return sr_op_unary(&sr_op_sum_to, &attr, sr_op_as_type(x, dtype));
+    const sr_tensor sums = sr_channel_sum(sr_reshape(x, 2, shape));
+    return sr_reshape(sr_op_as_type(sums, dtype), like->rank, like->dim);
 }
 
 // ---- Derivatives ----
@@ -207,7 +205,7 @@ sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
         return gradient;
     return sr_info_count(&own) == sr_info_count(input)
                ? sr_reshape(gradient, input->rank, input->dim)
-               : sum_like(gradient, input);
+               : sr_op_sum_to_shape(gradient, input, own.dtype);
 }
 
 #define BINARY(row, a, b) sr_op_binary(&sr_op_##row, NULL, a, b)

@@ -69,6 +69,27 @@ sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input);
 sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x);
 sr_tensor sr_op_binary(const sr_op *op, const void *attr, sr_tensor a, sr_tensor b);
 
+// ---- Casts (op_cast.c) ----
+// x, cast where it has another dtype.
+sr_tensor sr_op_as_type(sr_tensor x, sr_dtype dtype);
+
+// ---- Sums (op_expression.c) ----
+// x summed to the shape of 'like', which is that of x with extents of 1, or without leading
+// dimensions; the sums in 'dtype', that of x or of its parameters.
+sr_tensor sr_op_sum_to_shape(sr_tensor x, const sr_info *like, sr_dtype dtype);
+
+// ---- Reductions (op_reduce_internal.c) ----
+// What a call reduces x to.
+typedef struct sr_reduction {
+    sr_info x, kept, result; // kept: with extents of 1 where x is reduced
+    bool over[SR_MAX_RANK];
+    int64_t count; // elements of x for each of the result
+} sr_reduction;
+// False after an error, which sticks and has the name of the call.
+bool sr_op_reduction(sr_tensor x, const char *name, const sr_axes *axes, sr_reduction *r);
+// x as rows of the elements that become one each.
+sr_tensor sr_op_reduced_rows(sr_tensor x, const sr_reduction *r);
+
 // ---- Constants (op_fill_by.c) ----
 // A constant f32 (f64 for 'activation' f64) vector [count], every element 'value'; rank 0 for
 // count 0.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, cross-entropy with label smoothing (Szegedy et al. 2016), and counts of correct
-// predictions. The loss is differentiable once.
+// Softmax and its logarithm, cross-entropy with label smoothing (Szegedy et al. 2016), and counts
+// of correct predictions. The cross-entropy is differentiable once.
+#include <stdio.h>
+
 #include "graph/ops/op_internal.h"
 
 typedef struct xent_attr {
@@ -121,32 +123,207 @@ const sr_op sr_op_softmax_xent_grad = {
     .lower = xent_grad_lower,
 };
 
-// ---- softmax: logits -> prob ----
+// ---- softmax, log_softmax: x -> y ----
+// Of rows along the last dimension. Their gradients are formed from y.
 
-static sr_status softmax_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(sr_op_expect_activation(node, 0, "logits", 2));
-    out[0] = probabilities(&node->in[0]);
+static sr_status rows_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(sr_op_expect_activation(node, 0, node->op->input_name[0], -1));
+    for (int i = 1; i < node->inputs; i++)
+        SR_TRY(sr_op_expect_equal(node, 0, i));
+    if (node->in[0].rank < 1)
+        return SR_FAIL(SR_E_SHAPE, "%s: %s is a scalar, expected at least one dimension",
+                       node->op->name, node->op->input_name[0]);
+    out[0] = node->in[0];
     return SR_OK;
 }
 
-static sr_status softmax_lower(const sr_node_view *node, sr_kernel_request *request) {
-    return lower(node, request, SR_KERNEL_softmax, 0.0);
+static sr_status lower_rows(const sr_node_view *node, sr_kernel_request *request,
+                            sr_kernel_id kernel) {
+    const sr_rows_params p = {.rows = sr_op_rows(&node->in[0]),
+                              .channels = sr_op_channels(&node->in[0])};
+    return sr_op_lower(request, kernel, &p, sizeof p);
+}
+
+#define LOWER_ROWS(name)                                                                           \
+    static sr_status name##_lower(const sr_node_view *node, sr_kernel_request *request) {          \
+        return lower_rows(node, request, SR_KERNEL_##name);                                        \
+    }
+LOWER_ROWS(softmax)
+LOWER_ROWS(softmax_grad)
+LOWER_ROWS(log_softmax)
+LOWER_ROWS(log_softmax_grad)
+LOWER_ROWS(logsumexp)
+
+static void softmax_derivative(sr_context *context, const sr_node_view *node,
+                               const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
+    (void)context;
+    const sr_op *gradient =
+        node->op == &sr_op_softmax ? &sr_op_softmax_grad : &sr_op_log_softmax_grad;
+    if (wanted[0])
+        grad_in[0] = sr_op_binary(gradient, NULL, node->output[0], grad_out[0]);
 }
 
 const sr_op sr_op_softmax = {
     SR_OP_HEAD,
     .name = "softmax",
-    .help = "probabilities of the classes; not differentiable",
+    .help = "exp(x) / sum of exp(x), over the last dimension",
     .inputs = 1,
-    .input_name = {"logits"},
+    .input_name = {"x"},
     .required = 1,
     .outputs = 1,
-    .infer = softmax_infer,
+    .infer = rows_infer,
     .lower = softmax_lower,
+    .derivative = softmax_derivative,
+    .keeps_outputs = 1u,
+    .in_place = SR_IN_PLACE(0, 0),
 };
 
-sr_tensor sr_softmax(sr_tensor logits) {
-    return sr_op_unary(&sr_op_softmax, NULL, logits);
+const sr_op sr_op_log_softmax = {
+    SR_OP_HEAD,
+    .name = "log_softmax",
+    .help = "x - log(sum of exp(x)), over the last dimension",
+    .inputs = 1,
+    .input_name = {"x"},
+    .required = 1,
+    .outputs = 1,
+    .infer = rows_infer,
+    .lower = log_softmax_lower,
+    .derivative = softmax_derivative,
+    .keeps_outputs = 1u,
+    .in_place = SR_IN_PLACE(0, 0),
+};
+
+// Along a dimension: as the last one, which changes places with it.
+static sr_tensor along(const sr_op *op, sr_tensor x, int axis) {
+    sr_info info;
+    char text[SR_INFO_TEXT];
+    int order[SR_MAX_RANK];
+    (void)snprintf(text, sizeof text, "%s: x", op->name);
+    if (!sr_op_argument(x, text, &info))
+        return sr_op_failed();
+    if (axis < 0 || axis >= info.rank)
+        return sr_op_refused(
+            SR_FAIL(SR_E_SHAPE, "axis %d of x %s", axis, sr_info_text(&info, text)), op->name);
+    const int last = info.rank - 1;
+    if (axis == last)
+        return sr_op_unary(op, NULL, x);
+    for (int d = 0; d < info.rank; d++)
+        order[d] = d == axis ? last : d == last ? axis : d;
+    return sr_permute(sr_op_unary(op, NULL, sr_permute(x, order)), order);
+}
+
+sr_tensor sr_softmax(sr_tensor x, int axis) {
+    return along(&sr_op_softmax, x, axis);
+}
+
+sr_tensor sr_log_softmax(sr_tensor x, int axis) {
+    return along(&sr_op_log_softmax, x, axis);
+}
+
+// ---- softmax_grad, log_softmax_grad: y, dy -> dx ----
+
+// Sums over the last dimension, which stays.
+static sr_tensor sum_last(const sr_node_view *node, sr_tensor x) {
+    return sr_sum(x, (sr_axes){.count = 1, .axis = {node->in[0].rank - 1}, .keep = true});
+}
+
+// dx = y (dy - s), s = sum of y dy: with g, the gradient of dx, that of y is g (dy - s) - dy t, t =
+// sum of y g, and that of dy is y (g - t).
+static void softmax_grad_derivative(sr_context *context, const sr_node_view *node,
+                                    const sr_tensor *grad_out, const bool *wanted,
+                                    sr_tensor *grad_in) {
+    (void)context;
+    const sr_tensor y = node->input[0], dy = node->input[1], g = grad_out[0];
+    if (wanted[0]) {
+        const sr_tensor s = sum_last(node, sr_mul(y, dy)), t = sum_last(node, sr_mul(y, g));
+        grad_in[0] = sr_sub(sr_mul(g, sr_sub(dy, s)), sr_mul(dy, t));
+    }
+    if (wanted[1])
+        grad_in[1] = sr_op_binary(&sr_op_softmax_grad, NULL, y, g);
+}
+
+const sr_op sr_op_softmax_grad = {
+    SR_OP_HEAD,
+    .name = "softmax_grad",
+    .help = "gradient of softmax: y (dy - sum of y dy)",
+    .inputs = 2,
+    .input_name = {"y", "dy"},
+    .required = 2,
+    .outputs = 1,
+    .infer = rows_infer,
+    .lower = softmax_grad_lower,
+    .derivative = softmax_grad_derivative,
+    .keeps_inputs = 3u,
+    .in_place = SR_IN_PLACE(0, 0) | SR_IN_PLACE(0, 1),
+};
+
+// dx = dy - exp(y) s, s = sum of dy: with g, the gradient of dx, that of y is -g exp(y) s, and that
+// of dy is g - sum of g exp(y).
+static void log_softmax_grad_derivative(sr_context *context, const sr_node_view *node,
+                                        const sr_tensor *grad_out, const bool *wanted,
+                                        sr_tensor *grad_in) {
+    (void)context;
+    const sr_tensor g = grad_out[0], weighted = sr_mul(g, sr_exp_op(node->input[0]));
+    if (wanted[0])
+        grad_in[0] = sr_scale(sr_mul(weighted, sum_last(node, node->input[1])), -1.0, 0.0);
+    if (wanted[1])
+        grad_in[1] = sr_sub(g, sum_last(node, weighted));
+}
+
+const sr_op sr_op_log_softmax_grad = {
+    SR_OP_HEAD,
+    .name = "log_softmax_grad",
+    .help = "gradient of log_softmax: dy - exp(y) sum of dy",
+    .inputs = 2,
+    .input_name = {"y", "dy"},
+    .required = 2,
+    .outputs = 1,
+    .infer = rows_infer,
+    .lower = log_softmax_grad_lower,
+    .derivative = log_softmax_grad_derivative,
+    .keeps_inputs = 3u,
+    .in_place = SR_IN_PLACE(0, 0) | SR_IN_PLACE(0, 1),
+};
+
+// ---- logsumexp: x -> y ----
+
+static sr_status logsumexp_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(rows_infer(node, out));
+    out[0].dim[--out[0].rank] = 0;
+    return SR_OK;
+}
+
+static void logsumexp_derivative(sr_context *context, const sr_node_view *node,
+                                 const sr_tensor *grad_out, const bool *wanted,
+                                 sr_tensor *grad_in) {
+    (void)context;
+    sr_info column = node->in[0];
+    column.dim[column.rank - 1] = 1;
+    if (wanted[0])
+        grad_in[0] = sr_mul(sr_op_unary(&sr_op_softmax, NULL, node->input[0]),
+                            sr_reshape(grad_out[0], column.rank, column.dim));
+}
+
+const sr_op sr_op_logsumexp = {
+    SR_OP_HEAD,
+    .name = "logsumexp",
+    .help = "log(sum of exp(x)) over the last dimension",
+    .inputs = 1,
+    .input_name = {"x"},
+    .required = 1,
+    .outputs = 1,
+    .infer = logsumexp_infer,
+    .lower = logsumexp_lower,
+    .derivative = logsumexp_derivative,
+    .keeps_inputs = 1u,
+};
+
+sr_tensor sr_logsumexp(sr_tensor x, sr_axes over) {
+    sr_reduction r;
+    if (!sr_op_reduction(x, "logsumexp", &over, &r))
+        return sr_op_failed();
+    return sr_reshape(sr_op_unary(&sr_op_logsumexp, NULL, sr_op_reduced_rows(x, &r)), r.result.rank,
+                      r.result.dim);
 }
 
 // ---- topk_hits: logits, labels -> hits[2] ----

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, cross-entropy, its gradient, counts of hits: kernels/cpu/reference/reference_softmax.c.
+// Softmax, its logarithm, cross-entropy, gradients, counts of hits:
+// kernels/cpu/reference/reference_softmax.c.
 //
-// A block has one sample. The CPU refuses a label beyond the classes; here its loss, and the counts
-// of hits, are NaN, as a kernel has no other way to say so.
+// A block has one row; of rows that are one chunk of a sum it has one for each SR_REFERENCE_WAYS
+// threads. A row is read again for each sum and for the result, from caches. The CPU refuses a
+// label beyond the classes; here its loss, and the counts of hits, are NaN, as a kernel has no
+// other way to say so.
 #include <math.h>
 
 #include "kernels/base/math_inline.h"
@@ -55,6 +58,163 @@ template <class Term> static __device__ float sum_classes(int64_t k, const Term 
     return groups.total(0);
 }
 
+// ---- softmax, log_softmax, logsumexp: x, y ----
+
+struct softmax_args {
+    const void *x;
+    void *y, *workspace;
+    int64_t rows, channels;
+};
+
+// A row, and the threads that have it: a block, or SR_REFERENCE_WAYS of them.
+template <bool BLOCK> struct row_threads {
+    static constexpr int step = BLOCK ? THREADS : SR_REFERENCE_WAYS;
+    int64_t row, base, n; // its first element; its elements, none where there is no row
+    int first;            // element of this thread, which has every step-th one from there
+
+    __device__ row_threads(int64_t rows, int64_t channels) {
+        row = BLOCK ? (int64_t)blockIdx.x : sr_thread() / SR_REFERENCE_WAYS;
+        base = row * channels;
+        n = row < rows ? channels : 0;
+        first = (int)threadIdx.x % step;
+    }
+
+    template <class T> __device__ float largest_of(const void *x) const {
+        if constexpr (BLOCK) {
+            return largest<T>(x, base, n);
+        } else {
+            float most = n > 0 ? sr_load<T>(x, base) : 0.0f;
+            for (int64_t i = first; i < n; i += step) {
+                const float v = sr_load<T>(x, base + i);
+                most = v > most ? v : most;
+            }
+            for (int distance = 1; distance < step; distance *= 2) {
+                const float v = __shfl_xor_sync(0xffffffffu, most, distance, step);
+                most = v > most ? v : most;
+            }
+            return most;
+        }
+    }
+
+    // The sum of term(element), for every thread.
+    template <class Term> __device__ float sum(const Term &term) const {
+        if constexpr (BLOCK) {
+            return sum_classes(n, term);
+        } else {
+            const float sum = sr_sum_chunk<float>(n, first, term);
+            return __shfl_sync(0xffffffffu, sum, 0, step);
+        }
+    }
+
+    // y = value(element)
+    template <class T, class Value> __device__ void store(void *y, const Value &value) const {
+        for (int64_t i = first; i < n; i += step)
+            sr_store<T>(y, base + i, value(i));
+    }
+};
+
+// The sum of exp(x - most) over a row.
+template <class T, bool BLOCK>
+static __device__ float sum_exponentials(const row_threads<BLOCK> &row, const void *x, float most) {
+    return row.sum([&](int64_t i) { return sr_expf_inline(sr_load<T>(x, row.base + i) - most); });
+}
+
+template <class T, bool BLOCK> static __device__ void softmax_of(const softmax_args &a) {
+    const row_threads<BLOCK> row(a.rows, a.channels);
+    const float most = row.template largest_of<T>(a.x);
+    const float sum = sum_exponentials<T>(row, a.x, most);
+    row.template store<T>(
+        a.y, [&](int64_t i) { return sr_expf_inline(sr_load<T>(a.x, row.base + i) - most) / sum; });
+}
+
+template <class T, bool BLOCK> static __device__ void log_softmax_of(const softmax_args &a) {
+    const row_threads<BLOCK> row(a.rows, a.channels);
+    const float most = row.template largest_of<T>(a.x);
+    const float lse = sr_logf_inline(sum_exponentials<T>(row, a.x, most));
+    row.template store<T>(a.y,
+                          [&](int64_t i) { return sr_load<T>(a.x, row.base + i) - most - lse; });
+}
+
+template <class T, bool BLOCK> static __device__ void logsumexp_of(const softmax_args &a) {
+    const row_threads<BLOCK> row(a.rows, a.channels);
+    const float most = row.template largest_of<T>(a.x);
+    const float from = most - most == 0 ? most : 0.0f;
+    const float sum = sum_exponentials<T>(row, a.x, from);
+    if (row.first == 0 && row.n > 0)
+        sr_store<T>(a.y, row.row, from + sr_logf_inline(sum));
+}
+
+// ---- softmax_grad, log_softmax_grad: y, dy, dx ----
+
+struct softmax_grad_args {
+    const void *y, *dy;
+    void *dx, *workspace;
+    int64_t rows, channels;
+};
+
+template <class T, bool BLOCK> static __device__ void softmax_grad_of(const softmax_grad_args &a) {
+    const row_threads<BLOCK> row(a.rows, a.channels);
+    const float sum = row.sum(
+        [&](int64_t i) { return sr_load<T>(a.y, row.base + i) * sr_load<T>(a.dy, row.base + i); });
+    row.template store<T>(a.dx, [&](int64_t i) {
+        return sr_load<T>(a.y, row.base + i) * (sr_load<T>(a.dy, row.base + i) - sum);
+    });
+}
+
+template <class T, bool BLOCK>
+static __device__ void log_softmax_grad_of(const softmax_grad_args &a) {
+    const row_threads<BLOCK> row(a.rows, a.channels);
+    const float sum = row.sum([&](int64_t i) { return sr_load<T>(a.dy, row.base + i); });
+    row.template store<T>(a.dx, [&](int64_t i) {
+        return sr_load<T>(a.dy, row.base + i) - sr_expf_inline(sr_load<T>(a.y, row.base + i)) * sum;
+    });
+}
+
+// ---- Both ways to have rows ----
+
+#define ROWS_KERNEL(name, args)                                                                    \
+    template <class T> static __device__ void cuda_##name(const args &a) {                         \
+        if (a.channels <= SR_REFERENCE_CHUNK)                                                      \
+            name##_of<T, false>(a);                                                                \
+        else                                                                                       \
+            name##_of<T, true>(a);                                                                 \
+    }                                                                                              \
+    SR_CUDA_TYPED(cuda_##name, args, 128, 1)                                                       \
+    sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
+        return prepare_rows<args>(request, cuda_##name##_kernels, out);                            \
+    }
+
+template <class A>
+static sr_status prepare_rows(const sr_kernel_request *request,
+                              const sr_cuda_kernel *const *kernels, sr_prepared *out) {
+    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
+    const bool chunks = p->channels <= SR_REFERENCE_CHUNK;
+    A a = {};
+    a.rows = p->rows;
+    a.channels = p->channels;
+    sr_cuda_making making(request, a, out);
+    making.add(kernels[request->dtype[0]], chunks ? sr_blocks_for(p->rows, GROUP) : p->rows,
+               THREADS, THREADS * sizeof(float));
+    return making.done();
+}
+
+ROWS_KERNEL(softmax, softmax_args)
+ROWS_KERNEL(log_softmax, softmax_args)
+ROWS_KERNEL(logsumexp, softmax_args)
+ROWS_KERNEL(softmax_grad, softmax_grad_args)
+ROWS_KERNEL(log_softmax_grad, softmax_grad_args)
+
+// ---- softmax_xent: logits, labels, loss, prob ----
+
+struct xent_args {
+    const void *logits;
+    const int32_t *labels;
+    float *loss, *prob;
+    void *workspace;
+    int64_t k;
+    float smoothing;
+};
+
 // Fills prob; log sum exp of (x - most), for every thread.
 template <class T>
 static __device__ float softmax_row(const void *logits, float *prob, int64_t row, int64_t k,
@@ -68,40 +228,6 @@ static __device__ float softmax_row(const void *logits, float *prob, int64_t row
         p[i] /= sum;
     return sr_logf_inline(sum);
 }
-
-// ---- softmax: logits, prob ----
-
-struct softmax_args {
-    const void *logits;
-    float *prob;
-    void *workspace;
-    int64_t k;
-};
-
-template <class T> static __device__ void cuda_softmax(const softmax_args &a) {
-    const int64_t row = (int64_t)blockIdx.x * a.k;
-    (void)softmax_row<T>(a.logits, a.prob, row, a.k, largest<T>(a.logits, row, a.k));
-}
-SR_CUDA_TYPED(cuda_softmax, softmax_args, 128, 1)
-
-sr_status sr_cuda_prepare_softmax(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_xent_params *p = sr_cuda_params<sr_xent_params>(request);
-    const softmax_args a = {NULL, NULL, NULL, p->k};
-    sr_cuda_making making(request, a, out);
-    making.add(cuda_softmax_kernels[request->dtype[0]], p->n, THREADS, THREADS * sizeof(float));
-    return making.done();
-}
-
-// ---- softmax_xent: logits, labels, loss, prob ----
-
-struct xent_args {
-    const void *logits;
-    const int32_t *labels;
-    float *loss, *prob;
-    void *workspace;
-    int64_t k;
-    float smoothing;
-};
 
 template <class T> static __device__ void cuda_softmax_xent(const xent_args &a) {
     const int64_t row = (int64_t)blockIdx.x * a.k;

@@ -32,7 +32,8 @@ NOT_COMPARED = {
                     "prelu", "prelu_grad", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "erf", "power", "pow",
                     "abs", "abs_grad", "clip", "clip_grad", "maximum", "minimum", "maximum_grad", "greater", "equal",
                     "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
-                    "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul")},
+                    "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul", "softmax_grad", "log_softmax",
+                    "log_softmax_grad", "logsumexp")},
     "drop_path": "dropout of whole samples: tests/unit/kernels/test_kernels_reference.c compares it with dropout",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }

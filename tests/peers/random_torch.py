@@ -321,7 +321,7 @@ CALLS = {
     "reshape": same(lambda e, x, n: x[0].reshape(ints(n, 1, int(n[0])))),
     "reduce_sum": parameter(lambda e, x, n: x[0].sum()),
     "softmax_xent": parameter(softmax_xent),
-    "softmax": parameter(lambda e, x, n: x[0].softmax(1)), "topk_hits": topk_hits,
+    "softmax": same(lambda e, x, n: x[0].softmax(1)), "topk_hits": topk_hits,
     "bce_with_logits": same(bce_with_logits), "sgd": sgd, "ema": ema,
 }
 

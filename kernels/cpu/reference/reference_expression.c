@@ -16,6 +16,7 @@
 #define CHUNK 256
 #define GRANULE 64   // of blocks
 #define SUM_BLOCK 64 // results of a block of sum_to
+#define SUM_LEAVES 8 // leaves of sum_to that are formed side by side
 
 // A walk over the output, and the place of one input beside it.
 typedef struct walk {
@@ -73,8 +74,9 @@ static repeats repeats_of(const sr_expression_params *p, int64_t element) {
     return r;
 }
 
-static bool repeats_next(repeats *r, const sr_expression_params *p) {
-    for (int d = p->dims - 1; d >= 0; d--) {
+// The next one along the first 'dims' dimensions; false after the last.
+static bool repeats_next(repeats *r, const sr_expression_params *p, int dims) {
+    for (int d = dims - 1; d >= 0; d--) {
         if (!(p->repeated[0] >> d & 1))
             continue;
         r->offset += r->step[d];
@@ -84,6 +86,32 @@ static bool repeats_next(repeats *r, const sr_expression_params *p) {
         r->at[d] = 0;
     }
     return false;
+}
+
+// The same sums, of as few dimensions as possible.
+static sr_expression_params joined_dims(const sr_expression_params *p) {
+    sr_expression_params joined = {.count = p->count};
+    for (int d = 0; d < p->dims; d++) {
+        const int last = joined.dims - 1;
+        const unsigned repeated = p->repeated[0] >> d & 1u;
+        if (p->dim[d] == 1)
+            continue;
+        if (last >= 0 && (joined.repeated[0] >> last & 1u) == repeated) {
+            joined.dim[last] *= p->dim[d];
+            continue;
+        }
+        joined.repeated[0] |= (uint8_t)(repeated << joined.dims);
+        joined.dim[joined.dims++] = p->dim[d];
+    }
+    if (joined.dims == 0)
+        joined.dim[joined.dims++] = p->count;
+    return joined;
+}
+
+// Levels of the tree of each sum.
+static int64_t sum_levels(const sr_expression_params *p) {
+    const int64_t terms = p->count / sr_input_elements(p, 0);
+    return sr_reference_levels(sr_blocks_of(terms, SR_REFERENCE_TERMS));
 }
 
 static bool is_push(uint8_t code) {
@@ -145,5 +173,7 @@ sr_status sr_reference_prepare_sum_to(const sr_kernel_request *request, sr_prepa
     const sr_expression_params *p = (const void *)request->params;
     sr_add_stage(out, variants[request->dtype[0]],
                  sr_blocks_of(sr_input_elements(p, 0), SUM_BLOCK));
+    out->scratch =
+        (size_t)((1 + sum_levels(p)) * SUM_BLOCK) * sr_accumulator_size(request->dtype[0]);
     return SR_OK;
 }

@@ -79,7 +79,6 @@ BUILD(flatten, sr_flatten(in[0]))
 BUILD(reduce_sum, sr_reduce_sum(in[0]))
 BUILD(xent, sr_softmax_cross_entropy(in[0], in[1], 0.0))
 BUILD(xent_smooth, sr_softmax_cross_entropy(in[0], in[1], 0.2))
-BUILD(softmax, sr_softmax(in[0]))
 BUILD(hits, sr_topk_hits(in[0], in[1]))
 
 WRONG(reshape_count, sr_reshape(ZEROS(SR_F32, 2, 2, 3), 1, (const int64_t[]){7}))
@@ -88,7 +87,6 @@ WRONG(xent_labels, sr_softmax_cross_entropy(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32
 WRONG(xent_grad_loss, sr_op_record_one(sr_op_find("softmax_xent_grad"), (const double[2]){0},
                                        (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32, 1, 3),
                                                      ZEROS(SR_F32, 1, 4)}))
-WRONG(softmax_rank, sr_softmax(ZEROS(SR_F32, 1, 3)))
 WRONG(hits_labels, sr_topk_hits(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3)))
 
 const op_case op_cases_math[] = {
@@ -597,16 +595,6 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_NONE,
      .wrong = xent_grad_loss,
      .message = "softmax_xent_grad: dloss is [4] f32, expected [3] f32"},
-    {.op = "softmax",
-     .build = softmax,
-     .inputs = 1,
-     .info = {F64(2, 2, 2)},
-     .in = {{0, 0, 9, 9}},
-     .want = {0.5, 0.5, 0.5, 0.5},
-     .want_count = 4,
-     .gradient = GRADIENT_NONE,
-     .wrong = softmax_rank,
-     .message = "softmax: logits [3] f32 must have 2 dimensions"},
     {.op = "topk_hits",
      .build = hits,
      .inputs = 2,

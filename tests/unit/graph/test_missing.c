@@ -175,7 +175,13 @@ CALL(pixel_shuffle, sr_pixel_shuffle(SR_NONE, 2))
 CALL(pixel_unshuffle, sr_pixel_unshuffle(SR_NONE, 2))
 CALL(reduce, sr_reduce_sum(SR_NONE))
 CALL(xent, sr_softmax_cross_entropy(a->some, SR_NONE, 0))
-CALL(softmax, sr_softmax(SR_NONE))
+CALL(sum, sr_sum(SR_NONE, (sr_axes){0}))
+CALL(mean, sr_mean(SR_NONE, (sr_axes){0}))
+CALL(variance, sr_var(SR_NONE, (sr_axes){0}, 1))
+CALL(norm, sr_norm(SR_NONE, (sr_axes){0}, 2))
+CALL(logsumexp, sr_logsumexp(SR_NONE, (sr_axes){0}))
+CALL(softmax, sr_softmax(SR_NONE, 0))
+CALL(log_softmax, sr_log_softmax(SR_NONE, 0))
 CALL(hits, sr_topk_hits(SR_NONE, SR_NONE))
 CALL(bce, sr_bce_with_logits(SR_NONE, 0.5))
 DOES(sgd, sr_sgd_update(a->some, a->some, SR_NONE, a->some))
@@ -284,7 +290,13 @@ static const missing_call calls[] = {
     {"sr_pixel_unshuffle", "pixel_unshuffle: x", pixel_unshuffle},
     {"sr_reduce_sum", "reduce_sum: x", reduce},
     {"sr_softmax_cross_entropy", "softmax_xent: labels", xent},
-    {"sr_softmax", "softmax: logits", softmax},
+    {"sr_sum", "sum: x", sum},
+    {"sr_mean", "mean: x", mean},
+    {"sr_var", "var: x", variance},
+    {"sr_norm", "norm: x", norm},
+    {"sr_logsumexp", "logsumexp: x", logsumexp},
+    {"sr_softmax", "softmax: x", softmax},
+    {"sr_log_softmax", "log_softmax: x", log_softmax},
     {"sr_topk_hits", "topk_hits: logits", hits},
     {"sr_bce_with_logits", "bce_with_logits: x", bce},
     {"sr_sgd_update", "sgd: g", sgd},

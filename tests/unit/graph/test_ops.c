@@ -24,7 +24,8 @@ static const struct {
     {op_cases_layers, &op_cases_layers_count},     {op_cases_matmul, &op_cases_matmul_count},
     {op_cases_norms, &op_cases_norms_count},       {op_cases_formulas, &op_cases_formulas_count},
     {op_cases_shapes, &op_cases_shapes_count},     {op_cases_index, &op_cases_index_count},
-    {op_cases_pictures, &op_cases_pictures_count}, {op_cases_math, &op_cases_math_count},
+    {op_cases_pictures, &op_cases_pictures_count}, {op_cases_reduce, &op_cases_reduce_count},
+    {op_cases_math, &op_cases_math_count},
 };
 
 static const op_case *case_at(size_t i) {
@@ -474,7 +475,7 @@ static void test_descriptors_say_where_gradients_end(void **state) {
     expect_gradient_text("softmax_xent", "logits, once; none to labels");
     expect_gradient_text("relu_grad", "dy; none to y");
     expect_gradient_text("topk_hits", "stops here: zero");
-    expect_gradient_text("softmax", "an error");
+    expect_gradient_text("softmax_xent_grad", "an error");
     expect_gradient_text("sgd", "none: an update");
 }
 

@@ -96,12 +96,13 @@ static size_t problems(size_t count, size_t added) {
 }
 
 static void case_sum_to(sr_kernel_id kernel) {
-    // The last one is the sum of more than 4,096 sums of 32 terms.
+    // The last ones are sums of more than 4,096 sums of 32 terms, and of rows of many leaves.
     static const struct {
         int64_t high, wide;
         uint8_t repeated;
-    } shapes[] = {{37, 11, 2}, {37, 11, 5}, {37, 11, 0}, {37, 11, 7}, {2389, 11, 7}};
-    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 1); k++) {
+    } shapes[] = {{37, 11, 2},   {37, 11, 5}, {37, 11, 0}, {37, 11, 7},
+                  {2389, 11, 7}, {3, 131, 6}, {70, 40, 4}, {2, 700, 2}};
+    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 4); k++) {
         for (int t = 0; t < TYPES; t++) {
             const sr_expression_params params = {.count = shapes[k].high * shapes[k].wide * 5,
                                                  .dim = {shapes[k].high, shapes[k].wide, 5},
@@ -635,6 +636,27 @@ static void case_gather(sr_kernel_id kernel) {
     }
 }
 
+// Rows that are one chunk of a sum and longer ones; several blocks.
+static void case_softmax(sr_kernel_id kernel) {
+    static const int64_t shapes[][2] = {{1, 1},    {7, 3},    {33, 197}, {9, 64},
+                                        {3, 1024}, {2, 1025}, {3, 9001}, {700, 101}};
+    const bool gradient = kernel == SR_KERNEL_softmax_grad || kernel == SR_KERNEL_log_softmax_grad;
+    const int inputs = gradient ? 2 : 1;
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_rows_params p = {shapes[k][0], shapes[k][1]};
+            const int64_t count = p.rows * p.channels;
+            problem c = problem_of(kernel, inputs + 1, &p, sizeof p);
+            for (int i = 0; i < inputs; i++)
+                set(&c, i, ACTIVATION, types[t], count);
+            set_output(&c, inputs, ACTIVATION, types[t],
+                       kernel == SR_KERNEL_logsumexp ? p.rows : count);
+            c.terms = (double)p.channels;
+            check_problem(&c);
+        }
+    }
+}
+
 static void resize(sr_kernel_id kernel, const sr_resize_params *p, sr_dtype t) {
     const int64_t in = p->n * p->h * p->w * p->c, out = p->n * p->p * p->q * p->c;
     const bool gradient = kernel == SR_KERNEL_resize2d_grad;
@@ -712,6 +734,11 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_resize2d] = case_resize,
     [SR_KERNEL_resize2d_grad] = case_resize,
     [SR_KERNEL_reduce_sum] = case_reduce_sum,
+    [SR_KERNEL_softmax] = case_softmax,
+    [SR_KERNEL_softmax_grad] = case_softmax,
+    [SR_KERNEL_log_softmax] = case_softmax,
+    [SR_KERNEL_log_softmax_grad] = case_softmax,
+    [SR_KERNEL_logsumexp] = case_softmax,
     [SR_KERNEL_sgd] = case_sgd,
     [SR_KERNEL_ema] = case_ema,
     [SR_KERNEL_limit] = case_limit,

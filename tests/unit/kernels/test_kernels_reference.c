@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every reference kernel but formulas (test_kernels_expression.c) and those with windows
-// (test_kernels_windows.c), compared with an
+// Every reference kernel but formulas (test_kernels_expression.c), those with windows
+// (test_kernels_windows.c) and those on rows (test_kernels_reductions.c), compared with an
 // independent double loop in all activation types, with bounds from the types' rounding errors.
 // Blocks in any order give the same bits (kernel_fixture.h), and the hash of all results is a
 // golden value: the same one for every compiler and instruction set.
@@ -285,13 +285,10 @@ static void check_xent(const sr_xent_params *p, sr_dtype dtype) {
     test_array *x = array_random(dtype, p->n * p->k, 1, -20, 20), *labels = array_new(SR_I32, p->n);
     test_array *loss = array_new(param, p->n), *prob = array_new(param, p->n * p->k);
     test_array *dloss = array_random(param, p->n, 2, 0, 2), *dx = array_new(dtype, p->n * p->k);
-    test_array *plain = array_new(param, p->n * p->k);
     for (int64_t n = 0; n < p->n; n++)
         array_set(labels, n, n % 5 == 4 ? -1 : (double)(n * 7 % p->k));
     KERNEL_RUN(softmax_xent, *p, x, labels, loss, prob);
     KERNEL_RUN(softmax_xent_grad, *p, prob, labels, dloss, dx);
-    KERNEL_RUN(softmax, *p, x, plain);
-    assert_memory_equal(prob->data, plain->data, (size_t)(p->n * p->k) * sr_dtype_size(param));
     for (int64_t n = 0; n < p->n; n++) {
         const int label = (int)array_get(labels, n);
         double max = -1e9, sum = 0, want = 0;
@@ -510,7 +507,7 @@ static void test_arguments_of_the_list(void **state) {
 // Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(6, UINT64_C(0x5643128fb7dcc084));
+    assert_digest(6, UINT64_C(0x47fe8126b6f0de86));
 }
 
 int main(void) {

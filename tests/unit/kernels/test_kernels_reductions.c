@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference kernels on rows, compared with loops in double, with infinities and NaN where they mean
+// something; the hash of all results is a golden value.
+#include <math.h>
+
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/support/test_support.h"
+
+// ---- softmax ----
+
+typedef struct softmax_arrays {
+    sr_rows_params p;
+    test_array *x, *y, *log_y, *lse, *dy, *dx, *log_dx;
+} softmax_arrays;
+
+static softmax_arrays softmax_of(int64_t rows, int64_t channels, sr_dtype dtype) {
+    const int64_t n = rows * channels;
+    softmax_arrays a = {.p = {rows, channels}};
+    a.x = array_random(dtype, n, 1, -20, 20);
+    a.dy = array_random(dtype, n, 2, -1, 1);
+    a.y = array_new(dtype, n);
+    a.log_y = array_new(dtype, n);
+    a.lse = array_new(dtype, rows);
+    a.dx = array_new(dtype, n);
+    a.log_dx = array_new(dtype, n);
+    KERNEL_RUN(softmax, a.p, a.x, a.y);
+    KERNEL_RUN(log_softmax, a.p, a.x, a.log_y);
+    KERNEL_RUN(logsumexp, a.p, a.x, a.lse);
+    KERNEL_RUN(softmax_grad, a.p, a.y, a.dy, a.dx);
+    KERNEL_RUN(log_softmax_grad, a.p, a.log_y, a.dy, a.log_dx);
+    return a;
+}
+
+static void check_softmax_row(const softmax_arrays *a, int64_t row, sr_dtype dtype) {
+    const int64_t n = a->p.channels, first = row * n;
+    double max = -1e9, sum = 0, products = 0, all = 0;
+    for (int64_t i = first; i < first + n; i++)
+        max = fmax(max, array_get(a->x, i));
+    for (int64_t i = first; i < first + n; i++) {
+        sum += exp(array_get(a->x, i) - max);
+        products += array_get(a->y, i) * array_get(a->dy, i); // of y as it is stored
+        all += array_get(a->dy, i);
+    }
+    for (int64_t i = first; i < first + n; i++) {
+        const double log_p = array_get(a->x, i) - max - log(sum), y = array_get(a->y, i);
+        const double dy = array_get(a->dy, i), p = exp(array_get(a->log_y, i));
+        assert_near("softmax", i, dtype, y, exp(log_p), 60, exp(log_p));
+        assert_near("log_softmax", i, dtype, array_get(a->log_y, i), log_p, 40, 40);
+        assert_near("softmax_grad", i, dtype, array_get(a->dx, i), y * (dy - products), 40, y);
+        assert_near("log_softmax_grad", i, dtype, array_get(a->log_dx, i), dy - p * all, 40,
+                    1 + p * (double)n);
+    }
+    assert_near("logsumexp", row, dtype, array_get(a->lse, row), max + log(sum), 40, 40);
+}
+
+// Rows of one element, of less than a leaf of a sum, of several chunks, and several blocks.
+static void test_softmax(void **state) {
+    static const int64_t shapes[][2] = {{3, 1}, {40, 10}, {700, 101}, {5, 1024}, {3, 5000}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < 4; t++) {
+            const softmax_arrays a = softmax_of(shapes[k][0], shapes[k][1], fixture_types[t]);
+            for (int64_t row = 0; row < a.p.rows; row++)
+                check_softmax_row(&a, row, fixture_types[t]);
+            arrays_free(state);
+        }
+    }
+}
+
+static double logsumexp_of_three(sr_dtype dtype, double a, double b, double c) {
+    const sr_rows_params p = {1, 3};
+    test_array *x = array_of(dtype, 3, (const double[]){a, b, c}), *y = array_new(dtype, 1);
+    KERNEL_RUN(logsumexp, p, x, y);
+    return array_get(y, 0);
+}
+
+static double softmax_of_three(sr_dtype dtype, double a, double b, double c) {
+    const sr_rows_params p = {1, 3};
+    test_array *x = array_of(dtype, 3, (const double[]){a, b, c}), *y = array_new(dtype, 3);
+    KERNEL_RUN(softmax, p, x, y);
+    return array_get(y, 1);
+}
+
+// As in torch: no element is like a sum of nothing, and NaN stays NaN wherever it is.
+static void test_softmax_of_infinities(void **state) {
+    const double inf = (double)INFINITY, nan = (double)NAN;
+    for (int t = 0; t < 4; t++) {
+        const sr_dtype dtype = fixture_types[t];
+        assert_true(logsumexp_of_three(dtype, -inf, -inf, -inf) == -inf);
+        assert_true(logsumexp_of_three(dtype, -inf, 2, -inf) == 2);
+        assert_true(logsumexp_of_three(dtype, 1, inf, -inf) == inf);
+        assert_true(isnan(logsumexp_of_three(dtype, nan, 1, 2)));
+        assert_true(isnan(logsumexp_of_three(dtype, 1, 2, nan)));
+        assert_true(softmax_of_three(dtype, -inf, 2, -inf) == 1);
+        assert_true(isnan(softmax_of_three(dtype, -inf, -inf, -inf)));
+        assert_true(isnan(softmax_of_three(dtype, inf, 1, 2)));
+        assert_true(isnan(softmax_of_three(dtype, 1, 2, nan)));
+        assert_true(isnan(softmax_of_three(dtype, nan, 1, 2)));
+        arrays_free(state);
+    }
+}
+
+// Runs after all computations.
+static void test_digest(void **state) {
+    (void)state;
+    assert_digest(6, UINT64_C(0x6c30e8deed0842b3));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_softmax, arrays_free),
+        cmocka_unit_test_teardown(test_softmax_of_infinities, arrays_free),
+        cmocka_unit_test_teardown(test_digest, arrays_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
