@@ -295,6 +295,21 @@ sr_tensor sr_logsumexp(sr_tensor x, sr_axes over);
 // exp(x) / sum of exp(x) along a dimension.
 sr_tensor sr_softmax(sr_tensor x, int axis);
 sr_tensor sr_log_softmax(sr_tensor x, int axis); // x - log(sum of exp(x))
+// Elements that were found, and where they are.
+typedef struct sr_picked {
+    sr_tensor value; // of the dtype of x
+    sr_tensor index; // i32, from 0
+} sr_picked;
+// The largest element along a dimension, which stays with extent 1 or is removed; of equal ones the
+// first. NaN is before all numbers, as in torch. The gradient goes to the element that was found;
+// indices have none.
+sr_picked sr_max_over(sr_tensor x, int axis, bool keep);
+sr_picked sr_min_over(sr_tensor x, int axis, bool keep); // the smallest one
+sr_tensor sr_argmax(sr_tensor x, int axis, bool keep);   // index of the largest one
+sr_tensor sr_argmin(sr_tensor x, int axis, bool keep);   // index of the smallest one
+// index i32 -> [..., classes] in a float dtype: 1 at the index, else 0. All zeros where the index
+// is negative or 'classes' or more. Gradients stop here.
+sr_tensor sr_one_hot(sr_tensor index, int64_t classes, sr_dtype dtype);
 // Sum of all elements, f32 scalar (rank 0).
 sr_tensor sr_reduce_sum(sr_tensor x);
 
@@ -418,6 +433,11 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_norm(...) (sr_at(__FILE__, __LINE__), sr_norm(__VA_ARGS__))
 #define sr_logsumexp(...) (sr_at(__FILE__, __LINE__), sr_logsumexp(__VA_ARGS__))
 #define sr_log_softmax(...) (sr_at(__FILE__, __LINE__), sr_log_softmax(__VA_ARGS__))
+#define sr_max_over(...) (sr_at(__FILE__, __LINE__), sr_max_over(__VA_ARGS__))
+#define sr_min_over(...) (sr_at(__FILE__, __LINE__), sr_min_over(__VA_ARGS__))
+#define sr_argmax(...) (sr_at(__FILE__, __LINE__), sr_argmax(__VA_ARGS__))
+#define sr_argmin(...) (sr_at(__FILE__, __LINE__), sr_argmin(__VA_ARGS__))
+#define sr_one_hot(...) (sr_at(__FILE__, __LINE__), sr_one_hot(__VA_ARGS__))
 #define sr_softmax_cross_entropy(...)                                                              \
     (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))
 #define sr_softmax(...) (sr_at(__FILE__, __LINE__), sr_softmax(__VA_ARGS__))

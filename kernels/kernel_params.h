@@ -47,6 +47,12 @@ typedef struct sr_rows_params {
     int64_t rows, channels;
 } sr_rows_params;
 
+// Kernels along one dimension: x[rows,n,inner], n < 2^31.
+typedef struct sr_axis_params {
+    int64_t rows, n, inner;
+    int32_t least, reserved; // of extreme: 1 for the smallest element
+} sr_axis_params;
+
 // Batch normalisation over rows of channels.
 typedef struct sr_batchnorm_params {
     int64_t rows, channels;

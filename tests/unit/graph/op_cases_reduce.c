@@ -29,7 +29,18 @@ BUILD(softmax, sr_softmax(in[0], 1))
 BUILD(softmax_first, sr_softmax(in[0], 0))
 BUILD(log_softmax, sr_log_softmax(in[0], 1))
 BUILD(log_softmax_middle, sr_log_softmax(in[0], 1))
+BUILD(largest, sr_max_over(in[0], 1, false).value)
+BUILD(smallest, sr_min_over(in[0], 0, true).value)
+BUILD(one_hot, sr_one_hot(in[0], 3, SR_F64))
+BUILD(hot_largest, sr_one_hot(sr_argmax(in[0], 1, false), 3, SR_F64))
+BUILD(hot_smallest, sr_one_hot(sr_argmin(in[0], 0, true), 2, SR_F64))
 
+WRONG(max_axis, sr_max_over(ZEROS(SR_F32, 2, 2, 3), 2, false).value)
+WRONG(extreme_wrong, sr_op_record_one(sr_op_find("extreme"), (const int32_t[2]){2, 0},
+                                      (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3)}))
+WRONG(one_hot_of_floats, sr_one_hot(ZEROS(SR_F32, 1, 3), 2, SR_F32))
+WRONG(one_hot_of_none, sr_one_hot(ZEROS(SR_I32, 1, 3), 0, SR_F32))
+WRONG(one_hot_deep, sr_one_hot(ZEROS(SR_I32, 5, 1, 1, 1, 1, 1), 2, SR_F32))
 WRONG(sum_axis, sr_sum(ZEROS(SR_F32, 2, 2, 3), OVER(2)))
 WRONG(sum_integers, sr_sum(ZEROS(SR_I32, 1, 3), ALL))
 WRONG(sum_three, sr_sum(ZEROS(SR_F32, 2, 2, 3), OVER(0, 1, 0)))
@@ -260,5 +271,68 @@ const op_case op_cases_reduce[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = log_softmax_grad_shapes,
      .message = "log_softmax_grad: inputs [2, 3] f32 and [3, 2] f32 must have equal shapes"},
+    {.op = "extreme",
+     .build = largest,
+     .inputs = 1,
+     .info = {F64(2, 2, 3)},
+     .in = {{1, 3, 2, -5, -6, -5}},
+     .want = {3, -5},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = max_axis,
+     .call = "max_over",
+     .message = "max_over: x [2, 3] f32: axis 2 must be one of 0 to 1"},
+    {.op = "extreme",
+     .build = smallest,
+     .inputs = 1,
+     .info = {F64(2, 2, 3)},
+     .in = {{1, 3, 2, -5, -6, 2}},
+     .want = {-5, -6, 2},
+     .want_count = 3,
+     .gradient = GRADIENT_TWICE,
+     .wrong = extreme_wrong,
+     .message = "extreme: axis 2 of x [2, 3] f32"},
+    {.op = "scatter_add", // the gradient goes to the first of equal elements
+     .build = largest,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(2, 2, 3), F64(1, 2)},
+     .in = {{1, 3, 2, -5, -6, -5}, {10, 20}},
+     .want = {0, 10, 0, 20, 0, 0},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE},
+    {.op = "one_hot",
+     .build = one_hot,
+     .inputs = 1,
+     .info = {I32(4)},
+     .own_type = true,
+     .in = {{2, 0, -1, 3}},
+     .want = {0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+     .want_count = 12,
+     .gradient = GRADIENT_STOPS,
+     .wrong = one_hot_of_floats,
+     .message = "one_hot: index [3, 1] f32 must be i32, with extent 1 in dimension 1"},
+    {.op = "one_hot",
+     .build = hot_largest,
+     .inputs = 1,
+     .info = {F64(2, 2, 3)},
+     .own_type = true,
+     .in = {{1, 2, 3, 9, 9, 0}},
+     .want = {0, 0, 1, 1, 0, 0},
+     .want_count = 6,
+     .gradient = GRADIENT_STOPS,
+     .wrong = one_hot_of_none,
+     .message = "one_hot: 0 numbers of type f32; at least one, of a float type"},
+    {.op = "one_hot",
+     .build = hot_smallest,
+     .inputs = 1,
+     .info = {F64(2, 2, 2)},
+     .own_type = true,
+     .in = {{1, 2, 1, 0}},
+     .want = {1, 0, 0, 1},
+     .want_count = 4,
+     .gradient = GRADIENT_STOPS,
+     .wrong = one_hot_deep,
+     .message = "one_hot: index [1, 1, 1, 1, 1] i32; a tensor has at most 5 dimensions"},
 };
 const size_t op_cases_reduce_count = sizeof op_cases_reduce / sizeof op_cases_reduce[0];

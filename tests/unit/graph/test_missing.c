@@ -175,6 +175,11 @@ CALL(pixel_shuffle, sr_pixel_shuffle(SR_NONE, 2))
 CALL(pixel_unshuffle, sr_pixel_unshuffle(SR_NONE, 2))
 CALL(reduce, sr_reduce_sum(SR_NONE))
 CALL(xent, sr_softmax_cross_entropy(a->some, SR_NONE, 0))
+CALL(max_over, sr_max_over(SR_NONE, 0, false).value)
+CALL(min_over, sr_min_over(SR_NONE, 0, true).index)
+CALL(argmax, sr_argmax(SR_NONE, 0, false))
+CALL(argmin, sr_argmin(SR_NONE, 0, false))
+CALL(one_hot, sr_one_hot(SR_NONE, 2, SR_F32))
 CALL(sum, sr_sum(SR_NONE, (sr_axes){0}))
 CALL(mean, sr_mean(SR_NONE, (sr_axes){0}))
 CALL(variance, sr_var(SR_NONE, (sr_axes){0}, 1))
@@ -290,6 +295,11 @@ static const missing_call calls[] = {
     {"sr_pixel_unshuffle", "pixel_unshuffle: x", pixel_unshuffle},
     {"sr_reduce_sum", "reduce_sum: x", reduce},
     {"sr_softmax_cross_entropy", "softmax_xent: labels", xent},
+    {"sr_max_over", "max_over: x", max_over},
+    {"sr_min_over", "min_over: x", min_over},
+    {"sr_argmax", "argmax: x", argmax},
+    {"sr_argmin", "argmin: x", argmin},
+    {"sr_one_hot", "one_hot: index", one_hot},
     {"sr_sum", "sum: x", sum},
     {"sr_mean", "mean: x", mean},
     {"sr_var", "var: x", variance},

@@ -698,6 +698,27 @@ static void case_resize(sr_kernel_id kernel) {
     }
 }
 
+// Few and many neighbours, short and long dimensions, several blocks.
+static void case_along(sr_kernel_id kernel) {
+    static const sr_axis_params shapes[] = {{1, 1, 1, 0, 0},    {7, 3, 1, 0, 0},   {5, 3, 11, 1, 0},
+                                            {3, 1000, 1, 1, 0}, {2, 70, 3, 0, 0},  {3, 40, 9, 0, 0},
+                                            {900, 90, 1, 0, 0}, {2, 5, 9000, 1, 0}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_axis_params p = shapes[k];
+            const int64_t whole = p.rows * p.n * p.inner, part = p.rows * p.inner;
+            const bool finds = kernel == SR_KERNEL_extreme;
+            problem c = problem_of(kernel, finds ? 3 : 2, &p, sizeof p);
+            set(&c, 0, finds ? ACTIVATION : NUMBERS, types[t], finds ? whole : part);
+            c.arg[0].bound = (double)p.n; // of an index
+            set_output(&c, 1, ACTIVATION, types[t], finds ? part : whole);
+            if (finds)
+                set_output(&c, 2, NUMBERS, types[t], part);
+            check_problem(&c);
+        }
+    }
+}
+
 void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_conv2d] = case_conv,
     [SR_KERNEL_conv2d_dx] = case_conv,
@@ -734,6 +755,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_resize2d] = case_resize,
     [SR_KERNEL_resize2d_grad] = case_resize,
     [SR_KERNEL_reduce_sum] = case_reduce_sum,
+    [SR_KERNEL_extreme] = case_along,
+    [SR_KERNEL_one_hot] = case_along,
     [SR_KERNEL_softmax] = case_softmax,
     [SR_KERNEL_softmax_grad] = case_softmax,
     [SR_KERNEL_log_softmax] = case_softmax,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference kernels on rows, compared with loops in double, with infinities and NaN where they mean
-// something; the hash of all results is a golden value.
+// Reference kernels on rows and along dimensions, compared with loops in double, with infinities
+// and NaN where they mean something; the hash of all results is a golden value.
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -99,16 +99,86 @@ static void test_softmax_of_infinities(void **state) {
     }
 }
 
+// ---- extreme, one_hot ----
+
+typedef struct found {
+    double value;
+    int64_t index;
+} found;
+
+// The element that torch's max or min finds.
+static found find(const test_array *x, const sr_axis_params *p, int64_t row, int64_t at) {
+    found best = {0, -1};
+    for (int64_t j = 0; j < p->n; j++) {
+        const double v = array_get(x, (row * p->n + j) * p->inner + at);
+        const bool beyond = p->least ? v < best.value : v > best.value;
+        if (best.index < 0 || (!isnan(best.value) && (beyond || isnan(v))))
+            best = (found){v, j};
+    }
+    return best;
+}
+
+static void check_extreme(const sr_axis_params *p, test_array *x) {
+    const int64_t results = p->rows * p->inner;
+    test_array *y = array_new(x->dtype, results), *index = array_new(SR_I32, results);
+    KERNEL_RUN(extreme, *p, x, y, index);
+    for (int64_t i = 0; i < results; i++) {
+        const found want = find(x, p, i / p->inner, i % p->inner);
+        const double got = array_get(y, i);
+        assert_true(array_get(index, i) == (double)want.index);
+        assert_true(got == want.value || (isnan(got) && isnan(want.value)));
+    }
+}
+
+// Whole numbers, so that many are equal.
+static void test_extreme(void **state) {
+    static const int64_t shapes[][3] = {{1, 1, 1},  {9, 5, 1},  {3, 1000, 1},
+                                        {2, 33, 3}, {4, 9, 70}, {1, 3, 30000}};
+    const double inf = (double)INFINITY;
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < 8; t++) {
+            const sr_axis_params p = {shapes[k][0], shapes[k][1], shapes[k][2], t % 2, 0};
+            const int64_t count = p.rows * p.n * p.inner;
+            test_array *x = array_random(fixture_types[t / 2], count, 5, -9, 9);
+            for (int64_t i = 0; i < count; i++)
+                array_set(x, i, trunc(array_get(x, i)));
+            check_extreme(&p, x);
+            for (int64_t i = 0; i < count; i += 7)
+                array_set(x, i, i % 5 == 0 ? (double)NAN : i % 2 == 0 ? inf : -inf);
+            check_extreme(&p, x);
+            for (int64_t i = 0; i < count; i++)
+                array_set(x, i, p.least ? inf : -inf);
+            check_extreme(&p, x);
+            arrays_free(state);
+        }
+    }
+}
+
+static void test_one_hot(void **state) {
+    const sr_axis_params p = {3, 4, 2, 0, 0};
+    const double labels[6] = {0, 3, -1, 2, 4, 2147483647};
+    for (int t = 0; t < 4; t++) {
+        test_array *index = array_of(SR_I32, 6, labels), *y = array_new(fixture_types[t], 24);
+        KERNEL_RUN(one_hot, p, index, y);
+        for (int64_t i = 0; i < 24; i++)
+            assert_true(array_get(y, i) ==
+                        (double)(labels[i / 8 * 2 + i % 2] == (double)(i / 2 % 4)));
+        arrays_free(state);
+    }
+}
+
 // Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(6, UINT64_C(0x6c30e8deed0842b3));
+    assert_digest(6, UINT64_C(0x6910f891b60f0c1d));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_softmax, arrays_free),
         cmocka_unit_test_teardown(test_softmax_of_infinities, arrays_free),
+        cmocka_unit_test_teardown(test_extreme, arrays_free),
+        cmocka_unit_test_teardown(test_one_hot, arrays_free),
         cmocka_unit_test_teardown(test_digest, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
