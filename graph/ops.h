@@ -310,6 +310,13 @@ sr_tensor sr_argmin(sr_tensor x, int axis, bool keep);   // index of the smalles
 // index i32 -> [..., classes] in a float dtype: 1 at the index, else 0. All zeros where the index
 // is negative or 'classes' or more. Gradients stop here.
 sr_tensor sr_one_hot(sr_tensor index, int64_t classes, sr_dtype dtype);
+// The k largest elements along the last dimension with their indices, from the largest on; with
+// 'smallest' the k smallest ones, from the smallest on. Of equal ones the first is before; NaN is
+// after all numbers. Gradients go to where the values were; indices have none.
+sr_picked sr_topk(sr_tensor x, int64_t k, bool smallest);
+// All elements along the last dimension, in order, as above: equal ones keep theirs.
+sr_picked sr_sort(sr_tensor x, bool descending);
+sr_tensor sr_argsort(sr_tensor x, bool descending); // the indices alone, i32
 // Sum of all elements, f32 scalar (rank 0).
 sr_tensor sr_reduce_sum(sr_tensor x);
 
@@ -438,6 +445,9 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_argmax(...) (sr_at(__FILE__, __LINE__), sr_argmax(__VA_ARGS__))
 #define sr_argmin(...) (sr_at(__FILE__, __LINE__), sr_argmin(__VA_ARGS__))
 #define sr_one_hot(...) (sr_at(__FILE__, __LINE__), sr_one_hot(__VA_ARGS__))
+#define sr_topk(...) (sr_at(__FILE__, __LINE__), sr_topk(__VA_ARGS__))
+#define sr_sort(...) (sr_at(__FILE__, __LINE__), sr_sort(__VA_ARGS__))
+#define sr_argsort(...) (sr_at(__FILE__, __LINE__), sr_argsort(__VA_ARGS__))
 #define sr_softmax_cross_entropy(...)                                                              \
     (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))
 #define sr_softmax(...) (sr_at(__FILE__, __LINE__), sr_softmax(__VA_ARGS__))

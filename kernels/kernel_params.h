@@ -53,6 +53,12 @@ typedef struct sr_axis_params {
     int32_t least, reserved; // of extreme: 1 for the smallest element
 } sr_axis_params;
 
+// sort_rows: the first k of rows of n < 2^31.
+typedef struct sr_sort_params {
+    int64_t rows, n, k;
+    int32_t ascending, reserved;
+} sr_sort_params;
+
 // Batch normalisation over rows of channels.
 typedef struct sr_batchnorm_params {
     int64_t rows, channels;

@@ -34,7 +34,13 @@ BUILD(smallest, sr_min_over(in[0], 0, true).value)
 BUILD(one_hot, sr_one_hot(in[0], 3, SR_F64))
 BUILD(hot_largest, sr_one_hot(sr_argmax(in[0], 1, false), 3, SR_F64))
 BUILD(hot_smallest, sr_one_hot(sr_argmin(in[0], 0, true), 2, SR_F64))
+BUILD(topk, sr_topk(in[0], 2, false).value)
+BUILD(sorted, sr_sort(in[0], false).value)
+BUILD(hot_topk, sr_one_hot(sr_topk(in[0], 2, true).index, 3, SR_F64))
+BUILD(hot_sorted, sr_one_hot(sr_argsort(in[0], true), 2, SR_F64))
 
+WRONG(topk_five, sr_topk(ZEROS(SR_F32, 2, 2, 3), 5, false).value)
+WRONG(sort_integers, sr_sort(ZEROS(SR_I32, 1, 3), false).value)
 WRONG(max_axis, sr_max_over(ZEROS(SR_F32, 2, 2, 3), 2, false).value)
 WRONG(extreme_wrong, sr_op_record_one(sr_op_find("extreme"), (const int32_t[2]){2, 0},
                                       (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3)}))
@@ -334,5 +340,53 @@ const op_case op_cases_reduce[] = {
      .gradient = GRADIENT_STOPS,
      .wrong = one_hot_deep,
      .message = "one_hot: index [1, 1, 1, 1, 1] i32; a tensor has at most 5 dimensions"},
+    {.op = "sort_rows",
+     .build = topk,
+     .inputs = 1,
+     .info = {F64(2, 2, 4)},
+     .in = {{1, 3, 2, -7, -5, -6, -5, 0}},
+     .want = {3, 2, 0, -5},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = topk_five,
+     .call = "sort_rows",
+     .message = "sort_rows: the first 5 of x [2, 3] f32; its last dimension must have as many"},
+    {.op = "sort_rows",
+     .build = sorted,
+     .inputs = 1,
+     .info = {F64(1, 4)},
+     .in = {{1, 3, 2, -7}},
+     .want = {-7, 1, 2, 3},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = sort_integers,
+     .message = "sort_rows: x [3] i32 must be f32"},
+    {.op = "scatter_add", // the gradient goes to where the elements were
+     .build = topk,
+     .wrt = 1,
+     .inputs = 2,
+     .info = {F64(2, 1, 4), F64(2, 1, 2)},
+     .in = {{1, 3, 2, -7}, {10, 20}},
+     .want = {0, 10, 20, 0},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE},
+    {.op = "one_hot",
+     .build = hot_topk,
+     .inputs = 1,
+     .info = {F64(2, 1, 3)},
+     .own_type = true,
+     .in = {{5, 4, 4}},
+     .want = {0, 1, 0, 0, 0, 1},
+     .want_count = 6,
+     .gradient = GRADIENT_STOPS},
+    {.op = "one_hot",
+     .build = hot_sorted,
+     .inputs = 1,
+     .info = {F64(2, 2, 2)},
+     .own_type = true,
+     .in = {{1, 2, 2, 1}},
+     .want = {0, 1, 1, 0, 1, 0, 0, 1},
+     .want_count = 8,
+     .gradient = GRADIENT_STOPS},
 };
 const size_t op_cases_reduce_count = sizeof op_cases_reduce / sizeof op_cases_reduce[0];

@@ -180,6 +180,9 @@ CALL(min_over, sr_min_over(SR_NONE, 0, true).index)
 CALL(argmax, sr_argmax(SR_NONE, 0, false))
 CALL(argmin, sr_argmin(SR_NONE, 0, false))
 CALL(one_hot, sr_one_hot(SR_NONE, 2, SR_F32))
+CALL(topk, sr_topk(SR_NONE, 1, false).value)
+CALL(sort, sr_sort(SR_NONE, false).value)
+CALL(argsort, sr_argsort(SR_NONE, true))
 CALL(sum, sr_sum(SR_NONE, (sr_axes){0}))
 CALL(mean, sr_mean(SR_NONE, (sr_axes){0}))
 CALL(variance, sr_var(SR_NONE, (sr_axes){0}, 1))
@@ -300,6 +303,9 @@ static const missing_call calls[] = {
     {"sr_argmax", "argmax: x", argmax},
     {"sr_argmin", "argmin: x", argmin},
     {"sr_one_hot", "one_hot: index", one_hot},
+    {"sr_topk", "sort_rows: x", topk},
+    {"sr_sort", "sort: x", sort},
+    {"sr_argsort", "sort: x", argsort},
     {"sr_sum", "sum: x", sum},
     {"sr_mean", "mean: x", mean},
     {"sr_var", "var: x", variance},

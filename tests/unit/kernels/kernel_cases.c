@@ -719,6 +719,23 @@ static void case_along(sr_kernel_id kernel) {
     }
 }
 
+// Short rows, whole tiles of a device, and rows of several tiles; all elements and the first ones.
+static void case_sort(sr_kernel_id kernel) {
+    static const sr_sort_params shapes[] = {
+        {1, 1, 1, 0, 0},     {7, 3, 2, 1, 0},       {5, 64, 64, 0, 0},     {33, 100, 5, 1, 0},
+        {2, 2048, 10, 0, 0}, {2, 2049, 2049, 1, 0}, {700, 101, 101, 0, 0}, {1, 7001, 3000, 0, 0}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_sort_params p = shapes[k];
+            problem c = problem_of(kernel, 3, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], p.rows * p.n);
+            set_output(&c, 1, ACTIVATION, types[t], p.rows * p.k);
+            set_output(&c, 2, NUMBERS, types[t], p.rows * p.k);
+            check_problem(&c);
+        }
+    }
+}
+
 void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_conv2d] = case_conv,
     [SR_KERNEL_conv2d_dx] = case_conv,
@@ -757,6 +774,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_reduce_sum] = case_reduce_sum,
     [SR_KERNEL_extreme] = case_along,
     [SR_KERNEL_one_hot] = case_along,
+    [SR_KERNEL_sort_rows] = case_sort,
     [SR_KERNEL_softmax] = case_softmax,
     [SR_KERNEL_softmax_grad] = case_softmax,
     [SR_KERNEL_log_softmax] = case_softmax,

@@ -167,10 +167,70 @@ static void test_one_hot(void **state) {
     }
 }
 
+// ---- sort_rows ----
+
+// Whether element i of a row is before element k.
+static bool is_before(const test_array *x, const sr_sort_params *p, int64_t i, int64_t k) {
+    const double a = array_get(x, i), b = array_get(x, k);
+    if (isnan(a) || isnan(b))
+        return isnan(a) ? isnan(b) && i < k : true;
+    if (a != b)
+        return p->ascending ? a < b : a > b;
+    return i < k;
+}
+
+// Each element is before the next one, and before all that are left out; none is there twice.
+static void check_sorted_row(const sr_sort_params *p, int64_t row, const test_array *x,
+                             const test_array *y, const test_array *index) {
+    double *seen = zeros(p->n);
+    int64_t last = -1;
+    for (int64_t k = row * p->k; k < (row + 1) * p->k; k++) {
+        const int64_t i = (int64_t)array_get(index, k), at = row * p->n + i;
+        const double got = array_get(y, k), want = array_get(x, at);
+        assert_true(i >= 0 && i < p->n && seen[i] == 0);
+        assert_true(got == want || (isnan(got) && isnan(want)));
+        assert_true(last < 0 || is_before(x, p, last, at));
+        seen[i] = 1;
+        last = at;
+    }
+    for (int64_t i = 0; i < p->n; i++)
+        assert_true(seen[i] == 1 || is_before(x, p, last, row * p->n + i));
+    test_free(seen);
+}
+
+static void check_sort(const sr_sort_params *p, const test_array *x) {
+    test_array *y = array_new(x->dtype, p->rows * p->k);
+    test_array *index = array_new(SR_I32, p->rows * p->k);
+    KERNEL_RUN(sort_rows, *p, (test_array *)(uintptr_t)x, y, index);
+    for (int64_t row = 0; row < p->rows; row++)
+        check_sorted_row(p, row, x, y, index);
+}
+
+// Distinct numbers, then many equal ones with zeros of both signs, infinities and NaN.
+static void test_sort(void **state) {
+    static const sr_sort_params shapes[] = {{1, 1, 1, 0, 0},     {3, 10, 10, 0, 0},
+                                            {900, 100, 5, 0, 0}, {2, 2048, 2048, 0, 0},
+                                            {1, 5000, 70, 0, 0}, {1, 5000, 5000, 0, 0}};
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < 8; t++) {
+            sr_sort_params p = shapes[k];
+            p.ascending = t % 2;
+            test_array *x = array_random(fixture_types[t / 2], p.rows * p.n, 6, -8, 8);
+            check_sort(&p, x);
+            for (int64_t i = 0; i < x->count; i++)
+                array_set(x, i, trunc(array_get(x, i)));
+            for (int64_t i = 0; i < x->count; i += 9)
+                array_set(x, i, i % 5 == 0 ? (double)NAN : (i % 2 ? 1 : -1) * (double)INFINITY);
+            check_sort(&p, x);
+            arrays_free(state);
+        }
+    }
+}
+
 // Runs after all computations.
 static void test_digest(void **state) {
     (void)state;
-    assert_digest(6, UINT64_C(0x6910f891b60f0c1d));
+    assert_digest(6, UINT64_C(0xd0645cc4b09ed387));
 }
 
 int main(void) {
@@ -179,6 +239,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_softmax_of_infinities, arrays_free),
         cmocka_unit_test_teardown(test_extreme, arrays_free),
         cmocka_unit_test_teardown(test_one_hot, arrays_free),
+        cmocka_unit_test_teardown(test_sort, arrays_free),
         cmocka_unit_test_teardown(test_digest, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
