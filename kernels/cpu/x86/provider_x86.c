@@ -92,6 +92,15 @@ static sr_status plan_add_squares(const sr_kernel_request *request, sr_prepared 
     return plan_sum(request, sizeof(double), out);
 }
 
+// Narrow types need room for a row of exponentials.
+static sr_status plan_softmax(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_rows_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks = sr_x86_ceil_div(p->rows, sr_x86_softmax_rows(p->channels));
+    out->scratch = request->dtype[0] == SR_F32 ? 0 : (size_t)p->channels * sizeof(float);
+    return SR_OK;
+}
+
 static sr_status plan_bias_add(const sr_kernel_request *request, sr_prepared *out) {
     const sr_rows_params *p = (const void *)request->params;
     out->stages = 1;

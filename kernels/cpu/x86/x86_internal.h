@@ -104,6 +104,10 @@ static inline int64_t sr_x86_pool_rows(int64_t width, int64_t channels) {
     const int64_t rows = SR_X86_BLOCK / (width * channels);
     return rows < 1 ? 1 : rows;
 }
+// Rows of one block of a softmax.
+static inline int64_t sr_x86_softmax_rows(int64_t channels) {
+    return sr_x86_ceil_div(SR_X86_BLOCK, channels);
+}
 // Floats of one partial result per channel in a workspace; keeps rows 64-byte aligned.
 static inline int64_t sr_x86_padded(int64_t channels) {
     return sr_x86_ceil_div(channels, 16) * 16;

@@ -15,6 +15,7 @@
 #include "kernels/cpu/x86/x86_pool_internal.h"
 #include "kernels/cpu/x86/x86_random_internal.h"
 #include "kernels/cpu/x86/x86_rows_internal.h"
+#include "kernels/cpu/x86/x86_softmax_internal.h"
 #include "kernels/cpu/x86/x86_update_internal.h"
 #include "kernels/cpu/x86/x86_winograd_dw_internal.h"
 #include "kernels/cpu/x86/x86_winograd_internal.h"

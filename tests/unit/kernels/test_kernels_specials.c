@@ -39,6 +39,10 @@ static const special_case by_rows[] = {
     {SR_KERNEL_batchnorm_train, "xwwycc"},
     {SR_KERNEL_batchnorm_grad, "xxwwvycc"},
     {SR_KERNEL_batchnorm_infer, "xwwwvy"},
+    {SR_KERNEL_softmax, "xy"},
+    {SR_KERNEL_softmax_grad, "xxy"},
+    {SR_KERNEL_log_softmax, "xy"},
+    {SR_KERNEL_log_softmax_grad, "xxy"},
 };
 static const special_case by_groups[] = {
     {SR_KERNEL_groupnorm, "xwwyrr"},
