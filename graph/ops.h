@@ -328,6 +328,18 @@ sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double sm
 // f32[2]: number of labels that are the best class, and that are among the five best. Gradients
 // stop here.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
+// Multi-head attention (Vaswani et al. 2017).
+typedef struct sr_attention_opts {
+    int heads;    // which divide C; 0: 1
+    double scale; // of the products of queries and keys; 0: 1 / sqrt(C / heads)
+} sr_attention_opts;
+// y[B,N,C] = softmax over keys of (scale q k^T + bias) v for each head, which has C / heads
+// neighbouring channels of q[B,N,C], k[B,M,C] and v[B,M,C]. bias [G,heads,N,M] (f32; f64 with f64)
+// may be SR_NONE; batch b has bias b % G, and G divides B: 1 for relative positions, more for
+// masks of windows. The softmax is never in memory: beside the result, f32[B,heads,N] is kept for
+// the gradient. Differentiable once.
+sr_tensor sr_attention(sr_tensor q, sr_tensor k, sr_tensor v, sr_tensor bias,
+                       sr_attention_opts opts);
 // Binary cross-entropy on logits x against a constant target t in [0, 1]: softplus(x) - t x,
 // elementwise.
 sr_tensor sr_bce_with_logits(sr_tensor x, double target);
@@ -451,6 +463,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_softmax_cross_entropy(...)                                                              \
     (sr_at(__FILE__, __LINE__), sr_softmax_cross_entropy(__VA_ARGS__))
 #define sr_softmax(...) (sr_at(__FILE__, __LINE__), sr_softmax(__VA_ARGS__))
+#define sr_attention(...) (sr_at(__FILE__, __LINE__), sr_attention(__VA_ARGS__))
 #define sr_topk_hits(...) (sr_at(__FILE__, __LINE__), sr_topk_hits(__VA_ARGS__))
 #define sr_bce_with_logits(...) (sr_at(__FILE__, __LINE__), sr_bce_with_logits(__VA_ARGS__))
 #define sr_sgd_update(...) (sr_at(__FILE__, __LINE__), sr_sgd_update(__VA_ARGS__))

@@ -200,6 +200,14 @@ typedef struct sr_xent_params {
     double smoothing; // loss = (1 - s) * -log p[label] + s * mean over classes of -log p
 } sr_xent_params;
 
+// Multi-head attention: q and y are [batches,queries,heads,depth], k and v
+// [batches,keys,heads,depth], bias is [biases,heads,queries,keys]. Batch b has bias b % biases.
+typedef struct sr_attention_params {
+    int64_t batches, queries, keys, heads, depth;
+    int64_t biases; // 0: none
+    double scale;   // of the products of q and k
+} sr_attention_params;
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,7 +33,8 @@ NOT_COMPARED = {
                     "abs", "abs_grad", "clip", "clip_grad", "maximum", "minimum", "maximum_grad", "greater", "equal",
                     "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
                     "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul", "softmax_grad", "log_softmax",
-                    "log_softmax_grad", "logsumexp", "extreme", "one_hot", "sort_rows")},
+                    "log_softmax_grad", "logsumexp", "extreme", "one_hot", "sort_rows", "attention",
+                    "attention_grad", "attention_bias_grad")},
     "drop_path": "dropout of whole samples: tests/unit/kernels/test_kernels_reference.c compares it with dropout",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }

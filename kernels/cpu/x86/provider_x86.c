@@ -244,6 +244,44 @@ static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out
     return SR_OK;
 }
 
+// Floats of scratch: keys or values of a head, rows of queries, scores of them.
+static int64_t keys_of(const sr_attention_params *p) {
+    const int64_t rows = p->keys * sr_x86_padded(p->depth),
+                  transposed = p->depth * sr_x86_padded(p->keys);
+    return rows > transposed ? rows : transposed;
+}
+static int64_t queries_of(const sr_attention_params *p) {
+    return SR_X86_ATTENTION_QUERIES * sr_x86_padded(p->depth);
+}
+static int64_t scores_of(const sr_attention_params *p) {
+    return SR_X86_ATTENTION_QUERIES * sr_x86_padded(p->keys);
+}
+
+static sr_status plan_attention(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_attention_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks = p->batches * p->heads * sr_x86_attention_blocks(p);
+    out->scratch = (size_t)(2 * keys_of(p) + 2 * queries_of(p) + scores_of(p)) * sizeof(float);
+    return SR_OK;
+}
+
+static sr_status plan_attention_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_attention_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks = p->batches * p->heads;
+    out->scratch = (size_t)(5 * keys_of(p) + 3 * queries_of(p) + 2 * scores_of(p)) * sizeof(float);
+    return SR_OK;
+}
+
+static sr_status plan_attention_bias_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_attention_params *p = (const void *)request->params;
+    out->stages = 1;
+    out->stage[0].blocks =
+        p->biases * p->heads * sr_x86_ceil_div(p->queries, SR_X86_ATTENTION_QUERIES);
+    out->scratch = (size_t)(2 * keys_of(p) + 2 * queries_of(p) + 3 * scores_of(p)) * sizeof(float);
+    return SR_OK;
+}
+
 // Formulas of inputs of the output's shape.
 static bool fits_whole(const sr_kernel_request *request) {
     return ((const sr_expression_params *)(const void *)request->params)->dims == 0;

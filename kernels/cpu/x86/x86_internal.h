@@ -225,6 +225,16 @@ extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
 bool sr_x86_pointwise_supports(const sr_kernel_request *request);
 sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
 
+// Multi-head attention (x86_attention_internal.h).
+#define SR_X86_ATTENTION_QUERIES 36 // of a tile: whole tiles of products
+#define SR_X86_ATTENTION_BLOCK 252  // queries of a block, whole tiles
+#define SR_X86_ATTENTION_PANEL 64   // columns of packed keys and values
+
+// Blocks of a head.
+static inline int64_t sr_x86_attention_blocks(const sr_attention_params *p) {
+    return sr_x86_ceil_div(p->queries, SR_X86_ATTENTION_BLOCK);
+}
+
 // Convolutions and linear layers in the reference's order (x86_direct_internal.h,
 // x86_direct_dw_internal.h, x86_direct_plan.c).
 #define SR_X86_DIRECT_TERMS 32   // that are added one after the other: SR_REFERENCE_TERMS

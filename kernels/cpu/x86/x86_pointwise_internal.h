@@ -68,16 +68,10 @@ SR_INLINE sr_vf pw_weight(const float *from, int n, sr_dtype type) {
 // n <= 16 inputs of four outputs, of which 'rows' exist: from w[output][in] to [input][width].
 SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, float *to,
                             int64_t width, sr_dtype type) {
-    enum { GROUP = 4 };
-    sr_vi r[GROUP];
-    float element[GROUP][SR_ELEMENTS];
-    for (int i = 0; i < GROUP; i++)
-        r[i] = sr_v_as_int(i < rows ? pw_weight(w + i * in, n, type) : sr_v_zero());
-    sr_vi_transpose4(r);
-    for (int i = 0; i < GROUP; i++)
-        sr_v_store(element[i], sr_v_as_float(r[i]));
-    for (int c = 0; c < n; c++)
-        memcpy(to + c * width, element[c % GROUP] + c / GROUP * GROUP, GROUP * sizeof *to);
+    sr_vf r[4];
+    for (int i = 0; i < 4; i++)
+        r[i] = i < rows ? pw_weight(w + i * in, n, type) : sr_v_zero();
+    sr_v_put_transposed(r, n, to, width);
 }
 
 // Inputs c .. c + count - 1 of a panel from w[out][in].

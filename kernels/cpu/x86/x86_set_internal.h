@@ -2,6 +2,7 @@
 // All x86 kernels, and the table SR_X86_SET of their stage functions by x86_list.def. Included by
 // the two files that compile it.
 #include "kernels/cpu/x86/x86_activation_internal.h"
+#include "kernels/cpu/x86/x86_attention_internal.h"
 #include "kernels/cpu/x86/x86_batchnorm_internal.h"
 #include "kernels/cpu/x86/x86_conv_dw_internal.h"
 #include "kernels/cpu/x86/x86_direct_dw_internal.h"

@@ -461,6 +461,18 @@ SR_INLINE float sr_x86_element(const void *base, int64_t i, sr_dtype type) {
 SR_INLINE int64_t sr_x86_bytes(sr_dtype type) {
     return type == SR_F32 ? 4 : 2;
 }
+// Writes the transpose of four rows of n <= 16 elements: to[n][width], four elements in each row.
+SR_INLINE void sr_v_put_transposed(const sr_vf row[4], int n, float *to, int64_t width) {
+    sr_vi r[4];
+    float element[4][SR_ELEMENTS];
+    for (int i = 0; i < 4; i++)
+        r[i] = sr_v_as_int(row[i]);
+    sr_vi_transpose4(r);
+    for (int i = 0; i < 4; i++)
+        sr_v_store(element[i], sr_v_as_float(r[i]));
+    for (int c = 0; c < n; c++)
+        memcpy(to + c * width, element[c % 4] + c / 4 * 4, 4 * sizeof *to);
+}
 // The sum of the elements: neighbours first, 16 to 8 to 4 to 2 to 1 (the reference's tree).
 SR_INLINE float sr_v_sum(sr_vf x) {
     float element[SR_ELEMENTS];

@@ -190,6 +190,7 @@ CALL(norm, sr_norm(SR_NONE, (sr_axes){0}, 2))
 CALL(logsumexp, sr_logsumexp(SR_NONE, (sr_axes){0}))
 CALL(softmax, sr_softmax(SR_NONE, 0))
 CALL(log_softmax, sr_log_softmax(SR_NONE, 0))
+CALL(attention, sr_attention(a->some, a->some, SR_NONE, SR_NONE, (sr_attention_opts){0}))
 CALL(hits, sr_topk_hits(SR_NONE, SR_NONE))
 CALL(bce, sr_bce_with_logits(SR_NONE, 0.5))
 DOES(sgd, sr_sgd_update(a->some, a->some, SR_NONE, a->some))
@@ -313,6 +314,7 @@ static const missing_call calls[] = {
     {"sr_logsumexp", "logsumexp: x", logsumexp},
     {"sr_softmax", "softmax: x", softmax},
     {"sr_log_softmax", "log_softmax: x", log_softmax},
+    {"sr_attention", "attention: v", attention},
     {"sr_topk_hits", "topk_hits: logits", hits},
     {"sr_bce_with_logits", "bce_with_logits: x", bce},
     {"sr_sgd_update", "sgd: g", sgd},

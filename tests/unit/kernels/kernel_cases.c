@@ -1,52 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems for every kernel that another provider than the reference implements (see
 // kernel_cases.h).
-#include "tests/unit/kernels/kernel_cases.h"
-
-#include "tests/unit/support/test_support.h"
-
-static problem problem_of(sr_kernel_id kernel, int args, const void *params, size_t bytes) {
-    problem c = {.request = {.kernel = kernel, .args = args}, .terms = 1};
-    memcpy(c.request.params, params, bytes);
-    return c;
-}
-
-static sr_dtype dtype_of(arg_role role, sr_dtype t) {
-    switch (role) {
-    case ACTIVATION:
-    case POSITIVE_ACTIVATION:
-        return t;
-    case PARAMETER:
-    case POSITIVE:
-    case HYPER:
-        return SR_F32;
-    case BYTES:
-    case INDEX:
-        return SR_U8;
-    case KEY:
-    case NUMBERS:
-        return SR_I32;
-    case DOUBLE:
-        return SR_F64;
-    case NONE:
-        break;
-    }
-    return SR_DTYPE_COUNT;
-}
-
-static void set(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
-    c->arg[i].role = role;
-    c->arg[i].count = count;
-    c->request.dtype[i] = dtype_of(role, t);
-}
-
-static void set_output(problem *c, int i, arg_role role, sr_dtype t, int64_t count) {
-    set(c, i, role, t, count);
-    c->arg[i].output = true;
-}
-
-static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
-enum { TYPES = sizeof types / sizeof types[0] };
+#include "tests/unit/kernels/kernel_case_builders.h"
 
 // Numbers of elements.
 static const int64_t element_counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
@@ -780,6 +735,9 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_log_softmax] = case_softmax,
     [SR_KERNEL_log_softmax_grad] = case_softmax,
     [SR_KERNEL_logsumexp] = case_softmax,
+    [SR_KERNEL_attention] = case_attention,
+    [SR_KERNEL_attention_grad] = case_attention,
+    [SR_KERNEL_attention_bias_grad] = case_attention,
     [SR_KERNEL_sgd] = case_sgd,
     [SR_KERNEL_ema] = case_ema,
     [SR_KERNEL_limit] = case_limit,
