@@ -53,12 +53,14 @@ static sr_status expect_bias(const sr_node_view *node, int input) {
     if (!sr_op_present(node, input))
         return SR_OK;
     if (bias->dtype != sr_op_parameter_dtype(q->dtype) || bias->rank != 4 ||
-        bias->dim[1] != a->heads || bias->dim[2] != q->dim[1] || bias->dim[3] != node->in[K].dim[1])
+        bias->dim[1] != a->heads || bias->dim[2] != q->dim[1] ||
+        bias->dim[3] != node->in[K].dim[1]) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: bias %s must be %s [G, %d, %lld, %lld]: heads, queries and keys",
                        node->op->name, sr_info_text(bias, text),
                        sr_dtype_name(sr_op_parameter_dtype(q->dtype)), a->heads,
                        (long long)q->dim[1], (long long)node->in[K].dim[1]);
+    }
     if (q->dim[0] % bias->dim[0] != 0)
         return SR_FAIL(SR_E_SHAPE, "%s: the first dimension of bias %s must divide that of q %s",
                        node->op->name, sr_info_text(bias, text), sr_info_text(q, other));

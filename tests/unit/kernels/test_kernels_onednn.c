@@ -95,8 +95,10 @@ static void test_amx_outranks_x86(void **state) {
     request.dtype[2] = SR_DTYPE_COUNT; // no bias
     assert_string_equal("conv2d/onednn-amx", sr_kernel_find(&request)->name);
     const sr_kernel_entry *x86 = sr_kernel_find_in(&request, "x86");
-    if (!x86)
+    if (!x86) {
         test_skip("this build has no provider x86");
+        return;
+    }
     assert_string_equal("conv2d/x86-gemm", x86->name);
     request.dtype[0] = request.dtype[3] = SR_F32;
     assert_string_equal("conv2d/x86-gemm", sr_kernel_find(&request)->name);
