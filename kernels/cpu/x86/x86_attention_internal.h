@@ -101,7 +101,7 @@ __attribute__((noinline, unused)) static void at_multiply(const at_product *m) {
 
 // Tokens of a head: rows of 'depth' elements, 'stride' apart.
 typedef struct at_rows {
-    const void *base;
+    void *base;
     int64_t first, stride, depth;
 } at_rows;
 
@@ -134,12 +134,10 @@ SR_INLINE void at_pack_transposed(const at_rows *from, int64_t rows, float *to, 
             for (int64_t c = 0; c < from->depth; c += SR_ELEMENTS) {
                 const int n = (int)sr_x86_min(SR_ELEMENTS, from->depth - c);
                 sr_vf r[GROUP];
-                for (int i = 0; i < GROUP; i++)
-                    r[i] =
-                        row + i < left
-                            ? sr_v_get(from->base,
-                                       from->first + (first + row + i) * from->stride + c, n, type)
-                            : sr_v_zero();
+                for (int i = 0; i < GROUP; i++) {
+                    const int64_t at = from->first + (first + row + i) * from->stride + c;
+                    r[i] = row + i < left ? sr_v_get(from->base, at, n, type) : sr_v_zero();
+                }
                 sr_v_put_transposed(r, n, to + c * width + row, width);
             }
         }
@@ -151,7 +149,7 @@ SR_INLINE void at_pack_transposed(const at_rows *from, int64_t rows, float *to, 
 SR_INLINE void at_put(const at_rows *to, int64_t rows, const float *x, float scale, sr_dtype type) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < to->depth; c += SR_ELEMENTS, x += SR_ELEMENTS)
-            sr_v_put((void *)(uintptr_t)to->base, to->first + i * to->stride + c,
+            sr_v_put(to->base, to->first + i * to->stride + c,
                      sr_v_mul(sr_v_load(x), sr_v_set(scale)),
                      (int)sr_x86_min(SR_ELEMENTS, to->depth - c), type);
 }
@@ -165,8 +163,8 @@ typedef struct at_head {
     int64_t keys, depth;     // padded to whole vectors
 } at_head;
 
-SR_INLINE at_rows at_rows_of(const sr_attention_params *p, const void *base, int64_t batch,
-                             int64_t head, int64_t tokens) {
+SR_INLINE at_rows at_rows_of(const sr_attention_params *p, void *base, int64_t batch, int64_t head,
+                             int64_t tokens) {
     const int64_t stride = p->heads * p->depth;
     return (at_rows){base, batch * tokens * stride + head * p->depth, stride, p->depth};
 }
@@ -230,8 +228,7 @@ SR_INLINE float at_softmax(const at_head *h, float *row, int64_t query, float *l
 // y = x / sum, rounded
 SR_INLINE void at_put_quotients(const at_rows *to, const float *x, float sum, sr_dtype type) {
     for (int64_t c = 0; c < to->depth; c += SR_ELEMENTS)
-        sr_v_put((void *)(uintptr_t)to->base, to->first + c,
-                 sr_v_div(sr_v_load(x + c), sr_v_set(sum)),
+        sr_v_put(to->base, to->first + c, sr_v_div(sr_v_load(x + c), sr_v_set(sum)),
                  (int)sr_x86_min(SR_ELEMENTS, to->depth - c), type);
 }
 
