@@ -15,7 +15,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 
 static const double missing[] = {-1, -2147483648.0, 2147483647};
 
-// Every fifth number is none of x.
+// Every fifth number is out of range.
 static test_array *numbers(const sr_gather_params *p) {
     test_array *index = array_random(SR_I32, sr_gather_lists(p) * p->count, 3, 0, (double)p->n);
     for (int64_t i = 4; i < index->count; i += 5)
