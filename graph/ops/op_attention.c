@@ -155,11 +155,11 @@ const sr_op sr_op_attention = {
 
 sr_tensor sr_attention(sr_tensor q, sr_tensor k, sr_tensor v, sr_tensor bias, sr_attention_opts o) {
     sr_info info;
-    attention_attr attr = {.scale = o.scale, .heads = o.heads > 0 ? o.heads : 1};
+    attention_attr attr = {.scale = o.scale, .heads = o.heads == 0 ? 1 : o.heads};
     sr_tensor out[2] = {SR_NONE, SR_NONE};
     if (!sr_op_argument(q, "attention: q", &info))
         return sr_op_failed();
-    if (!(attr.scale != 0.0) && info.rank == 3)
+    if (attr.scale == 0.0 && info.rank == 3)
         attr.scale = 1 / sqrt((double)info.dim[2] / attr.heads);
     sr_op_record(&sr_op_attention, &attr, (sr_tensor[]){q, k, v, bias}, out);
     return out[0];

@@ -88,7 +88,7 @@ struct attention_tokens {
     }
 };
 
-// Loads a leaf of the depth of some tokens; zeros for those that there are not.
+// Loads a leaf of the depth of some tokens; zeros beyond the last one.
 template <class T>
 static __device__ void load_leaf(const typename T::type *rows, const attention_tokens &tokens,
                                  int64_t stride, int64_t leaf, int terms, float (*to)[PITCH]) {
@@ -289,9 +289,10 @@ static sr_status expect_levels(const sr_kernel_request *request) {
         return SR_OK;
     return SR_FAIL(
         SR_E_UNSUPPORTED,
-        "%s on a GPU: %lld queries and %lld keys of %lld channels; at most %lld and %lld",
+        "%s on a GPU: %lld queries, %lld keys, %lld batches, %lld channels of a head; at "
+        "most %lld queries, keys and batches of one bias, and %lld channels",
         sr_kernel_name(request->kernel), (long long)p->queries, (long long)p->keys,
-        (long long)p->depth, (long long)most, (long long)deepest);
+        (long long)p->batches, (long long)p->depth, (long long)most, (long long)deepest);
 }
 
 // ---- attention: q, k, v, bias, y, lse ----

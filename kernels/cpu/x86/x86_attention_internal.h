@@ -124,8 +124,7 @@ SR_INLINE void at_pack(const at_rows *from, int64_t rows, float *to, sr_dtype ty
     }
 }
 
-// The transposed rows as panels [panel][channel][row of the panel], with zeros for rows that there
-// are not.
+// The transposed rows as panels [panel][channel][row of the panel], with zeros beyond the last row.
 SR_INLINE void at_pack_transposed(const at_rows *from, int64_t rows, float *to, sr_dtype type) {
     enum { GROUP = 4 };
     for (int64_t first = 0; first < rows; first += AT_PANEL) {
@@ -192,7 +191,7 @@ SR_INLINE at_rows at_from(const at_rows *rows, int64_t token) {
     return from;
 }
 
-// The scores of 16 keys: scale product + bias; minus infinity for keys that there are not.
+// The scores of 16 keys: scale product + bias; minus infinity beyond the last key.
 SR_INLINE sr_vf at_scores(const at_head *h, const float *product, int64_t query, int64_t key) {
     const int n = (int)sr_x86_min(SR_ELEMENTS, h->p->keys - key);
     const sr_vf bias =

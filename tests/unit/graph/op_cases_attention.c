@@ -21,6 +21,10 @@ WRONG(bias_batches,
       sr_attention(ZEROS(SR_F32, 3, 3, 2, 4), ZEROS(SR_F32, 3, 3, 5, 4), ZEROS(SR_F32, 3, 3, 5, 4),
                    ZEROS(SR_F32, 4, 2, 1, 2, 5), (sr_attention_opts){0}))
 
+WRONG(negative_heads,
+      sr_attention(ZEROS(SR_F32, 3, 1, 2, 4), ZEROS(SR_F32, 3, 1, 2, 4), ZEROS(SR_F32, 3, 1, 2, 4),
+                   SR_NONE, (sr_attention_opts){.heads = -1}))
+
 typedef struct attributes {
     double scale;
     int32_t heads, reserved;
@@ -112,5 +116,15 @@ const op_case op_cases_attention[] = {
      .gradient = GRADIENT_ONCE,
      .wrong = bias_batches,
      .message = "attention: the first dimension of bias [2, 1, 2, 5] f32 must divide that of q"},
+    {.op = "attention",
+     .build = itself,
+     .inputs = 1,
+     .info = {F64(3, 1, 1, 3)}, // a single token: its own value
+     .in = {{4, 5, 6}},
+     .want = {4, 5, 6},
+     .want_count = 3,
+     .gradient = GRADIENT_ONCE,
+     .wrong = negative_heads,
+     .message = "attention: q [1, 2, 4] f32: -1 heads must divide the channels"},
 };
 const size_t op_cases_attention_count = sizeof op_cases_attention / sizeof op_cases_attention[0];

@@ -564,7 +564,7 @@ static void case_concat(sr_kernel_id kernel) {
     }
 }
 
-// The index has numbers that there are not, too.
+// The index has numbers out of range, too.
 static void case_gather(sr_kernel_id kernel) {
     static const sr_gather_params shapes[] = {
         {1, 1, 1, 1, 0, 0, 0, 0},       {3, 7, 5, 11, 0, 0, 0, 0},

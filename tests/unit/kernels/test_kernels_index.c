@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather and scatter_add compared with plain loops: indices of every kind, numbers that there are
-// not, and sums of many terms, whose order is the documented one to the bit.
+// gather and scatter_add compared with plain loops: indices of every kind, in and out of range, and
+// sums of many terms, whose order is the documented one to the bit.
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
