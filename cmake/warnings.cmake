@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sr_flags: the flags of every target. Numerics: no contraction, so that FMA stands only where it is
 # written and all compilers give the same bits.
+include(CheckCSourceRuns)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
@@ -41,6 +42,19 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(sr_flags INTERFACE -fcf-protection=full)
 endif()
 target_link_options(sr_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+
+# Less memory in every process: calls inside a library are bound when it is linked, and the
+# addresses in constant tables take a bit each instead of 24 bytes where the C library reads that
+# form.
+target_link_options(sr_flags INTERFACE LINKER:-Bsymbolic-functions)
+if(NOT CMAKE_CROSSCOMPILING)
+  set(CMAKE_REQUIRED_LINK_OPTIONS LINKER:-z,pack-relative-relocs)
+  check_c_source_runs("int a, *b[] = {&a, &a}; int main(void) { return *b[1]; }" SERRIED_PACKED_RELOCATIONS)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+  if(SERRIED_PACKED_RELOCATIONS)
+    target_link_options(sr_flags INTERFACE LINKER:-z,pack-relative-relocs)
+  endif()
+endif()
 if(SERRIED_SANITIZE)
   target_compile_options(sr_flags INTERFACE -fsanitize=${SERRIED_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

@@ -4,10 +4,10 @@
 #include "kernels/cuda/cuda_reference.h"
 #include "kernels/device/module.h"
 
-const sr_module *sr_module_entry(void) {
+const sr_module_head *sr_module_entry(void) {
     static const sr_device_ops *const devices[] = {&sr_device_cuda, NULL};
     static const sr_provider *const providers[] = {&sr_provider_cuda_reference, NULL};
-    static const sr_module module = {SR_MODULE_HEAD, .name = "cuda", .devices = devices,
-                                     .providers = providers};
-    return &module;
+    static const sr_module module = {
+        .head = SR_MODULE_HEAD("cuda"), .devices = devices, .providers = providers};
+    return &module.head;
 }

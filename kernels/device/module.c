@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds and opens modules (module.h).
-//
-// Whoever can put a file into the folder of libserried can replace libserried itself, so that a
-// module's file needs no further trust, unlike a plug-in's (kernels/base/plugin_file.c).
+// Finds and opens modules of devices (module.h).
 #include "kernels/device/module.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "kernels/base/float_control.h"
 #include "kernels/device/device_internal.h"
 #include "kernels/kernel.h"
 
-enum { MODULES_MAX = 16, NAME_MAX_BYTES = 32 };
+enum { MODULES_MAX = 16, NAME_MAX_BYTES = 32, FILE_MAX_BYTES = 64 };
 
 static const char *const listed[] = {
 #define SR_MODULE(name) name,
@@ -38,18 +31,6 @@ static int module_count;
 
 // ---- Files ----
 
-// The folder that libserried was loaded from, with a slash at its end; "" if it is unknown.
-static void find_folder(char out[PATH_MAX]) {
-    Dl_info library;
-    out[0] = '\0';
-    if (dladdr((const void *)listed, &library) == 0 || !library.dli_fname)
-        return;
-    const char *slash = strrchr(library.dli_fname, '/');
-    if (slash)
-        (void)snprintf(out, PATH_MAX, "%.*s", (int)(slash - library.dli_fname) + 1,
-                       library.dli_fname);
-}
-
 // Whether this can be a module's name: nothing that leads into another folder.
 static bool is_name(const char *name) {
     const size_t length = strlen(name);
@@ -57,14 +38,14 @@ static bool is_name(const char *name) {
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
+static void file_of(const char *name, char out[FILE_MAX_BYTES]) {
+    (void)snprintf(out, FILE_MAX_BYTES, SR_MODULE_PREFIX "%s" SR_MODULE_SUFFIX, name);
+}
+
 static bool find_file(const char *name, char out[PATH_MAX]) {
-    char folder[PATH_MAX];
-    find_folder(folder);
-    if (!folder[0] || !is_name(name))
-        return false;
-    const int length =
-        snprintf(out, PATH_MAX, "%s" SR_MODULE_PREFIX "%s" SR_MODULE_SUFFIX, folder, name);
-    return length < PATH_MAX && access(out, F_OK) == 0;
+    char file[FILE_MAX_BYTES];
+    file_of(name, file);
+    return is_name(name) && sr_module_file_find(file, out);
 }
 
 bool sr_module_is_installed(const char *name) {
@@ -99,7 +80,7 @@ void sr_module_visit(void (*visit)(void *user, const char *name), void *user) {
     char folder[PATH_MAX], name[NAME_MAX_BYTES];
     for (size_t i = 0; listed[i]; i++)
         visit(user, listed[i]);
-    find_folder(folder);
+    sr_module_folder(folder);
     DIR *files = folder[0] ? opendir(folder) : NULL;
     for (struct dirent *file; files && (file = readdir(files)) != NULL;)
         if (name_of_file(file->d_name, name) && !sr_module_is_listed(name))
@@ -110,54 +91,6 @@ void sr_module_visit(void (*visit)(void *user, const char *name), void *user) {
 
 // ---- Opening ----
 
-static sr_status load(const char *path, const sr_module **out) {
-    union {
-        void *object;
-        const sr_module *(*function)(void);
-    } entry;
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    sr_float_control_set(); // a library that is linked with -ffast-math changes it
-    if (!handle) {
-        const char *why = dlerror();
-        if (strncmp(why, path, strlen(path)) == 0)
-            why += strlen(path) + strspn(why + strlen(path), ": ");
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "%s cannot be loaded: %s; install the module of this version of serried and "
-                       "the libraries that it needs",
-                       path, why);
-    }
-    entry.object = dlsym(handle, "sr_module_entry");
-    if (!entry.object)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "%s has no function sr_module_entry, so it is not a module of serried; "
-                       "remove it",
-                       path);
-    *out = entry.function();
-    return SR_OK;
-}
-
-// No field after the head is read before its ABI and size are known to match.
-static sr_status check(const char *path, const char *name, const sr_module *m) {
-    static const char cure[] = "install the module of this version of serried";
-    if (!m)
-        return SR_FAIL(SR_E_UNSUPPORTED, "%s: its sr_module_entry returns NULL; %s", path, cure);
-    if (m->abi != SR_MODULE_ABI)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "%s was built for module interface %u, but this serried has %u; %s", path,
-                       m->abi, SR_MODULE_ABI, cure);
-    if (m->struct_size != sizeof *m)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "%s: its struct sr_module has %u bytes, but this serried's has %zu; %s",
-                       path, m->struct_size, sizeof *m, cure);
-    if (!m->version || strcmp(m->version, SR_VERSION) != 0)
-        return SR_FAIL(SR_E_UNSUPPORTED, "%s is of serried %s, but this is serried %s; %s", path,
-                       m->version ? m->version : "of no version", SR_VERSION, cure);
-    if (!m->name || strcmp(m->name, name) != 0)
-        return SR_FAIL(SR_E_UNSUPPORTED, "%s is the module '%s'; give the file its name", path,
-                       m->name ? m->name : "");
-    return SR_OK;
-}
-
 // Kernels first: without their device they do no harm.
 static sr_status add_all(const open_module *m) {
     SR_TRY(sr_providers_add(m->module->providers, m->path));
@@ -165,18 +98,11 @@ static sr_status add_all(const open_module *m) {
 }
 
 static sr_status open_file(open_module *m) {
-    SR_TRY(load(m->path, &m->module));
-    SR_TRY(check(m->path, m->name, m->module));
+    const sr_module_expected expected = {m->name, sizeof(sr_module), SR_MODULE_ABI};
+    const sr_module_head *head;
+    SR_TRY(sr_module_file_open(m->path, &expected, &head));
+    m->module = (const sr_module *)(const void *)head;
     return add_all(m);
-}
-
-static sr_status fail_not_installed(const char *name) {
-    char folder[PATH_MAX];
-    find_folder(folder);
-    return SR_FAIL(SR_E_NOT_FOUND,
-                   SR_MODULE_PREFIX "%s" SR_MODULE_SUFFIX
-                                    " is not installed; put it beside libserried, into %s",
-                   name, folder[0] ? folder : "its folder");
 }
 
 // With the lock held.
@@ -188,8 +114,11 @@ static sr_status open_once(const char *name) {
         return sr_error_restore(&m->failure);
     if (module_count == MODULES_MAX)
         return SR_FAIL(SR_E_LIMIT, "at most %d modules can be open", MODULES_MAX);
-    if (!find_file(name, m->path))
-        return fail_not_installed(name);
+    if (!find_file(name, m->path)) {
+        char file[FILE_MAX_BYTES];
+        file_of(name, file);
+        return sr_module_file_fail_missing(file);
+    }
     (void)snprintf(m->name, sizeof m->name, "%s", name);
     module_count++;
     sr_error_keep(&m->failure, open_file(m));

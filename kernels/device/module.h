@@ -1,58 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: kinds of devices, with their kernels, that are opened at run time, so that one build
-// runs with and without them.
+// Modules of devices: kinds of devices, with their kernels, in files that are opened at run time
+// (kernels/base/module_file.h), so that one build runs with and without them.
 //
 //   static const sr_device_ops *const devices[] = {&sr_device_cuda, NULL};
 //   static const sr_provider *const providers[] = {&sr_provider_cuda_reference, NULL};
 //   static const sr_module module = {
-//       SR_MODULE_HEAD, .name = "cuda", .devices = devices, .providers = providers};
-//   const sr_module *sr_module_entry(void) {
-//       return &module;
+//       .head = SR_MODULE_HEAD("cuda"), .devices = devices, .providers = providers};
+//   const sr_module_head *sr_module_entry(void) {
+//       return &module.head;
 //   }
 //
-// A module is a part of serried, not a plug-in: it uses internal headers, has the version of the
-// library, and is the file libserried-NAME.so in the folder of libserried. It is opened when a
-// device of its name is asked for, or is the default (module_list.def), and stays open until the
-// process ends. One of another version or interface is refused.
+// It is the file libserried-NAME.so in the folder of libserried, opened when a device of its name
+// is asked for, or is the default (module_list.def).
 //
 // Threads: any thread may call.
 #ifndef SR_KERNELS_DEVICE_MODULE_H
 #define SR_KERNELS_DEVICE_MODULE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "kernels/base/status.h"
+#include "kernels/base/module_file.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SR_MODULE_ABI 1
+#define SR_MODULE_ABI 2
 #define SR_MODULE_PREFIX "libserried-"
 #define SR_MODULE_SUFFIX ".so"
 
 // The content of a module: lists that end with NULL; a NULL list is empty. All of it is constant.
 typedef struct sr_module {
-    uint32_t struct_size, abi;
-    const char *name; // as in the file's name
-    const char *version;
+    sr_module_head head;
     const struct sr_device_ops *const *devices; // kernels/device/device_internal.h
     const struct sr_provider *const *providers; // kernels/kernel.h, of these devices
 } sr_module;
 
-// The first fields of every sr_module. SR_VERSION is the version of the build.
-#define SR_MODULE_HEAD .struct_size = sizeof(sr_module), .abi = SR_MODULE_ABI, .version = SR_VERSION
-
-#if defined(__GNUC__) || defined(__clang__)
-#define SR_MODULE_EXPORT __attribute__((visibility("default")))
-#else
-#define SR_MODULE_EXPORT
-#endif
-
-// Written by the module: the one symbol that is looked up, called once right after loading.
-SR_MODULE_EXPORT const sr_module *sr_module_entry(void);
+// The head of every sr_module. SR_VERSION is the version of the build.
+#define SR_MODULE_HEAD(module)                                                                     \
+    {                                                                                              \
+        .struct_size = sizeof(sr_module), .abi = SR_MODULE_ABI, .name = (module),                  \
+        .version = SR_VERSION                                                                      \
+    }
 
 // Opens a module, unless it is open, and adds its devices and kernels to their tables.
 // SR_E_NOT_FOUND if there is no such file; SR_E_UNSUPPORTED if it cannot be loaded, or is of

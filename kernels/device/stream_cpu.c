@@ -2,8 +2,9 @@
 // Streams and events of the CPU devices.
 //
 // A stream is a thread that takes commands from a bounded queue and leads a team; a full queue
-// makes the caller wait. The thread creates its pool itself, so that it is worker 0 of it. A direct
-// stream has neither thread nor queue: its commands run at once, on the calling thread.
+// makes the caller wait until half of it is done. The thread creates its pool itself, so that it is
+// worker 0 of it. A direct stream has neither thread nor queue: its commands run at once, on the
+// calling thread.
 //
 // An event counts its marks. Recording it puts a command on the stream that notes the number of the
 // mark; who waits, waits for the number that was the last one when it began to.
@@ -30,7 +31,8 @@
 #include "kernels/device/cpu_stream.h"
 #include "kernels/kernel.h"
 
-enum { QUEUE = 1024 };
+// Commands of a queue. With a long one a caller runs far ahead of a stream that leaves work lying.
+enum { QUEUE = 128, ASYNC_QUEUE = 1024 };
 
 // Of cpu-async: one command in so many is left lying, for at most so long, or so long where
 // somebody asks for an event behind it; one in so many pauses.
@@ -102,6 +104,7 @@ struct cpu_stream {
     pthread_mutex_t lock;
     pthread_cond_t changed, hurry; // hurry: for a command that is left lying
     command *queue;
+    uint64_t length;    // of the queue
     uint64_t put, done; // commands queued, commands finished
     uint64_t wanted;    // commands that somebody waits for
     uint64_t asked;     // commands behind which somebody asks for an event
@@ -287,12 +290,13 @@ static sr_status run(cpu_stream *s, const command *c) {
 // Puts a command on a stream with a thread; returns how many there are up to it.
 static uint64_t put_command(cpu_stream *s, const command *c) {
     (void)pthread_mutex_lock(&s->lock);
-    while (s->put - s->done == QUEUE)
-        (void)pthread_cond_wait(&s->changed, &s->lock);
-    s->queue[s->put++ % QUEUE] = *c;
+    if (s->put - s->done == s->length)
+        while (s->put - s->done > s->length / 2)
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->queue[s->put++ % s->length] = *c;
     const uint64_t end = s->put;
     (void)pthread_cond_broadcast(&s->changed);
-    if (end - s->done == QUEUE)
+    if (end - s->done == s->length)
         (void)pthread_cond_signal(&s->hurry);
     (void)pthread_mutex_unlock(&s->lock);
     return end;
@@ -328,7 +332,7 @@ static void linger(cpu_stream *s) {
     const int64_t end = begin + (int64_t)sr_rng_below(&s->delays, LINGER_NS);
     const int64_t end_asked = begin + (int64_t)sr_rng_below(&s->delays, LINGER_ASKED_NS);
     int error = 0;
-    while (s->wanted <= s->done && s->put - s->done < QUEUE && !s->stopping && error == 0) {
+    while (s->wanted <= s->done && s->put - s->done < s->length && !s->stopping && error == 0) {
         const struct timespec at = time_at(s->asked > s->done && end_asked < end ? end_asked : end);
         error = pthread_cond_timedwait(&s->hurry, &s->lock, &at);
     }
@@ -349,14 +353,14 @@ static void *stream_main(void *user) {
         if (s->put == s->done)
             break;
         linger(s);
-        const command *c = &s->queue[s->done % QUEUE]; // nobody overwrites it before it is done
+        const command *c = &s->queue[s->done % s->length]; // nobody overwrites it before it is done
         const bool skip = s->failure.status != SR_OK && !c->always;
         (void)pthread_mutex_unlock(&s->lock);
         status = skip ? SR_OK : run(s, c);
         (void)pthread_mutex_lock(&s->lock);
         sr_error_keep(&s->failure, status);
         s->done++;
-        if (s->put == s->done || s->put - s->done == QUEUE - 1) // what somebody may wait for
+        if (s->put == s->done || s->put - s->done == s->length / 2) // what somebody may wait for
             (void)pthread_cond_broadcast(&s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -376,7 +380,8 @@ static void release(cpu_stream *s) {
 }
 
 static sr_status start(cpu_stream *s) {
-    s->queue = sr_alloc_array(QUEUE, sizeof *s->queue, "stream");
+    s->length = is_async(s->head.device) ? ASYNC_QUEUE : QUEUE;
+    s->queue = sr_alloc_array(s->length, sizeof *s->queue, "stream");
     if (!s->queue)
         return SR_E_MEMORY;
     return sr_thread_start(&s->thread, "sr-stream", stream_main, s);

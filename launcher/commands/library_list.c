@@ -13,16 +13,13 @@
 #include <yajl/yajl_version.h>
 #include <zstd.h>
 
-#ifdef SR_WITH_CAIRO
-#include <cairo.h>
-#include <pango/pango.h>
-#endif
 #ifdef SR_WITH_LMDB
 #include <lmdb.h>
 #endif
 
 #include "dataio/pipeline/data_numerics.h"
 #include "kernels/kernel.h"
+#include "trainer/report/results_plot.h"
 
 static const char *openmpi(char text[SR_LIBRARY_TEXT]) {
     char line[128] = "";
@@ -84,21 +81,16 @@ static const char *expat(char text[SR_LIBRARY_TEXT]) {
 }
 
 static const char *cairo(char text[SR_LIBRARY_TEXT]) {
+    sr_plots_libraries drawing;
     (void)text;
-#ifdef SR_WITH_CAIRO
-    return cairo_version_string();
-#else
-    return "not built in: no plots";
-#endif
+    return sr_plots_available(&drawing) ? drawing.cairo : "not installed: no plots";
 }
 
 static const char *pango(char text[SR_LIBRARY_TEXT]) {
+    sr_plots_libraries drawing;
     (void)text;
-#ifdef SR_WITH_CAIRO
-    return pango_version_string();
-#else
-    return "not built in: pictures are labelled in ASCII";
-#endif
+    return sr_plots_available(&drawing) ? drawing.pango
+                                        : "not installed: pictures are labelled in ASCII";
 }
 
 static const char *lmdb(char text[SR_LIBRARY_TEXT]) {

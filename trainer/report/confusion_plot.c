@@ -11,7 +11,6 @@
 
 #include "kernels/base/memory.h"
 #include "trainer/report/plot_internal.h"
-#include "trainer/report/results_plot.h"
 
 enum {
     NAMED_CLASSES = 40,
@@ -205,7 +204,7 @@ static void find_mistakes(matrix *m) {
                 add_mistake(m, (mistake){.truth = t, .predicted = p, .count = *count});
 }
 
-sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
+sr_status sr_plot_confusion(const sr_confusion *confusion, const char *const *classes,
                             const char *folder) {
     int n = confusion->classes;
     if (n < 1 || n > 4000)

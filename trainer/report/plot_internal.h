@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawing for the plots of results: output files, text, and panels with axes and curves.
+// Inside the module that draws (plots_module.h): output files, text, and panels with axes and
+// curves.
 #ifndef SR_TRAINER_PLOT_INTERNAL_H
 #define SR_TRAINER_PLOT_INTERNAL_H
 
@@ -9,6 +10,9 @@
 #include <stdint.h>
 
 #include "kernels/base/status.h"
+#include "trainer/report/plot_ticks.h"
+#include "trainer/report/raster.h"
+#include "trainer/tasks/metrics.h"
 
 // Colours as 0xRRGGBB.
 enum {
@@ -46,11 +50,6 @@ double sr_plot_measure(double size, bool bold, const char *text);
 PangoLayout *sr_plot_layout(cairo_t *cr, double size, bool bold, double max_width,
                             const char *text);
 
-// A round step (1, 2, 5 times a power of ten) that divides low..high into about 'wanted' intervals.
-double sr_plot_step(double low, double high, int wanted);
-// A tick's label with as many decimals as the step needs; thousands are separated.
-void sr_plot_number(double value, double step, char *out, size_t bytes);
-
 typedef struct sr_plot_series {
     const char *name;
     uint32_t color;
@@ -74,5 +73,13 @@ typedef struct sr_plot_panel {
 
 void sr_plot_panel_draw(cairo_t *cr, double x, double y, double width, double height,
                         const sr_plot_panel *panel);
+
+// What the module offers.
+sr_status sr_plot_results(const char *folder);
+sr_status sr_plot_confusion(const sr_confusion *confusion, const char *const *classes,
+                            const char *folder);
+int sr_plot_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                        const char *text);
+int sr_plot_raster_text_width(int size, const char *text);
 
 #endif

@@ -8,11 +8,6 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 #include "trainer/report/plot_internal.h"
-#include "trainer/report/results_plot.h"
-
-bool sr_plots_available(void) {
-    return true;
-}
 
 static cairo_status_t collect(void *user, const unsigned char *data, unsigned bytes) {
     sr_text *text = user;
@@ -137,31 +132,4 @@ double sr_plot_text_fit(cairo_t *cr, double x, double y, double size, bool bold,
 double sr_plot_text(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
                     sr_plot_align align, const char *text) {
     return sr_plot_text_fit(cr, x, y, size, bold, rgb, align, 0, text);
-}
-
-double sr_plot_step(double low, double high, int wanted) {
-    double rough = (high - low) / wanted;
-    if (!(rough > 0))
-        return 1;
-    double power = pow(10, floor(log10(rough))), rest = rough / power;
-    return power * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
-}
-
-void sr_plot_number(double value, double step, char *out, size_t bytes) {
-    char plain[64];
-    int decimals = step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
-    if (fabs(value) < step * 1e-6)
-        value = 0;
-    if (decimals > 6) {
-        snprintf(out, bytes, "%.3g", value);
-        return;
-    }
-    int length = snprintf(plain, sizeof plain, "%.*f", decimals, value);
-    int whole = decimals > 0 ? length - decimals - 1 : length, used = 0;
-    for (int i = 0; i < length && (size_t)used + 2 < bytes; ++i) {
-        if (i > 0 && i < whole && (whole - i) % 3 == 0 && plain[i - 1] != '-')
-            out[used++] = ',';
-        out[used++] = plain[i];
-    }
-    out[used] = 0;
 }

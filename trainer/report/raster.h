@@ -33,7 +33,7 @@ void sr_raster_picture(sr_raster *raster, int x, int y, int width, int height, c
 
 // A line of UTF-8 text in a font of 'size' pixels, its upper left corner at (x, y), at most
 // 'max_width' pixels wide: longer text is cut and ends in an ellipsis. Returns the width. Scripts
-// need a font on the machine. A build without cairo has a bitmap font of ASCII (raster_font.c) and
+// need a font on the machine. Without cairo there is a bitmap font of ASCII (raster_font.c), which
 // draws other characters as '?'.
 int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
                    const char *text);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of rasters in a build without cairo: a bitmap font of the printable ASCII characters, 5 x 7
-// pixels, drawn for serried. Chosen by CMake instead of raster_text.c.
+// Text of rasters without cairo: a bitmap font of the printable ASCII characters, 5 x 7 pixels,
+// drawn for serried.
 //
 // Each band of rows draws twelve characters, in the order of their codes.
+#include "trainer/report/raster_font.h"
+
 #include <stdbool.h>
 #include <string.h>
-
-#include "trainer/report/raster.h"
 
 enum {
     FIRST = 32,
@@ -111,8 +111,8 @@ static void draw_glyph(sr_raster *raster, int x, int y, int scale, uint32_t colo
                 sr_raster_fill(raster, x + i * scale, y + j * scale, scale, scale, color);
 }
 
-int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
-                   const char *text) {
+int sr_font_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                 const char *text) {
     const int scale = scale_of(size), advance = GLYPH_WIDTH * scale;
     const int room = (max_width + scale) / advance, length = count_characters(text);
     int drawn = 0;
@@ -126,6 +126,6 @@ int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, in
     return drawn * advance;
 }
 
-int sr_raster_text_width(int size, const char *text) {
+int sr_font_text_width(int size, const char *text) {
     return count_characters(text) * GLYPH_WIDTH * scale_of(size);
 }

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "trainer/report/plot_internal.h"
-#include "trainer/report/raster.h"
 
 // The line as an alpha mask of its size; without data if memory is out.
 static cairo_surface_t *render(int size, int max_width, const char *text) {
@@ -25,8 +24,8 @@ static cairo_surface_t *render(int size, int max_width, const char *text) {
     return surface;
 }
 
-int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
-                   const char *text) {
+int sr_plot_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                        const char *text) {
     if (max_width < size / 2)
         return 0;
     cairo_surface_t *mask = render(size, max_width, text);
@@ -42,6 +41,6 @@ int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, in
     return width < max_width ? width : max_width;
 }
 
-int sr_raster_text_width(int size, const char *text) {
+int sr_plot_raster_text_width(int size, const char *text) {
     return (int)ceil(sr_plot_measure(size, false, text));
 }

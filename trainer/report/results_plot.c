@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // results.png and results.svg: the four main plots of a run, from metrics.csv.
-#include "trainer/report/results_plot.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,7 +172,7 @@ static void draw(cairo_t *cr, double width, double height, const void *user) {
     sr_plot_panel_draw(cr, margin + w + gap, header + upper + middle, w, lower, &speed);
 }
 
-sr_status sr_results_plot(const char *folder) {
+sr_status sr_plot_results(const char *folder) {
     results r = {.title = ""};
     char *path = sr_path_join(folder, "metrics.csv");
     if (path == NULL)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots of results: curves of a run, and the confusion matrix. Drawn with cairo; in a build without
-// it the same functions return SR_E_UNSUPPORTED.
+// Plots of results: curves of a run, and the confusion matrix. Drawn with cairo by a module that is
+// opened when it is needed; without it the functions return SR_E_UNSUPPORTED.
 #ifndef SR_TRAINER_RESULTS_PLOT_H
 #define SR_TRAINER_RESULTS_PLOT_H
 
@@ -12,8 +12,12 @@
 extern "C" {
 #endif
 
-// False in a build without cairo, where the calls below are SR_E_UNSUPPORTED.
-bool sr_plots_available(void);
+// Versions of the libraries that draw; constant texts.
+typedef struct sr_plots_libraries {
+    const char *cairo, *pango;
+} sr_plots_libraries;
+// False without the module, where the calls below are SR_E_UNSUPPORTED. 'out' may be NULL.
+bool sr_plots_available(sr_plots_libraries *out);
 
 // FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
 // accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.

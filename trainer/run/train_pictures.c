@@ -15,7 +15,7 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
         return;
     if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
         SR_WARN("%s", sr_error_message());
-    if (sr_plots_available() &&
+    if (sr_plots_available(NULL) &&
         sr_confusion_plot(confusion, t->inputs.class_names, t->location.folder) != SR_OK)
         SR_WARN("the confusion matrix was not drawn: %s", sr_error_message());
     sr_free(csv);

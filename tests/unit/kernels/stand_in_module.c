@@ -190,16 +190,16 @@ static char *identity(int ordinal, char out[SR_DEVICE_IDENTITY]) {
 
 // ---- The module ----
 
-const sr_module *sr_module_entry(void) {
+const sr_module_head *sr_module_entry(void) {
     static sr_device_ops ops;
     static sr_kernel_entry entries[SR_KERNEL_COUNT];
     static sr_provider reference; // the name of the CPU's: the same bits
     static const sr_device_ops *const devices[] = {&ops, NULL};
     static const sr_provider *const providers[] = {&reference, &choice_provider, NULL};
-    static const sr_module module = {.struct_size = sizeof module,
-                                     .abi = MODULE_ABI,
-                                     .name = MODULE_NAME,
-                                     .version = MODULE_VERSION,
+    static const sr_module module = {.head = {.struct_size = sizeof module,
+                                              .abi = MODULE_ABI,
+                                              .name = MODULE_NAME,
+                                              .version = MODULE_VERSION},
                                      .devices = devices,
                                      .providers = providers};
     ops = sr_device_cpu_async;
@@ -225,6 +225,6 @@ const sr_module *sr_module_entry(void) {
 #ifdef MODULE_NULL
     return NULL;
 #else
-    return &module;
+    return &module.head;
 #endif
 }

@@ -31,7 +31,7 @@ static int tear_down(void **state) {
 }
 
 static void needs_cairo(void) {
-    if (!sr_plots_available())
+    if (!sr_plots_available(NULL))
         test_skip("built without cairo");
 }
 
@@ -214,7 +214,7 @@ static void lists_mistakes(void **state) {
 
 static void reports_what_is_missing(void **state) {
     (void)state;
-    if (sr_plots_available())
+    if (sr_plots_available(NULL))
         return;
     sr_confusion none = {0};
     assert_int_equal(sr_results_plot(folder), SR_E_UNSUPPORTED);

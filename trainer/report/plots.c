@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens the module that draws, when something is to be drawn. Without it there are no plots, and
+// text is in a bitmap font.
+#include <pthread.h>
+
+#include "trainer/report/plots_module.h"
+#include "trainer/report/raster_font.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const sr_plots_module *opened;
+static sr_kept_error failure;
+
+static sr_status open_file(void) {
+    static const sr_module_expected expected = {SR_PLOTS_MODULE, sizeof *opened, SR_PLOTS_ABI};
+    char path[PATH_MAX];
+    const sr_module_head *head;
+    if (!sr_module_file_find(SR_PLOTS_FILE, path))
+        return sr_module_file_fail_missing(SR_PLOTS_FILE);
+    SR_TRY(sr_module_file_open(path, &expected, &head));
+    opened = (const sr_plots_module *)(const void *)head;
+    return SR_OK;
+}
+
+static void open_once(void) {
+    sr_error_keep(&failure, open_file());
+}
+
+// NULL without the module; 'failure' is why.
+static const sr_plots_module *module(void) {
+    (void)pthread_once(&once, open_once);
+    return opened;
+}
+
+static sr_status fail_not_drawn(const char *folder, const char *file) {
+    (void)sr_error_restore(&failure);
+    return SR_FAIL(SR_E_UNSUPPORTED, "%s/%s: %s (a build with cairo has it)", folder, file,
+                   sr_error_message());
+}
+
+bool sr_plots_available(sr_plots_libraries *out) {
+    const sr_plots_module *m = module();
+    if (m && out)
+        *out = m->libraries;
+    return m != NULL;
+}
+
+sr_status sr_results_plot(const char *folder) {
+    const sr_plots_module *m = module();
+    return m ? m->results(folder) : fail_not_drawn(folder, "results.png");
+}
+
+sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
+                            const char *folder) {
+    const sr_plots_module *m = module();
+    return m ? m->confusion(confusion, classes, folder) : fail_not_drawn(folder, "confusion.png");
+}
+
+int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                   const char *text) {
+    const sr_plots_module *m = module();
+    return (m ? m->text : sr_font_text)(raster, x, y, size, color, max_width, text);
+}
+
+int sr_raster_text_width(int size, const char *text) {
+    const sr_plots_module *m = module();
+    return (m ? m->text_width : sr_font_text_width)(size, text);
+}

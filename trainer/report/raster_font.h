@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text of rasters in a bitmap font of ASCII, as sr_raster_text and sr_raster_text_width.
+#ifndef SR_TRAINER_RASTER_FONT_H
+#define SR_TRAINER_RASTER_FONT_H
+
+#include "trainer/report/raster.h"
+
+int sr_font_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
+                 const char *text);
+int sr_font_text_width(int size, const char *text);
+
+#endif
