@@ -37,6 +37,104 @@ SR_CUDA_KERNEL(cuda_sgd, sgd_args, 256, 0) {
     sr_store_vector<sr_f32>(a.p, i, a.count, p);
 }
 
+struct states_args {
+    float *p, *first, *second, *third;
+    const float *g, *hyper;
+    void *workspace;
+    int64_t count;
+};
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, decay of the gradient, factor of p, step size,
+// root of the bias correction, eps, greatest
+SR_CUDA_KERNEL(cuda_adam, states_args, 256, 0) {
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    const float *h = a.hyper;
+    const bool greatest = h[10] != 0.0f;
+    float p[LANES], g[LANES], m[LANES], v[LANES], top[LANES] = {};
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    sr_load_vector<sr_f32>(a.first, i, a.count, m);
+    sr_load_vector<sr_f32>(a.second, i, a.count, v);
+    if (greatest)
+        sr_load_vector<sr_f32>(a.third, i, a.count, top);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++) {
+        const float gradient = g[k] * h[4] + h[5] * p[k];
+        m[k] = h[0] * m[k] + h[1] * gradient;
+        v[k] = h[2] * v[k] + h[3] * (gradient * gradient);
+        top[k] = greatest && top[k] > v[k] ? top[k] : v[k];
+        p[k] = h[6] * p[k] - h[7] * (m[k] / (sqrtf(top[k]) / h[8] + h[9]));
+    }
+    sr_store_vector<sr_f32>(a.first, i, a.count, m);
+    sr_store_vector<sr_f32>(a.second, i, a.count, v);
+    if (greatest)
+        sr_store_vector<sr_f32>(a.third, i, a.count, top);
+    sr_store_vector<sr_f32>(a.p, i, a.count, p);
+}
+
+// hyper: alpha, 1 - alpha, momentum, factor into m, gradient scale, decay of the gradient, factor
+// of the step, eps in the root, unused, eps, centred, square starts at 1
+SR_CUDA_KERNEL(cuda_rmsprop, states_args, 256, 0) {
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    const float *h = a.hyper;
+    const bool moves = h[2] != 0.0f, centred = h[10] != 0.0f, begins = h[11] != 0.0f;
+    float p[LANES], g[LANES], square[LANES], mean[LANES] = {}, m[LANES] = {};
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    sr_load_vector<sr_f32>(a.first, i, a.count, square);
+    if (centred)
+        sr_load_vector<sr_f32>(a.second, i, a.count, mean);
+    if (moves)
+        sr_load_vector<sr_f32>(a.third, i, a.count, m);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++) {
+        const float gradient = g[k] * h[4] + h[5] * p[k];
+        square[k] = h[0] * (begins ? 1.0f : square[k]) + h[1] * (gradient * gradient);
+        float variance = square[k];
+        if (centred) {
+            mean[k] = h[0] * mean[k] + h[1] * gradient;
+            variance = variance - mean[k] * mean[k];
+            variance = variance < 0.0f ? 0.0f : variance;
+        }
+        float step = h[3] * (gradient / (sqrtf(variance + h[7]) + h[9]));
+        if (moves)
+            m[k] = step = h[2] * m[k] + step;
+        p[k] = p[k] - h[6] * step;
+    }
+    sr_store_vector<sr_f32>(a.first, i, a.count, square);
+    if (centred)
+        sr_store_vector<sr_f32>(a.second, i, a.count, mean);
+    if (moves)
+        sr_store_vector<sr_f32>(a.third, i, a.count, m);
+    sr_store_vector<sr_f32>(a.p, i, a.count, p);
+}
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, unused, factor of p, lr
+SR_CUDA_KERNEL(cuda_lion, sgd_args, 256, 0) {
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    const float *h = a.hyper;
+    float p[LANES], g[LANES], m[LANES];
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    sr_load_vector<sr_f32>(a.m, i, a.count, m);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++) {
+        const float gradient = g[k] * h[4];
+        const float c = h[0] * m[k] + h[1] * gradient;
+        const float sign = c > 0.0f ? 1.0f : c < 0.0f ? -1.0f : c;
+        p[k] = h[6] * p[k] - h[7] * sign;
+        m[k] = h[2] * m[k] + h[3] * gradient;
+    }
+    sr_store_vector<sr_f32>(a.m, i, a.count, m);
+    sr_store_vector<sr_f32>(a.p, i, a.count, p);
+}
+
 struct ema_args {
     float *e;
     const float *p, *hyper;
@@ -104,6 +202,26 @@ static int64_t count_of(const sr_kernel_request *request) {
 sr_status sr_cuda_prepare_sgd(const sr_kernel_request *request, sr_prepared *out) {
     const sgd_args a = {NULL, NULL, NULL, NULL, NULL, count_of(request)};
     return sr_cuda_elementwise(request, a, &cuda_sgd_kernel, sr_blocks_for(a.count, LANES), out);
+}
+
+// An update with three states.
+static sr_status prepare_states(const sr_kernel_request *request, const sr_cuda_kernel *kernel,
+                                sr_prepared *out) {
+    const states_args a = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, count_of(request)};
+    return sr_cuda_elementwise(request, a, kernel, sr_blocks_for(a.count, LANES), out);
+}
+
+sr_status sr_cuda_prepare_adam(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_states(request, &cuda_adam_kernel, out);
+}
+
+sr_status sr_cuda_prepare_rmsprop(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_states(request, &cuda_rmsprop_kernel, out);
+}
+
+sr_status sr_cuda_prepare_lion(const sr_kernel_request *request, sr_prepared *out) {
+    const sgd_args a = {NULL, NULL, NULL, NULL, NULL, count_of(request)};
+    return sr_cuda_elementwise(request, a, &cuda_lion_kernel, sr_blocks_for(a.count, LANES), out);
 }
 
 sr_status sr_cuda_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {

@@ -12,7 +12,7 @@ static sr_status add_update(const sr_phase *phase, int64_t lanes, sr_gpu_program
     SR_TRY(sr_gpu_program_add_fixed(program, "sum of lanes", elements * (8 * copies + 12 * adds),
                                     params * (double)lanes, 1));
     SR_TRY(sr_gpu_program_add_fixed(program, info.optimizer->name,
-                                    elements * (12 + 8 * info.optimizer->states),
+                                    elements * (12 + 8 * info.states),
                                     params + elements / SR_BLOCK_ELEMENTS, 1));
     return sr_phase_has_average(phase)
                ? sr_gpu_program_add_fixed(program, "ema", 12 * elements,

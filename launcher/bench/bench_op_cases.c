@@ -223,5 +223,8 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     offer_pool(&m, SR_KERNEL_avgpool2d);
     offer_pool(&m, SR_KERNEL_avgpool2d_grad);
     offer_update(&m, SR_KERNEL_sgd);
+    offer_update(&m, SR_KERNEL_adam);
+    offer_update(&m, SR_KERNEL_rmsprop);
+    offer_update(&m, SR_KERNEL_lion);
     offer_update(&m, SR_KERNEL_ema);
 }

@@ -69,7 +69,7 @@ class Messages(suite.Suite):
                 ("unknown model", self.path("model.yaml", base + "model: tyny\n"), [],
                  "model.yaml:2:8: error: unknown model 'tyny'; did you mean 'tiny'?"),
                 ("unknown optimizer before its rate", self.recipe, ["optimizer=adamant"],
-                 "unknown optimizer 'adamant'; available: sgd"),
+                 "unknown optimizer 'adamant'; available: sgd, adam, "),
                 ("no rate", self.recipe, ["optimizer.lr=~"], "'optimizer.lr' is missing: there is no good default"),
                 ("rate of nothing", self.recipe, ["optimizer.lr=0"], "'optimizer.lr' is 0, so nothing would be learned"),
                 ("unset variable", self.recipe, ["batch="], "'batch' has no value; 'batch=~' removes"),

@@ -14,7 +14,7 @@ import sys
 
 import suite
 
-PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish", "optimizer_lion"]
+PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish", "optimizer_signum"]
 WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -125,14 +125,14 @@ class Plugins(suite.Suite):
                         name in errors, f"{name} beside good pictures", f"{code}: {rows} {errors[-500:]}")
         self.expect("a run that does not exist", [self.path("classify"), self.path("none"), pictures[0]], [2], "none")
 
-    def lion(self):
+    def signum(self):
         recipe, digests = self.path("own.yaml"), set()
         plugins = ", ".join(self.path(name + ".so") for name in PLUGINS)
         for ranks in (1, 2):
-            run = self.path(f"lion-{ranks}")
+            run = self.path(f"signum-{ranks}")
             code, _, errors = self.run(suite.under_mpirun(ranks, [
                 self.serried, "train", recipe, "-o", run, "data.train=" + self.data, f"plugins=[{plugins}]",
-                "optimizer={name: lion, lr: 0.001}"]))
+                "optimizer={name: signum, lr: 0.001}"]))
             try:
                 with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
                     digests.add(json.load(file)["digest"])
@@ -282,7 +282,7 @@ def main():
         plugins.programs()
         plugins.classify()
         plugins.digests()
-        plugins.lion()
+        plugins.signum()
         plugins.refusals()
         plugins.trust()
         if "--few" not in sys.argv:

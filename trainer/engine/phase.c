@@ -24,7 +24,7 @@ static int64_t aligned(int64_t count) {
 
 // Rows of 'hyper', whole cache lines: those of groups, that of the average, that of the limit of
 // gradients, those of segments that are buffers.
-#define HYPER_ROW 16
+#define HYPER_ROW SR_HYPER
 #define HYPER_AVERAGE SR_MAX_GROUPS
 #define HYPER_LIMIT (SR_MAX_GROUPS + 1)
 #define HYPER_SETTINGS (SR_MAX_GROUPS + 2) // rows that change every step
@@ -111,7 +111,8 @@ static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t
         SR_TRY(launch_listed(phase, SR_KERNEL_limit, count, limited, "limit of gradients", stream));
     }
     for (int i = 0; i < states; i++)
-        p[1 + i] = element(phase->states[i], begin);
+        p[1 + i] =
+            element(phase->states[sr_phase_has_state(phase, i) ? i : phase->first_state], begin);
     p[1 + states] = sum; // only read
     p[2 + states] = hyper_row(phase, group);
     return launch_optimizer(phase, count, states + 3, p, stream);
@@ -256,7 +257,9 @@ static void fill_settings(sr_phase *phase, double factor) {
                                           .gradient_scale = phase->now.sum_scale * factor,
                                           .step =
                                               phase->now.step - (int64_t)phase->loss_scale.skipped};
-        phase->optimizer->fill(phase->optimizer_options, &request, rows + (size_t)i * HYPER_ROW);
+        float *row = rows + (size_t)i * HYPER_ROW;
+        memset(row, 0, HYPER_ROW * sizeof *row);
+        phase->optimizer->fill(phase->optimizer_options, &request, row);
     }
     fill_average(phase->ema_now.decay, 1 - phase->ema_now.decay, 1,
                  rows + HYPER_AVERAGE * HYPER_ROW);
@@ -347,6 +350,19 @@ static sr_status make_state(const sr_phase *phase, bool shared, sr_address *out)
                   : sr_device_alloc(phase->device, bytes, "optimiser state", out);
 }
 
+static sr_status make_states(sr_phase *phase, bool shared) {
+    const sr_optimizer_desc *optimizer = phase->optimizer;
+    const uint32_t all = (1u << optimizer->states) - 1;
+    const uint32_t used = optimizer->uses ? optimizer->uses(phase->optimizer_options) & all : all;
+    for (int i = optimizer->states - 1; i >= 0; i--) {
+        if (!(used >> i & 1))
+            continue;
+        SR_TRY(make_state(phase, shared, &phase->states[i]));
+        phase->first_state = i;
+    }
+    return SR_OK;
+}
+
 static sr_status make_settings(sr_phase *phase) {
     const size_t count = HYPER_SETTINGS * HYPER_ROW;
     float *settings = sr_alloc_array(count, sizeof *settings, "settings");
@@ -383,8 +399,7 @@ static sr_status make_hyper(sr_phase *phase) {
 static sr_status make_memory(sr_phase *phase, const sr_phase_options *o) {
     float *values = NULL;
     SR_TRY(flat(phase, "parameters", &phase->values));
-    for (int i = 0; i < phase->optimizer->states; i++)
-        SR_TRY(make_state(phase, sr_comm_size(o->comm) > 1, &phase->states[i]));
+    SR_TRY(make_states(phase, sr_comm_size(o->comm) > 1));
     if (o->has_ema)
         SR_TRY(flat(phase, "average of parameters", &phase->ema));
     phase->scalars = sr_alloc_array((size_t)(phase->elements - phase->scalar_begin),
@@ -459,12 +474,24 @@ void sr_phase_free(sr_phase *phase) {
     sr_free(phase);
 }
 
+bool sr_phase_has_state(const sr_phase *phase, int state) {
+    return !sr_address_is_none(phase->states[state]);
+}
+
+static int count_states(const sr_phase *phase) {
+    int count = 0;
+    for (int i = 0; i < phase->optimizer->states; i++)
+        count += sr_phase_has_state(phase, i);
+    return count;
+}
+
 sr_phase_info sr_phase_get_info(const sr_phase *phase) {
     return (sr_phase_info){.name = phase->name,
                            .model = phase->model,
                            .optimizer = phase->optimizer,
                            .elements = phase->elements,
-                           .arrays = 2 + phase->optimizer->states +
+                           .states = count_states(phase),
+                           .arrays = 2 + count_states(phase) +
                                      (sr_phase_has_average(phase) ? 1 : 0) +
                                      (is_agreed(phase) ? 1 : 0)};
 }

@@ -21,7 +21,8 @@ typedef struct sr_phase_info {
     const sr_model *model;
     const sr_optimizer_desc *optimizer;
     int64_t elements; // of the flat space, which begins with the model's
-    int arrays; // of so many floats: values, sums of gradients, states of the optimiser, average
+    int states;       // of the optimiser, as far as its options need them
+    int arrays;       // of so many floats: values, sums of gradients, states, average
 } sr_phase_info;
 // Constant; what it points to is borrowed until the engine is freed.
 sr_phase_info sr_phase_get_info(const sr_phase *phase);

@@ -67,7 +67,8 @@ struct sr_phase {
     // On the device, f32 and 'elements' long: V, which the exchange fills, the optimiser's states,
     // and the average, if there is one.
     sr_address values, states[SR_OPTIMIZER_MAX_STATES], ema;
-    float *scalars; // on the host: V from scalar_begin on, after a step
+    int first_state; // of those that exist
+    float *scalars;  // on the host: V from scalar_begin on, after a step
 
     sr_segment *segments;
     sr_segment_use *uses;
@@ -126,6 +127,8 @@ SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
 // All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
 // part in the exchange, stand in it with their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
+// Whether a state of the optimiser exists, with its options.
+bool sr_phase_has_state(const sr_phase *phase, int state);
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
 

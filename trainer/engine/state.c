@@ -28,7 +28,7 @@ typedef struct host_arrays {
 static bool exists(const sr_phase *phase, int array) {
     if (array == SR_PHASE_AVERAGE)
         return sr_phase_has_average(phase);
-    return array < SR_PHASE_STATE + phase->optimizer->states;
+    return array < SR_PHASE_STATE || sr_phase_has_state(phase, array - SR_PHASE_STATE);
 }
 
 // Ends the access and returns 'status', that of the work on the arrays, or else a failure of its
@@ -105,9 +105,10 @@ static sr_status gather_averages(sr_engine *e) {
 
 static sr_status gather_states(sr_engine *e) {
     for (int p = 0; p < e->phase_count; p++)
-        for (int s = 0; s < e->phases[p]->optimizer->states; s++)
-            SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->states[s],
-                                      "gather the optimiser state"));
+        for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++)
+            if (sr_phase_has_state(e->phases[p], s))
+                SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->states[s],
+                                          "gather the optimiser state"));
     return SR_OK;
 }
 
@@ -162,8 +163,10 @@ static void add_model_arrays(digest_list *list, const sr_phase *phase, float *co
             add_array(list, "ema", p->name, SR_F32, n, flat[SR_PHASE_AVERAGE] + p->offset);
         if (!sr_phase_trains(phase, i) || p->kind == SR_PARAM_BUFFER)
             continue;
-        for (int s = 0; s < phase->optimizer->states; s++) {
+        for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
             char prefix[SR_NAME_BYTES];
+            if (!sr_phase_has_state(phase, s))
+                continue;
             state_name(phase, s, prefix);
             add_array(list, prefix, p->name, SR_F32, n, flat[SR_PHASE_STATE + s] + p->offset);
         }
@@ -218,13 +221,16 @@ static sr_status write_states(const sr_engine *e, const host_arrays *host,
     int count = 0;
     for (int p = 0; p < e->phase_count; p++) {
         const sr_phase *phase = e->phases[p];
-        for (int s = 0; s < phase->optimizer->states; s++, count++) {
+        for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
+            if (!sr_phase_has_state(phase, s))
+                continue;
             state_name(phase, s, names[count]);
             states[count] = (sr_checkpoint_state){.name = names[count],
                                                   .dtype = SR_F32,
                                                   .elements = phase->elements,
                                                   .data = host->flat[p][SR_PHASE_STATE + s]};
             states[count].ranges = sr_exchange_owned(phase->exchange, &states[count].range_count);
+            count++;
         }
         if (!scales_loss(phase))
             continue;
@@ -493,7 +499,9 @@ static sr_status read_phase_states(sr_phase *phase, float *const flat[ARRAYS],
     int ranges;
     const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
     char name[SR_NAME_BYTES];
-    for (int s = 0; s < phase->optimizer->states; s++) {
+    for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
+        if (!sr_phase_has_state(phase, s))
+            continue;
         state_name(phase, s, name);
         SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned, ranges,
                                         false, flat[SR_PHASE_STATE + s]));

@@ -3,7 +3,7 @@
 //
 // The update of a step runs on the communication thread, bucket by bucket, during the backward
 // pass. It calls one prepared kernel per run of elements with equal settings. The kernel's
-// arguments are the parameters, the states in order, the gradient sum, and eight numbers that
+// arguments are the parameters, the states in order, the gradient sum, and sixteen numbers that
 // 'fill' computes once per step for each group.
 #ifndef SR_TRAINER_OPTIMIZER_H
 #define SR_TRAINER_OPTIMIZER_H
@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-#define SR_OPTIMIZER_ABI 1        // of sr_optimizer_desc
+#define SR_OPTIMIZER_ABI 2        // of sr_optimizer_desc
 #define SR_OPTIMIZER_MAX_STATES 3 // state values per parameter
-#define SR_HYPER 8                // numbers that a kernel gets per group
+#define SR_HYPER 16               // numbers that a kernel gets per group
 
 // The input of 'fill' in one step for one group of parameters.
 typedef struct sr_hyper_request {
@@ -27,14 +27,15 @@ typedef struct sr_hyper_request {
     int64_t step;          // from 0, over the whole run
 } sr_hyper_request;
 
-// The layout of the eight numbers of a group ('hyper') is the optimiser's own: 'fill' writes what
-// its kernel reads, nothing else reads them. 'fill' is called once per step for each group, with
-// the same input on every rank. SGD's layout is in graph/ops.h (sr_sgd_update).
+// The layout of the numbers of a group ('hyper', zero before) is the optimiser's own: 'fill' writes
+// what its kernel reads, nothing else reads them. 'fill' is called once per step for each group,
+// with the same input on every rank, and must give the same bits there: it may use no libm function
+// but sqrt. SGD's layout is in graph/ops.h (sr_sgd_update).
 //
 // States are zero before the first step, and after parameters were loaded without their optimiser
 // state. An optimiser that starts differently (SGD's first momentum is the gradient itself) detects
 // the first step by request->step == 0; a resumed run continues its count.
-// tests/samples/optimizer_lion.c is an optimiser outside the tree.
+// tests/samples/optimizer_signum.c is an optimiser outside the tree.
 
 // An optimiser's descriptor. Immutable.
 typedef struct sr_optimizer_desc {
@@ -43,7 +44,10 @@ typedef struct sr_optimizer_desc {
     const sr_option_table *options;          // momentum, nesterov, ...
     sr_status (*check)(const void *options); // combinations of options; NULL: nothing to check
     int states;
-    const char *state_names[SR_OPTIMIZER_MAX_STATES]; // "momentum"
+    const char *state_names[SR_OPTIMIZER_MAX_STATES]; // "momentum"; names in checkpoints
+    // Bits of the states that exist with these options; the kernel gets another state in place of
+    // one that does not, and must not touch it. NULL: all.
+    uint32_t (*uses)(const void *options);
     sr_kernel_id kernel; // arguments: p, states..., g, hyper; params: sr_count_params
     void (*fill)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
     // Its own kernels, if 'kernel' is SR_KERNEL_OWN (kernels/kernel.h). They must be elementwise:

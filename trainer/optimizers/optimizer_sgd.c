@@ -51,8 +51,7 @@ static void fill(const void *options, const sr_hyper_request *request, float hyp
                                     o->nesterov ? 1.0f : 0.0f,
                                     (float)request->gradient_scale,
                                     (float)o->dampening,
-                                    request->step == 0 ? 1.0f : 0.0f,
-                                    0.0f};
+                                    request->step == 0 ? 1.0f : 0.0f};
     for (int i = 0; i < SR_HYPER; i++)
         hyper[i] = values[i];
 }

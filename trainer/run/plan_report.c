@@ -47,7 +47,7 @@ static void print_memory(const sr_phase *phase, const sr_plan *plan, int executo
     (void)printf("\nmemory of a rank\n  parameters and gradient sums    %s\n",
                  sr_text_bytes(flat, text));
     (void)printf("  optimiser state                 %s\n",
-                 sr_text_bytes(flat * (uint64_t)info.optimizer->states, text));
+                 sr_text_bytes(flat * (uint64_t)info.states, text));
     (void)printf("  average                         %s\n",
                  sr_text_bytes(sr_phase_has_average(phase) ? flat : 0, text));
     (void)printf("  activations of a lane           %s",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference updates of parameters in place, f32: SGD with momentum in the form of torch.optim.SGD
-// (weight decay is added to the gradient, the first momentum is the gradient), moving averages, and
-// what clipping of gradients needs.
+// (weight decay is added to the gradient, the first momentum is the gradient), Adam, RMSprop and
+// Lion, moving averages, and what clipping of gradients needs.
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/reference/reference_internal.h"
@@ -31,6 +32,72 @@ static sr_status sgd(const sr_kernel_args *args, int64_t block, sr_worker *worke
             step = nesterov ? g + momentum * m[i] : m[i];
         }
         p[i] -= lr * step;
+    }
+    return SR_OK;
+}
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, decay of the gradient, factor of p, step size,
+// root of the bias correction, eps, greatest
+static sr_status adam(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    float *p = args->p[0], *m = args->p[1], *v = args->p[2], *top = args->p[3];
+    const float *grad = args->p[4], *h = args->p[5];
+    const bool greatest = h[10] != 0.0f;
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float g = grad[i] * h[4] + h[5] * p[i];
+        m[i] = h[0] * m[i] + h[1] * g;
+        v[i] = h[2] * v[i] + h[3] * (g * g);
+        float square = v[i];
+        if (greatest)
+            top[i] = square = top[i] > square ? top[i] : square;
+        p[i] = h[6] * p[i] - h[7] * (m[i] / (sqrtf(square) / h[8] + h[9]));
+    }
+    return SR_OK;
+}
+
+// hyper: alpha, 1 - alpha, momentum, factor into m, gradient scale, decay of the gradient, factor
+// of the step, eps in the root, unused, eps, centred, square starts at 1. Rounding may make a
+// centred square negative, which counts as 0.
+static sr_status rmsprop(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    float *p = args->p[0], *square = args->p[1], *mean = args->p[2], *m = args->p[3];
+    const float *grad = args->p[4], *h = args->p[5];
+    const bool moves = h[2] != 0.0f, centred = h[10] != 0.0f, begins = h[11] != 0.0f;
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float g = grad[i] * h[4] + h[5] * p[i];
+        square[i] = h[0] * (begins ? 1.0f : square[i]) + h[1] * (g * g);
+        float variance = square[i];
+        if (centred) {
+            mean[i] = h[0] * mean[i] + h[1] * g;
+            variance = variance - mean[i] * mean[i];
+            variance = variance < 0.0f ? 0.0f : variance;
+        }
+        float step = h[3] * (g / (sqrtf(variance + h[7]) + h[9]));
+        if (moves)
+            m[i] = step = h[2] * m[i] + step;
+        p[i] -= h[6] * step;
+    }
+    return SR_OK;
+}
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, unused, factor of p, lr. The sign of 0 is 0, and
+// that of NaN NaN.
+static sr_status lion(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    float *p = args->p[0], *m = args->p[1];
+    const float *grad = args->p[2], *h = args->p[3];
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float g = grad[i] * h[4];
+        const float c = h[0] * m[i] + h[1] * g;
+        const float sign = c > 0.0f ? 1.0f : c < 0.0f ? -1.0f : c;
+        p[i] = h[6] * p[i] - h[7] * sign;
+        m[i] = h[2] * m[i] + h[3] * g;
     }
     return SR_OK;
 }
@@ -100,6 +167,18 @@ static sr_status prepare(sr_kernel_fn run, const sr_kernel_request *request, sr_
 
 sr_status sr_reference_prepare_sgd(const sr_kernel_request *request, sr_prepared *out) {
     return prepare(sgd, request, out);
+}
+
+sr_status sr_reference_prepare_adam(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(adam, request, out);
+}
+
+sr_status sr_reference_prepare_rmsprop(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(rmsprop, request, out);
+}
+
+sr_status sr_reference_prepare_lion(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(lion, request, out);
 }
 
 sr_status sr_reference_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {

@@ -59,6 +59,10 @@ static sr_status plan_fill(const sr_kernel_request *request, sr_prepared *out) {
 static sr_status plan_sgd(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1) | ARG(2), ARG(3), out);
 }
+// Three states, of which some may be unused.
+static sr_status plan_update3(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1) | ARG(2) | ARG(3) | ARG(4), ARG(5), out);
+}
 static sr_status plan_ema(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1), ARG(2), out);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates in place (sgd, ema), limits of gradients, and sums of all elements and of their squares,
-// all with the reference's bits.
+// Updates in place (sgd, adam, rmsprop, lion, ema), limits of gradients, and sums of all elements
+// and of their squares, all with the reference's bits.
 #ifndef SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 
@@ -26,6 +26,78 @@ SR_INLINE void sgd_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype typ
     sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(hyper[0]), step)), n, type);
 }
 SR_X86_F32(sgd, ELEMENTS(sgd))
+
+// a x + b y
+SR_INLINE sr_vf blend_of(float a, sr_vf x, float b, sr_vf y) {
+    return sr_v_add(sr_v_mul(sr_v_set(a), x), sr_v_mul(sr_v_set(b), y));
+}
+
+// The gradient with its scale, and the decay that is added to it: hyper[4] and hyper[5].
+SR_INLINE sr_vf decayed_of(const float *hyper, sr_vf g, sr_vf p) {
+    return sr_v_add(sr_v_mul(g, sr_v_set(hyper[4])), sr_v_mul(sr_v_set(hyper[5]), p));
+}
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, decay of the gradient, factor of p, step size,
+// root of the bias correction, eps, greatest
+SR_INLINE void adam_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    float *p = args->p[0], *m = args->p[1], *v = args->p[2], *top = args->p[3];
+    const float *h = args->p[5];
+    const sr_vf weight = sr_v_get(p, i, n, type);
+    const sr_vf g = decayed_of(h, sr_v_get(args->p[4], i, n, type), weight);
+    const sr_vf moment = blend_of(h[0], sr_v_get(m, i, n, type), h[1], g);
+    sr_vf square = blend_of(h[2], sr_v_get(v, i, n, type), h[3], sr_v_mul(g, g));
+    sr_v_put(m, i, moment, n, type);
+    sr_v_put(v, i, square, n, type);
+    if (h[10] != 0.0f) {
+        square = sr_v_max(sr_v_get(top, i, n, type), square);
+        sr_v_put(top, i, square, n, type);
+    }
+    const sr_vf root = sr_v_add(sr_v_div(sr_v_sqrt(square), sr_v_set(h[8])), sr_v_set(h[9]));
+    const sr_vf step = sr_v_mul(sr_v_set(h[7]), sr_v_div(moment, root));
+    sr_v_put(p, i, sr_v_sub(sr_v_mul(sr_v_set(h[6]), weight), step), n, type);
+}
+SR_X86_F32(adam, ELEMENTS(adam))
+
+// hyper: alpha, 1 - alpha, momentum, factor into m, gradient scale, decay of the gradient, factor
+// of the step, eps in the root, unused, eps, centred, square starts at 1
+SR_INLINE void rmsprop_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    float *p = args->p[0], *square = args->p[1], *mean = args->p[2], *m = args->p[3];
+    const float *h = args->p[5];
+    const sr_vf weight = sr_v_get(p, i, n, type);
+    const sr_vf g = decayed_of(h, sr_v_get(args->p[4], i, n, type), weight);
+    const sr_vf past = h[11] != 0.0f ? sr_v_set(1.0f) : sr_v_get(square, i, n, type);
+    sr_vf variance = blend_of(h[0], past, h[1], sr_v_mul(g, g));
+    sr_v_put(square, i, variance, n, type);
+    if (h[10] != 0.0f) {
+        const sr_vf average = blend_of(h[0], sr_v_get(mean, i, n, type), h[1], g);
+        sr_v_put(mean, i, average, n, type);
+        variance = sr_v_sub(variance, sr_v_mul(average, average));
+        variance = sr_v_pick(sr_v_gt(sr_v_zero(), variance), sr_v_zero(), variance);
+    }
+    const sr_vf root = sr_v_add(sr_v_sqrt(sr_v_add(variance, sr_v_set(h[7]))), sr_v_set(h[9]));
+    sr_vf step = sr_v_mul(sr_v_set(h[3]), sr_v_div(g, root));
+    if (h[2] != 0.0f) {
+        step = sr_v_add(sr_v_mul(sr_v_set(h[2]), sr_v_get(m, i, n, type)), step);
+        sr_v_put(m, i, step, n, type);
+    }
+    sr_v_put(p, i, sr_v_sub(weight, sr_v_mul(sr_v_set(h[6]), step)), n, type);
+}
+SR_X86_F32(rmsprop, ELEMENTS(rmsprop))
+
+// hyper: b1, 1 - b1, b2, 1 - b2, gradient scale, unused, factor of p, lr
+SR_INLINE void lion_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    float *p = args->p[0], *m = args->p[1];
+    const float *h = args->p[3];
+    const sr_vf moment = sr_v_get(m, i, n, type);
+    const sr_vf g = sr_v_mul(sr_v_get(args->p[2], i, n, type), sr_v_set(h[4]));
+    const sr_vf c = blend_of(h[0], moment, h[1], g);
+    const sr_vf below = sr_v_pick(sr_v_gt(sr_v_zero(), c), sr_v_set(-1.0f), c);
+    const sr_vf sign = sr_v_pick(sr_v_gt(c, sr_v_zero()), sr_v_set(1.0f), below);
+    const sr_vf kept = sr_v_mul(sr_v_set(h[6]), sr_v_get(p, i, n, type));
+    sr_v_put(p, i, sr_v_sub(kept, sr_v_mul(sr_v_set(h[7]), sign)), n, type);
+    sr_v_put(m, i, blend_of(h[2], moment, h[3], g), n, type);
+}
+SR_X86_F32(lion, ELEMENTS(lion))
 
 // hyper: keep, take, scale
 SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {

@@ -74,6 +74,9 @@ SR_INLINE sr_vf sr_v_mul(sr_vf a, sr_vf b) {
 SR_INLINE sr_vf sr_v_div(sr_vf a, sr_vf b) {
     return _mm512_div_ps(a, b);
 }
+SR_INLINE sr_vf sr_v_sqrt(sr_vf a) {
+    return _mm512_sqrt_ps(a);
+}
 SR_INLINE sr_vf sr_v_fma(sr_vf a, sr_vf b, sr_vf c) { // a b + c, rounded once
     return _mm512_fmadd_ps(a, b, c);
 }
@@ -245,6 +248,9 @@ SR_V2(sr_vf, sr_v_mul, _mm256_mul_ps)
 SR_V2(sr_vf, sr_v_div, _mm256_div_ps)
 SR_V2(sr_vf, sr_v_max, _mm256_max_ps)
 SR_V2(sr_vf, sr_v_min, _mm256_min_ps)
+SR_INLINE sr_vf sr_v_sqrt(sr_vf x) {
+    return (sr_vf){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)};
+}
 SR_INLINE sr_vf sr_v_fma(sr_vf a, sr_vf b, sr_vf c) {
     return (sr_vf){_mm256_fmadd_ps(a.a, b.a, c.a), _mm256_fmadd_ps(a.b, b.b, c.b)};
 }

@@ -153,6 +153,23 @@ static void case_sgd(sr_kernel_id kernel) {
     check_problem(&c);
 }
 
+// With one or three states; the second moment of adam and rmsprop is never negative.
+static void case_update16(sr_kernel_id kernel) {
+    const sr_count_params params = {65536 + 19};
+    int args;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &args);
+    problem c = problem_of(kernel, args, &params, sizeof params);
+    for (int i = 0; i + 1 < args; i++) {
+        const bool square = strcmp(arguments[i].name, "v") == 0 ||
+                            strcmp(arguments[i].name, "top") == 0 ||
+                            strcmp(arguments[i].name, "square") == 0;
+        set(&c, i, square ? POSITIVE : PARAMETER, SR_F32, params.count);
+        c.arg[i].updated = i + 2 < args;
+    }
+    set(&c, args - 1, HYPER, SR_F32, 16);
+    check_problem(&c);
+}
+
 static void case_ema(sr_kernel_id kernel) {
     const sr_count_params params = {65536 + 19};
     problem c = problem_of(kernel, 3, &params, sizeof params);
@@ -739,6 +756,9 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_attention_grad] = case_attention,
     [SR_KERNEL_attention_bias_grad] = case_attention,
     [SR_KERNEL_sgd] = case_sgd,
+    [SR_KERNEL_adam] = case_update16,
+    [SR_KERNEL_rmsprop] = case_update16,
+    [SR_KERNEL_lion] = case_update16,
     [SR_KERNEL_ema] = case_ema,
     [SR_KERNEL_limit] = case_limit,
     [SR_KERNEL_add_squares] = case_add_squares,

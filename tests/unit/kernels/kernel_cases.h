@@ -20,7 +20,7 @@ typedef enum arg_role {
     POSITIVE_ACTIVATION, // in [0.5, 1.5)
     BYTES,               // u8
     KEY,                 // i32
-    HYPER,               // f32[8] of an optimiser
+    HYPER,               // f32[8] or f32[16] of an optimiser
     INDEX,               // u8 from the reference maxpool2d of the same shape
     DOUBLE,              // f64
     NUMBERS,             // i32 from -1 to 'bound'

@@ -60,9 +60,11 @@ static void *make_input(const problem *c, int i) {
     if (a->role == KEY)
         return fill_random(dtype, a->count, seed, -2e9, 2e9);
     if (a->role == HYPER) {
-        static const float hyper[8] = {0.1f, 0.9f, 1e-4f, 1.0f, 0.5f, 0.1f, 0.0f, 0.0f};
+        static const float eight[8] = {0.1f, 0.9f, 1e-4f, 1.0f, 0.5f, 0.1f, 0.0f, 0.0f};
+        static const float sixteen[16] = {0.1f,  0.9f, 0.3f, 0.7f,  0.5f, 0.1f,
+                                          0.99f, 0.2f, 0.8f, 0.01f, 1.0f};
         float *copy = fill_random(dtype, a->count, seed, 0, 1);
-        memcpy(copy, hyper, sizeof hyper);
+        memcpy(copy, a->count == 8 ? eight : sixteen, (size_t)a->count * sizeof *copy);
         return copy;
     }
     return fill_random(dtype, a->count, seed, -2, 2);

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/golden/optimizers.txt: parameters after 50 updates in PyTorch, in f64.
+
+    python3 tests/golden/optimizers_golden.py
+
+A case is two lines: its name and the recipe's `optimizer`; then the elements of all tensors, in order.
+First values and gradients are not stored: both sides draw them (make_goldens.py, fill), with the seeds
+below (tests/unit/trainer/update_fixture.c). What torch.optim does not have is a short formula here.
+"""
+import os
+
+import torch
+
+from make_goldens import fill
+
+STEPS = 50
+# name, shape; "bias" and "norm" are the kinds that groups match.
+TENSORS = [("conv.weight", (4, 3, 2, 1)), ("conv.bias", (4,)), ("norm.weight", (5,)), ("norm.bias", (5,)),
+           ("fc.weight", (4, 5))]
+RATE = 0.0625
+
+
+def value_seed(tensor):
+    return 100 + tensor
+
+
+def gradient_seed(step, lane, tensor):
+    return 1000 + 100 * step + 10 * lane + tensor
+
+
+def torch_optimizer(kind, **options):
+    return lambda groups: kind(groups, lr=RATE, **options)
+
+
+class Formula(torch.optim.Optimizer):
+    """An optimiser whose update(p, state, group) changes p in place."""
+
+    def __init__(self, groups, update, **options):
+        super().__init__(groups, {"lr": RATE, "weight_decay": 0, **options})
+        self.update = update
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.update(p, self.state[p], group)
+
+
+def formula(update, **options):
+    return lambda groups: Formula(groups, update, **options)
+
+
+def lion(p, state, group):
+    (b1, b2), m = group["betas"], state.get("m", torch.zeros_like(p))
+    p.mul_(1 - group["lr"] * group["weight_decay"])
+    p.sub_(group["lr"] * torch.sign(b1 * m + (1 - b1) * p.grad))
+    state["m"] = b2 * m + (1 - b2) * p.grad
+
+
+def rmsprop_tensorflow(p, state, group):
+    g = p.grad + group["weight_decay"] * p
+    square, a = state.get("s", torch.ones_like(p)), group["alpha"]
+    state["s"] = square = a * square + (1 - a) * g * g
+    mean = 0
+    if group["centered"]:
+        state["a"] = mean = a * state.get("a", torch.zeros_like(p)) + (1 - a) * g
+    step = group["lr"] * g / torch.sqrt(square - mean * mean + group["eps"])
+    state["m"] = step = group["momentum"] * state.get("m", 0) + step
+    p.sub_(step)
+
+
+SGD, ADAM, ADAMW, RMSPROP = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
+# name, options of the recipe, optimiser, settings of biases and norms, largest norm
+CASES = [
+    ("sgd", "momentum: 0", torch_optimizer(SGD), {}, 0),
+    ("sgd, nesterov", "nesterov: true, weight_decay: 0.05",
+     torch_optimizer(SGD, momentum=0.9, nesterov=True, weight_decay=0.05), {}, 0),
+    ("sgd, dampening", "momentum: 0.5, dampening: 0.25", torch_optimizer(SGD, momentum=0.5, dampening=0.25), {}, 0),
+    ("adam", "", torch_optimizer(ADAM), {}, 0),
+    ("adam, decay and eps", "weight_decay: 0.1, eps: 0.01, betas: [0.8, 0.95]",
+     torch_optimizer(ADAM, betas=(0.8, 0.95), eps=0.01, weight_decay=0.1), {}, 0),
+    ("adam, amsgrad", "amsgrad: true, betas: [0.5, 0.6]", torch_optimizer(ADAM, betas=(0.5, 0.6), amsgrad=True), {}, 0),
+    ("adam, clip_norm", "clip_norm: 0.5, eps: 1", torch_optimizer(ADAM, eps=1), {}, 0.5),
+    ("adamw", "weight_decay: 0.1", torch_optimizer(ADAMW, weight_decay=0.1), {}, 0),
+    ("adamw, groups", "weight_decay: 0.1, groups: [{match: [bias, norm], decay_scale: 0, lr_scale: 0.5}]",
+     torch_optimizer(ADAMW, weight_decay=0.1), {"weight_decay": 0, "lr": RATE / 2}, 0),
+    ("adamw, amsgrad", "weight_decay: 0.1, amsgrad: true, betas: [0.5, 0.6]",
+     torch_optimizer(ADAMW, weight_decay=0.1, betas=(0.5, 0.6), amsgrad=True), {}, 0),
+    ("rmsprop", "", torch_optimizer(RMSPROP), {}, 0),
+    ("rmsprop, momentum", "momentum: 0.75, alpha: 0.9, weight_decay: 0.1",
+     torch_optimizer(RMSPROP, momentum=0.75, alpha=0.9, weight_decay=0.1), {}, 0),
+    ("rmsprop, centered", "centered: true, momentum: 0.5, eps: 0.001",
+     torch_optimizer(RMSPROP, momentum=0.5, centered=True, eps=0.001), {}, 0),
+    ("rmsprop, tensorflow", "tensorflow: true, momentum: 0.9, alpha: 0.9, eps: 0.001, weight_decay: 0.01",
+     formula(rmsprop_tensorflow, momentum=0.9, alpha=0.9, eps=0.001, weight_decay=0.01, centered=False), {}, 0),
+    ("rmsprop, tensorflow and centered", "tensorflow: true, centered: true, alpha: 0.9, eps: 0.001",
+     formula(rmsprop_tensorflow, momentum=0, alpha=0.9, eps=0.001, centered=True), {}, 0),
+    ("lion", "", formula(lion, betas=(0.9, 0.99)), {}, 0),
+    ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), {}, 0),
+]
+
+
+def train(make, others, largest):
+    tensors = [fill(value_seed(i), shape).requires_grad_() for i, (_, shape) in enumerate(TENSORS)]
+    kinds = [name.startswith("norm") or name.endswith("bias") for name, _ in TENSORS]
+    optimizer = make([{"params": [p for p, other in zip(tensors, kinds) if not other]},
+                      {"params": [p for p, other in zip(tensors, kinds) if other], **others}])
+    for step in range(STEPS):
+        for i, p in enumerate(tensors):
+            p.grad = fill(gradient_seed(step, 0, i), p.shape)
+        if largest:
+            torch.nn.utils.clip_grad_norm_(tensors, largest)
+        optimizer.step()
+    return torch.cat([p.detach().reshape(-1) for p in tensors])
+
+
+def main():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.txt")
+    with open(path, "w", encoding="utf-8") as out:
+        for name, options, make, others, largest in CASES:
+            kind = name.split(",")[0]
+            out.write(f"{name}: {{name: {kind}, lr: {RATE}{', ' if options else ''}{options}}}\n")
+            out.write(" ".join(f"{v:.9g}" for v in train(make, others, largest).tolist()) + "\n")
+
+
+if __name__ == "__main__":
+    main()
