@@ -28,18 +28,23 @@ typedef struct sr_conv2d_opts {
     int stride, stride_w; // 0: 1; stride_w 0: as stride
     int pad, pad_w;       // on both sides; pad_w: only used if has_pad_w, else as pad
     bool has_pad_w;
-    int dilation; // 0: 1
-    int groups;   // 0: 1
+    int dilation;                  // 0: 1
+    int groups;                    // 0: 1
+    int dilation_w;                // 0: as dilation
+    int extra_bottom, extra_right; // so many pixels of padding more there than on the other side
+    bool same; // TensorFlow's SAME: P = ceil(H / stride), and no other padding is given
 } sr_conv2d_opts;
 
-// y[N,P,Q,K] = cross-correlation of x[N,H,W,C] with w[K,C/groups,R,S], P = (H + 2 pad - dilation (R
-// - 1) - 1) / stride + 1.
+// y[N,P,Q,K] = cross-correlation of x[N,H,W,C] with w[K,C/groups,R,S], P = (H + 2 pad +
+// extra_bottom - dilation (R - 1) - 1) / stride + 1. With 'same', the padding that it takes is half
+// before and half after the picture, with the odd pixel after it.
 sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts);
 // The same plus bias[K].
 sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts);
 // Transposed convolution (the gradient of sr_conv2d with respect to x): x[N,P,Q,K],
-// w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad + dilation (R - 1) + 1 + output_pad,
-// 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to that of x.
+// w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad - extra_bottom + dilation (R - 1) + 1
+// + output_pad, 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to that
+// of x. 'same' is refused: it has several.
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
 
 // y[...,K] = x[...,C] w[K,C]^T + bias[K] of at least two dimensions; bias may be SR_NONE.
@@ -178,8 +183,8 @@ typedef struct sr_mixed {
 // samples. key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
 
-// Geometry of a square pooling window, in pixels. y[N,P,Q,C]: P = (H + 2 pad - dilation (window -
-// 1) - 1) / stride + 1.
+// Geometry of a pooling window, in pixels. y[N,P,Q,C]: P = (H + 2 pad + extra_bottom - dilation
+// (window - 1) - 1) / stride + 1.
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;            // on all sides, at most half the window
@@ -188,6 +193,12 @@ typedef struct sr_pool2d_opts {
                         // padding
     bool count_pad;     // average: padding counts, as zeros (count_include_pad of torch); x is
                         // copied
+    int window_w, stride_w, dilation_w; // 0: as window, stride and dilation
+    int pad_w;                          // only used if has_pad_w, else as pad
+    bool has_pad_w;
+    int extra_bottom, extra_right; // so many pixels of padding more there; no window is in padding
+                                   // alone
+    bool same; // TensorFlow's SAME: P = ceil(H / stride), and no other padding is given
 } sr_pool2d_opts;
 // Maximum of each window; padding is never chosen, and a window of padding alone gives -inf; a
 // window has at most 255 pixels. Differentiable once: the gradient goes to the first maximum of a
@@ -198,6 +209,10 @@ sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // the mean of the pix
 // ceil((i + 1) H / height) - 1 (torch.nn.AdaptiveAvgPool2d). With windows of one size it is
 // sr_avgpool2d, else mode SR_RESIZE_AREA of sr_resize2d.
 sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width);
+// Maxima of the same windows, height and width at most 255. With windows of one size, of at most
+// 255 pixels, it is sr_maxpool2d; else maxima of columns and then of rows, where the gradient goes
+// to the first one in the first column that has it.
+sr_tensor sr_adaptive_maxpool2d(sr_tensor x, int height, int width);
 sr_tensor sr_global_avgpool(sr_tensor x);         // [N,H,W,C] -> [N,C]
 sr_tensor sr_global_maxpool(sr_tensor x);         // [N,H,W,C] -> [N,C]; once
 sr_tensor sr_upsample2d(sr_tensor x, int factor); // nearest
@@ -240,6 +255,15 @@ sr_tensor sr_flip(sr_tensor x, int axis);
 sr_tensor sr_pad(sr_tensor x, const int *before, const int *after);
 // 'count' tensors one after the other along dimension 'axis'; their other extents are equal.
 sr_tensor sr_concat(const sr_tensor *x, int count, int axis);
+// 'count' tensors of one shape along a new dimension 'axis', as torch.stack.
+sr_tensor sr_stack(const sr_tensor *x, int count, int axis);
+// part[0 .. count - 1]: x, cut along dimension 'axis' into parts of extent[i], whose sum is that of
+// x; of equal extents if 'extent' is NULL. As torch.split and torch.chunk.
+void sr_split(sr_tensor x, int axis, int count, const int64_t *extent, sr_tensor *part);
+// Element i of dimension 'axis' becomes element (i + by) modulo its extent, as torch.roll.
+sr_tensor sr_roll(sr_tensor x, int axis, int64_t by);
+// Dimensions a and b exchanged, as torch.transpose.
+sr_tensor sr_transpose(sr_tensor x, int a, int b);
 
 // Elements by their numbers. y is x with another extent of dimension 'axis': number j there is
 // number index[j] of x. The index is i32: [J], the same for all of x; or it has the dimensions of x
@@ -427,6 +451,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_maxpool2d(__VA_ARGS__))
 #define sr_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_avgpool2d(__VA_ARGS__))
 #define sr_adaptive_avgpool2d(...) (sr_at(__FILE__, __LINE__), sr_adaptive_avgpool2d(__VA_ARGS__))
+#define sr_adaptive_maxpool2d(...) (sr_at(__FILE__, __LINE__), sr_adaptive_maxpool2d(__VA_ARGS__))
 #define sr_global_avgpool(...) (sr_at(__FILE__, __LINE__), sr_global_avgpool(__VA_ARGS__))
 #define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
@@ -438,6 +463,10 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_flip(...) (sr_at(__FILE__, __LINE__), sr_flip(__VA_ARGS__))
 #define sr_pad(...) (sr_at(__FILE__, __LINE__), sr_pad(__VA_ARGS__))
 #define sr_concat(...) (sr_at(__FILE__, __LINE__), sr_concat(__VA_ARGS__))
+#define sr_stack(...) (sr_at(__FILE__, __LINE__), sr_stack(__VA_ARGS__))
+#define sr_split(...) (sr_at(__FILE__, __LINE__), sr_split(__VA_ARGS__))
+#define sr_roll(...) (sr_at(__FILE__, __LINE__), sr_roll(__VA_ARGS__))
+#define sr_transpose(...) (sr_at(__FILE__, __LINE__), sr_transpose(__VA_ARGS__))
 #define sr_gather(...) (sr_at(__FILE__, __LINE__), sr_gather(__VA_ARGS__))
 #define sr_index_select(...) (sr_at(__FILE__, __LINE__), sr_index_select(__VA_ARGS__))
 #define sr_embedding(...) (sr_at(__FILE__, __LINE__), sr_embedding(__VA_ARGS__))

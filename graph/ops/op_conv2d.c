@@ -5,15 +5,35 @@
 #include "graph/ops/op_internal.h"
 
 typedef struct conv_attr {
-    int32_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, reserved;
-    int64_t h, w; // conv2d_dx: size of dx
-    int64_t r, s; // conv2d_dw: size of the filters
+    int32_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
+    int32_t same;             // 1: the sides are padded so that y is as large as x / stride
+    int64_t h, w;             // conv2d_dx: size of dx
+    int64_t r, s;             // conv2d_dw: size of the filters
+    int32_t extra_h, extra_w; // more padding at the bottom and on the right
 } conv_attr;
+
+static sr_status expect_geometry(const char *name, const conv_attr *a) {
+    if (a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 || a->extra_h < 0 ||
+        a->extra_w < 0 || a->dilation_h < 1 || a->dilation_w < 1 || a->groups < 1) {
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: stride %dx%d, pad %dx%d, dilation %d, groups %d: stride, dilation and "
+                       "groups must be positive, padding at least 0",
+                       name, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation_h,
+                       a->groups);
+    }
+    if (a->same && (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0))
+        return SR_FAIL(SR_E_SHAPE, "%s: with 'same', no other padding may be given", name);
+    return SR_OK;
+}
 
 // Every size of one convolution, from the three shapes. Fails unless they belong together.
 static sr_status conv_params(const sr_node_view *node, const sr_info *x, const sr_info *w,
                              const sr_info *y, sr_conv_params *out) {
     const conv_attr *a = node->attr;
+    const sr_op_sides high = sr_op_sides_of(x->dim[1], w->dim[2], a->dilation_h, a->stride_h,
+                                            a->pad_h, a->extra_h, a->same);
+    const sr_op_sides wide = sr_op_sides_of(x->dim[2], w->dim[3], a->dilation_w, a->stride_w,
+                                            a->pad_w, a->extra_w, a->same);
     *out = (sr_conv_params){.n = x->dim[0],
                             .h = x->dim[1],
                             .w = x->dim[2],
@@ -23,23 +43,16 @@ static sr_status conv_params(const sr_node_view *node, const sr_info *x, const s
                             .s = w->dim[3],
                             .stride_h = a->stride_h,
                             .stride_w = a->stride_w,
-                            .pad_top = a->pad_h,
-                            .pad_left = a->pad_w,
-                            .pad_bottom = a->pad_h,
-                            .pad_right = a->pad_w,
+                            .pad_top = (int32_t)high.before,
+                            .pad_left = (int32_t)wide.before,
+                            .pad_bottom = (int32_t)high.after,
+                            .pad_right = (int32_t)wide.after,
                             .dilation_h = a->dilation_h,
                             .dilation_w = a->dilation_w,
                             .groups = a->groups};
     const char *name = node->op->name;
     char xt[SR_INFO_TEXT], wt[SR_INFO_TEXT], yt[SR_INFO_TEXT];
-    if (a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 || a->dilation_h < 1 ||
-        a->dilation_w < 1 || a->groups < 1) {
-        return SR_FAIL(SR_E_SHAPE,
-                       "%s: stride %dx%d, pad %dx%d, dilation %d, groups %d: stride, dilation and "
-                       "groups must be positive, padding at least 0",
-                       name, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation_h,
-                       a->groups);
-    }
+    SR_TRY(expect_geometry(name, a));
     if (w->dim[1] * a->groups != x->dim[3])
         return SR_FAIL(SR_E_SHAPE,
                        "%s: w %s with groups %d needs %lld input channels, x %s has %lld", name,
@@ -48,8 +61,8 @@ static sr_status conv_params(const sr_node_view *node, const sr_info *x, const s
     if (out->k % a->groups != 0)
         return SR_FAIL(SR_E_SHAPE, "%s: w %s has %lld filters, expected a multiple of groups %d",
                        name, sr_info_text(w, wt), (long long)out->k, a->groups);
-    out->p = sr_op_positions(out->h, 2 * (int64_t)a->pad_h, out->r, a->dilation_h, a->stride_h);
-    out->q = sr_op_positions(out->w, 2 * (int64_t)a->pad_w, out->s, a->dilation_w, a->stride_w);
+    out->p = sr_op_positions(out->h, high.before + high.after, out->r, a->dilation_h, a->stride_h);
+    out->q = sr_op_positions(out->w, wide.before + wide.after, out->s, a->dilation_w, a->stride_w);
     if (out->p < 1 || out->q < 1)
         return SR_FAIL(SR_E_SHAPE,
                        "%s: w %s with dilation %d does not fit into x %s with pad %dx%d", name,
@@ -294,8 +307,11 @@ static conv_attr attr_of(sr_conv2d_opts opts) {
                        .pad_h = opts.pad,
                        .pad_w = opts.has_pad_w ? opts.pad_w : opts.pad,
                        .dilation_h = dilation,
-                       .dilation_w = dilation,
-                       .groups = opts.groups == 0 ? 1 : opts.groups};
+                       .dilation_w = opts.dilation_w == 0 ? dilation : opts.dilation_w,
+                       .groups = opts.groups == 0 ? 1 : opts.groups,
+                       .same = opts.same,
+                       .extra_h = opts.extra_bottom,
+                       .extra_w = opts.extra_right};
 }
 
 sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts) {
@@ -328,9 +344,12 @@ static sr_status transposed_size(const sr_info *x, const sr_info *w, int output_
             "pixels sr_conv2d would give a larger x",
             output_pad, attr->stride_h, attr->stride_w);
     }
-    attr->h = (x->dim[1] - 1) * attr->stride_h - 2 * (int64_t)attr->pad_h +
+    if (attr->same)
+        return SR_FAIL(SR_E_SHAPE, "'same' does not say which size of y is meant; pad and "
+                                   "extra_bottom, extra_right do");
+    attr->h = (x->dim[1] - 1) * attr->stride_h - 2 * (int64_t)attr->pad_h - attr->extra_h +
               attr->dilation_h * (w->dim[2] - 1) + 1 + output_pad;
-    attr->w = (x->dim[2] - 1) * attr->stride_w - 2 * (int64_t)attr->pad_w +
+    attr->w = (x->dim[2] - 1) * attr->stride_w - 2 * (int64_t)attr->pad_w - attr->extra_w +
               attr->dilation_w * (w->dim[3] - 1) + 1 + output_pad;
     if (attr->h < 1 || attr->w < 1)
         return SR_FAIL(

@@ -117,6 +117,16 @@ int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dila
     return room < 0 ? 0 : room / stride + 1;
 }
 
+sr_op_sides sr_op_sides_of(int64_t size, int64_t window, int64_t dilation, int64_t stride,
+                           int64_t pad, int64_t extra, bool same) {
+    if (!same || stride < 1)
+        return (sr_op_sides){pad, pad + extra};
+    const int64_t positions = (size + stride - 1) / stride;
+    const int64_t missing = (positions - 1) * stride + dilation * (window - 1) + 1 - size;
+    const int64_t total = missing > 0 ? missing : 0;
+    return (sr_op_sides){total / 2, total - total / 2};
+}
+
 sr_tensor sr_op_unary(const sr_op *op, const void *attr, sr_tensor x) {
     return sr_op_record_one(op, attr, (sr_tensor[]){x});
 }

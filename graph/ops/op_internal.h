@@ -62,6 +62,14 @@ sr_status sr_op_lower_count(const sr_node_view *node, sr_kernel_request *request
 int64_t sr_op_positions(int64_t size, int64_t pads, int64_t window, int64_t dilation,
                         int64_t stride);
 
+// Padding of a side, before and after the picture. With 'same' there are ceil(size / stride)
+// positions, and the odd pixel is after the picture, as in TensorFlow; else pad, and pad + extra.
+typedef struct sr_op_sides {
+    int64_t before, after;
+} sr_op_sides;
+sr_op_sides sr_op_sides_of(int64_t size, int64_t window, int64_t dilation, int64_t stride,
+                           int64_t pad, int64_t extra, bool same);
+
 // A gradient, summed to the shape of its input where that was repeated (op_expression.c).
 sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input);
 

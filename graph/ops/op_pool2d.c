@@ -2,6 +2,8 @@
 // Pooling and nearest upsampling. Average pooling and upsampling are linear: each gradient operator
 // has its forward operator as derivative. maxpool2d_grad has none (its derivative would gather
 // through the index).
+#include <stdio.h>
+
 #include "graph/ops/op_internal.h"
 
 // Kernels keep the offset of the maximum inside its window in one byte.
@@ -9,20 +11,27 @@
 
 typedef struct pool_attr {
     int32_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;
-    int64_t h, w;         // gradients: size of dx
-    int32_t gap_h, gap_w; // as in sr_pool_params
-    int32_t ceil_mode;    // 1: a last window may reach beyond the padding
-    int32_t after;        // with it, no window begins in so many pixels at the end
+    int64_t h, w;             // gradients: size of dx
+    int32_t gap_h, gap_w;     // as in sr_pool_params
+    int32_t ceil_mode;        // 1: a last window may reach beyond the padding
+    int32_t same;             // 1: the sides are padded so that y is as large as x / stride
+    int32_t extra_h, extra_w; // more padding at the bottom and on the right
+    int32_t after_h, after_w; // with ceil_mode, no window begins in so many pixels at the end
 } pool_attr;
 
 // Positions of a window along a side, as in torch: with ceil_mode a window that begins in the
 // padding after the picture is left out.
-static int64_t positions(const pool_attr *a, int64_t size, int32_t window, int32_t gap,
-                         int32_t stride, int32_t pad) {
-    const int64_t more = a->ceil_mode ? stride - 1 : 0;
+static int64_t positions(bool ceil_mode, int64_t size, int32_t window, int32_t gap, int32_t stride,
+                         sr_op_sides pad, int32_t after) {
+    const int64_t more = ceil_mode ? stride - 1 : 0;
     const int64_t count =
-        sr_op_positions(size, 2 * (int64_t)pad + more, window, 1 + (int64_t)gap, stride);
-    return a->ceil_mode && (count - 1) * stride >= size + pad - a->after ? count - 1 : count;
+        sr_op_positions(size, pad.before + pad.after + more, window, 1 + (int64_t)gap, stride);
+    return ceil_mode && (count - 1) * stride >= size + pad.before - after ? count - 1 : count;
+}
+
+// Whether no window is in the padding alone.
+static bool is_within(int32_t window, int32_t gap, int32_t pad, int32_t extra) {
+    return extra >= 0 && (int64_t)pad + extra < window + (int64_t)(window - 1) * gap;
 }
 
 static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
@@ -36,12 +45,26 @@ static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
     }
     if (a->gap_h < 0 || a->gap_w < 0)
         return SR_FAIL(SR_E_SHAPE, "%s: dilation must be positive", node->op->name);
+    if ((a->extra_h != 0 && !is_within(a->window_h, a->gap_h, a->pad_h, a->extra_h)) ||
+        (a->extra_w != 0 && !is_within(a->window_w, a->gap_w, a->pad_w, a->extra_w)))
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: window %dx%d with %dx%d more pixels of padding at the bottom and on "
+                       "the right: it must not be less than 0, and no window in the padding alone",
+                       node->op->name, a->window_h, a->window_w, a->extra_h, a->extra_w);
+    if (a->same &&
+        (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0 || a->ceil_mode))
+        return SR_FAIL(SR_E_SHAPE, "%s: with 'same', neither padding nor ceil_mode may be given",
+                       node->op->name);
     return SR_OK;
 }
 
 static sr_status pool_params(const sr_node_view *node, const sr_info *x, const sr_info *y,
                              sr_pool_params *out) {
     const pool_attr *a = node->attr;
+    const sr_op_sides high = sr_op_sides_of(x->dim[1], a->window_h, 1 + (int64_t)a->gap_h,
+                                            a->stride_h, a->pad_h, a->extra_h, a->same);
+    const sr_op_sides wide = sr_op_sides_of(x->dim[2], a->window_w, 1 + (int64_t)a->gap_w,
+                                            a->stride_w, a->pad_w, a->extra_w, a->same);
     char xt[SR_INFO_TEXT], yt[SR_INFO_TEXT];
     *out = (sr_pool_params){.n = x->dim[0],
                             .h = x->dim[1],
@@ -51,15 +74,15 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
                             .window_w = a->window_w,
                             .stride_h = a->stride_h,
                             .stride_w = a->stride_w,
-                            .pad_top = a->pad_h,
-                            .pad_left = a->pad_w,
-                            .pad_bottom = a->pad_h,
-                            .pad_right = a->pad_w,
+                            .pad_top = (int32_t)high.before,
+                            .pad_left = (int32_t)wide.before,
+                            .pad_bottom = (int32_t)high.after,
+                            .pad_right = (int32_t)wide.after,
                             .gap_h = a->gap_h,
                             .gap_w = a->gap_w};
     SR_TRY(expect_window(node, a));
-    out->p = positions(a, out->h, a->window_h, a->gap_h, a->stride_h, a->pad_h);
-    out->q = positions(a, out->w, a->window_w, a->gap_w, a->stride_w, a->pad_w);
+    out->p = positions(a->ceil_mode, out->h, a->window_h, a->gap_h, a->stride_h, high, a->after_h);
+    out->q = positions(a->ceil_mode, out->w, a->window_w, a->gap_w, a->stride_w, wide, a->after_w);
     if (out->p < 1 || out->q < 1)
         return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d does not fit into x %s with pad %dx%d",
                        node->op->name, a->window_h, a->window_w, sr_info_text(x, xt), a->pad_h,
@@ -248,18 +271,25 @@ const sr_op sr_op_avgpool2d_grad = {
 
 // ---- Model code ----
 
-static pool_attr square_attr(sr_pool2d_opts opts) {
-    const int stride = opts.stride == 0 ? opts.window : opts.stride;
-    const int gap = opts.dilation > 0 ? opts.dilation - 1 : opts.dilation; // 0: dense
+static int gap_of(int dilation) {
+    return dilation > 0 ? dilation - 1 : dilation; // 0: dense
+}
+
+static pool_attr attr_of(sr_pool2d_opts opts) {
+    const int window_w = opts.window_w == 0 ? opts.window : opts.window_w;
+    const int stride_w = opts.stride_w == 0 ? opts.stride : opts.stride_w;
     return (pool_attr){.window_h = opts.window,
-                       .window_w = opts.window,
-                       .stride_h = stride,
-                       .stride_w = stride,
+                       .window_w = window_w,
+                       .stride_h = opts.stride == 0 ? opts.window : opts.stride,
+                       .stride_w = stride_w == 0 ? window_w : stride_w,
                        .pad_h = opts.pad,
-                       .pad_w = opts.pad,
-                       .gap_h = gap,
-                       .gap_w = gap,
-                       .ceil_mode = opts.ceil_mode};
+                       .pad_w = opts.has_pad_w ? opts.pad_w : opts.pad,
+                       .gap_h = gap_of(opts.dilation),
+                       .gap_w = gap_of(opts.dilation_w == 0 ? opts.dilation : opts.dilation_w),
+                       .ceil_mode = opts.ceil_mode,
+                       .extra_h = opts.extra_bottom,
+                       .extra_w = opts.extra_right,
+                       .same = opts.same};
 }
 
 static pool_attr whole_attr(int64_t h, int64_t w) {
@@ -276,44 +306,96 @@ static sr_tensor record_max(const pool_attr *attr, sr_tensor x) {
 }
 
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
-    const pool_attr attr = square_attr(opts);
+    const pool_attr attr = attr_of(opts);
     if (opts.count_pad)
         return sr_op_refused(SR_FAIL(SR_E_SHAPE, "count_pad is for average pooling"), "maxpool2d");
     return record_max(&attr, x);
 }
 
+// Whether there is padding, of which sr_op_avgpool2d would accept each side.
+static bool pads_count(const pool_attr *a) {
+    return (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0) && a->pad_h >= 0 &&
+           a->pad_w >= 0 && a->pad_h <= a->window_h / 2 && a->pad_w <= a->window_w / 2 &&
+           is_within(a->window_h, 0, a->pad_h, a->extra_h) &&
+           is_within(a->window_w, 0, a->pad_w, a->extra_w);
+}
+
 // Padding that counts is a part of the picture: zeros around it.
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts) {
-    pool_attr attr = square_attr(opts);
-    const int pad = opts.pad;
-    if (attr.gap_h != 0)
+    pool_attr attr = attr_of(opts);
+    if (attr.gap_h != 0 || attr.gap_w != 0)
         return sr_op_refused(SR_FAIL(SR_E_SHAPE, "dilation is for maximum pooling"), "avgpool2d");
-    if (opts.count_pad && pad > 0 && pad <= opts.window / 2) {
-        x = sr_pad2d(x, (sr_pad2d_opts){pad, pad, pad, pad, SR_PAD_ZERO});
-        attr.pad_h = attr.pad_w = 0;
-        attr.after = pad;
+    if (opts.count_pad && opts.same)
+        return sr_op_refused(SR_FAIL(SR_E_SHAPE, "'same' has padding that does not count"),
+                             "avgpool2d");
+    if (opts.count_pad && pads_count(&attr)) {
+        attr.after_h = attr.pad_h + attr.extra_h;
+        attr.after_w = attr.pad_w + attr.extra_w;
+        x = sr_pad2d(
+            x, (sr_pad2d_opts){attr.pad_h, attr.after_h, attr.pad_w, attr.after_w, SR_PAD_ZERO});
+        attr.pad_h = attr.pad_w = attr.extra_h = attr.extra_w = 0;
     }
     return sr_op_unary(&sr_op_avgpool2d, &attr, x);
 }
 
-// Windows of one size are those of avgpool2d; others overlap by a pixel here and there.
+// ---- Windows that cover the picture ----
+
+// False after an error, which sticks.
+static bool expect_adaptive(sr_tensor x, const char *name, int height, int width, sr_info *info) {
+    char what[48], text[SR_INFO_TEXT];
+    (void)snprintf(what, sizeof what, "%s: x", name);
+    if (!sr_op_argument(x, what, info))
+        return false;
+    if (info->rank == 4 && height >= 1 && width >= 1)
+        return true;
+    (void)sr_op_refused(SR_FAIL(SR_E_SHAPE,
+                                "x %s to %d x %d pixels: it must be [N,H,W,C], and the size "
+                                "positive",
+                                sr_info_text(info, text), height, width),
+                        name);
+    return false;
+}
+
+// Whether the windows have one size, that of 'attr'; others overlap by a pixel here and there.
+static bool is_regular(const sr_info *x, int height, int width, pool_attr *attr) {
+    *attr = whole_attr(x->dim[1] / height, x->dim[2] / width);
+    return x->dim[1] % height == 0 && x->dim[2] % width == 0;
+}
+
 sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width) {
     sr_info info;
-    char text[SR_INFO_TEXT];
-    if (!sr_op_argument(x, "adaptive_avgpool2d: x", &info))
+    pool_attr attr;
+    if (!expect_adaptive(x, "adaptive_avgpool2d", height, width, &info))
         return sr_op_failed();
-    if (info.rank != 4 || height < 1 || width < 1) {
-        return sr_op_refused(SR_FAIL(SR_E_SHAPE,
-                                     "x %s to %d x %d pixels: it must be [N,H,W,C], and the size "
-                                     "positive",
-                                     sr_info_text(&info, text), height, width),
-                             "adaptive_avgpool2d");
-    }
-    const pool_attr attr = whole_attr(info.dim[1] / height, info.dim[2] / width);
-    if (info.dim[1] % height == 0 && info.dim[2] % width == 0)
+    if (is_regular(&info, height, width, &attr))
         return sr_op_unary(&sr_op_avgpool2d, &attr, x);
     return sr_resize2d(
         x, (sr_resize2d_opts){.height = height, .width = width, .mode = SR_RESIZE_AREA});
+}
+
+// Maxima of 'count' windows that cover dimension 'axis', of extent n.
+static sr_tensor maxima_along(sr_tensor x, int axis, int64_t n, int64_t count) {
+    sr_tensor piece[MAX_WINDOW];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
+        piece[i] = sr_max_over(sr_slice(x, axis, begin, end - begin, 1), axis, true).value;
+    }
+    return sr_concat(piece, (int)count, axis);
+}
+
+sr_tensor sr_adaptive_maxpool2d(sr_tensor x, int height, int width) {
+    sr_info info;
+    pool_attr attr;
+    if (!expect_adaptive(x, "adaptive_maxpool2d", height, width, &info))
+        return sr_op_failed();
+    if (height > MAX_WINDOW || width > MAX_WINDOW)
+        return sr_op_refused(
+            SR_FAIL(SR_E_SHAPE, "%d x %d pixels; a side has at most %d", height, width, MAX_WINDOW),
+            "adaptive_maxpool2d");
+    if (is_regular(&info, height, width, &attr) &&
+        (int64_t)attr.window_h * attr.window_w <= MAX_WINDOW)
+        return record_max(&attr, x);
+    return maxima_along(maxima_along(x, 1, info.dim[1], height), 2, info.dim[2], width);
 }
 
 // [N,1,1,C] -> [N,C]

@@ -129,7 +129,7 @@ def pooled(net, x):
     size = [(side + 2 * pad - window) // 2 + 1 for side in (h, w)]
     if min(size) < 1:
         return x
-    return net.call(net.draw.choice(("maxpool2d", "avgpool2d")), (x,), (window, 2, pad),
+    return net.call(net.draw.choice(("maxpool2d", "avgpool2d")), (x,), (window, 2, pad) * 2,
                     [n, *size, c])
 
 

@@ -160,7 +160,8 @@ def conv2d(case, d):
     x = case.input("x", d.data((n, h, w, c)))
     f = case.parameter("w", d.weights((k, c // groups, r, s), c // groups * r * s))
     bias = case.parameter("b", d.data((k,))) if d.chance(0.3) else -1
-    y = case.program.call("conv2d", (x, f, bias), (*stride, *pad, dilation, groups))
+    extra = (d.integer(0, s), d.integer(0, r)) if d.chance(0.2) else (0, 0)
+    y = case.program.call("conv2d", (x, f, bias), (*stride, *pad, dilation, groups, *extra))
     case.terms = {"y": c // groups * r * s, "dx": k // groups * r * s, "dw": pixels_of(case, y)}
     return case.finish(y, "y", ("x", "w") if bias < 0 else ("x", "w", "b"))
 
@@ -443,11 +444,17 @@ def image(case, d):
             return case.input("x", d.data(shape)), shape
 
 
+def pool_side(d, size):
+    window = d.integer(1, min(9, size))
+    return window, d.integer(1, window + 1), d.integer(0, window // 2)
+
+
 def pool(name):
     def draw(case, d):
         x, shape = image(case, d)
-        window = d.integer(1, min(9, *shape[1:3]))
-        case.attributes = (window, d.integer(1, window + 1), d.integer(0, window // 2))
+        case.attributes = pool_side(d, shape[1])
+        case.attributes += pool_side(d, shape[2]) if d.chance(0.5) or shape[2] < case.attributes[0] \
+            else case.attributes
         return case.finish(case.program.call(name, (x,), case.attributes), "y", ("x",))
     return draw
 

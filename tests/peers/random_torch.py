@@ -139,7 +139,9 @@ def ints(numbers, first, count):
 def conv2d(e, x, n):
     stride, pad, dilation, groups = ints(n, 0, 2), ints(n, 2, 2), int(n[4]), int(n[5])
     bias = x[2] if len(x) > 2 else None
-    return nhwc(F.conv2d(nchw(x[0]), x[1], bias, stride, pad, dilation, groups))
+    right, bottom = ints((*n, 0, 0)[6:], 0, 2)
+    padded = F.pad(nchw(x[0]), (0, right, 0, bottom)) if right or bottom else nchw(x[0])
+    return nhwc(F.conv2d(padded, x[1], bias, stride, pad, dilation, groups))
 
 
 def conv2d_transpose(e, x, n):
@@ -233,8 +235,13 @@ def max_in_windows(e, x, window, stride, pad):
     return nhwc(y)
 
 
+def sides(n):
+    """window, stride, pad, each of height and width."""
+    return tuple(zip(ints(n, 0, 3), ints(n, 3, 3)))
+
+
 def maxpool2d(e, x, n):
-    return max_in_windows(e, x[0], *ints(n, 0, 3))
+    return max_in_windows(e, x[0], *sides(n))
 
 
 def global_maxpool(e, x, n):
@@ -250,7 +257,7 @@ def avgpool(e, x, window, stride, pad):
 
 
 def avgpool2d(e, x, n):
-    return avgpool(e, x[0], *ints(n, 0, 3))
+    return avgpool(e, x[0], *sides(n))
 
 
 def global_avgpool(e, x, n):

@@ -59,11 +59,19 @@ static sr_conv2d_opts conv_opts(const call_args *a) {
                             .pad_w = int_of(a, 3),
                             .has_pad_w = true,
                             .dilation = int_of(a, 4),
-                            .groups = int_of(a, 5)};
+                            .groups = int_of(a, 5),
+                            .extra_right = int_of(a, 6),
+                            .extra_bottom = int_of(a, 7)};
 }
 
 static sr_pool2d_opts pool_opts(const call_args *a) {
-    return (sr_pool2d_opts){.window = int_of(a, 0), .stride = int_of(a, 1), .pad = int_of(a, 2)};
+    return (sr_pool2d_opts){.window = int_of(a, 0),
+                            .stride = int_of(a, 1),
+                            .pad = int_of(a, 2),
+                            .window_w = int_of(a, 3),
+                            .stride_w = int_of(a, 4),
+                            .pad_w = int_of(a, 5),
+                            .has_pad_w = true};
 }
 
 // numbers: rank, dimensions
@@ -104,7 +112,12 @@ static sr_tensor normalize(const call_args *a) {
 
 CALL_ONE(conv2d, sr_is_none(in[2]) ? sr_conv2d(in[0], in[1], conv_opts(a))
                                    : sr_conv2d_bias(in[0], in[1], in[2], conv_opts(a)))
-CALL_ONE(conv2d_transpose, sr_conv2d_transpose(in[0], in[1], conv_opts(a), int_of(a, 6)))
+static sr_tensor conv2d_transpose(const call_args *a) {
+    sr_conv2d_opts opts = conv_opts(a);
+    opts.extra_right = 0;
+    return sr_conv2d_transpose(a->in[0], a->in[1], opts, int_of(a, 6));
+}
+CALL_ONE(conv2d_transpose, conv2d_transpose(a))
 CALL_ONE(linear, sr_linear(in[0], in[1], in[2]))
 CALL_ONE(bias_add, sr_bias_add(in[0], in[1]))
 CALL_ONE(channel_sum, sr_channel_sum(in[0]))
@@ -148,8 +161,9 @@ static const struct {
     void (*run)(call_args *);
     int outputs;
 } calls[] = {
-    {"conv2d", call_conv2d, 1}, // numbers: stride h, w, pad h, w, dilation, groups
-    {"conv2d_transpose", call_conv2d_transpose, 1}, // the same, output_pad
+    // numbers: stride h, w, pad h, w, dilation, groups, padding more on the right, at the bottom
+    {"conv2d", call_conv2d, 1},
+    {"conv2d_transpose", call_conv2d_transpose, 1}, // stride to groups, output_pad
     {"linear", call_linear, 1},
     {"bias_add", call_bias_add, 1},
     {"channel_sum", call_channel_sum, 1},
@@ -171,8 +185,8 @@ static const struct {
     {"cast", call_cast, 1},           // dtype
     {"normalize", call_normalize, 1}, // dtype, three means, three deviations
     {"dropout", call_dropout, 1},     // probability, scope; only two inputs count
-    {"maxpool2d", call_maxpool2d, 1}, // window, stride, pad
-    {"avgpool2d", call_avgpool2d, 1}, // window, stride, pad
+    {"maxpool2d", call_maxpool2d, 1}, // window, stride, pad of the height, and of the width
+    {"avgpool2d", call_avgpool2d, 1}, // the same
     {"global_avgpool", call_global_avgpool, 1},
     {"global_maxpool", call_global_maxpool, 1},
     {"upsample2d", call_upsample2d, 1}, // factor

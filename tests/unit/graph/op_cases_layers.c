@@ -99,12 +99,12 @@ BUILD(upsample_two, sr_upsample2d(in[0], 2))
 WRONG(max_window, sr_maxpool2d(ZEROS(SR_F32, 4, 1, 20, 20, 1), (sr_pool2d_opts){.window = 16}))
 WRONG(max_grad_index,
       sr_op_record_one(sr_op_find("maxpool2d_grad"),
-                       (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 2, 2},
+                       (const int64_t[16]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 2, 2},
                        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1), ZEROS(SR_U8, 4, 1, 2, 1, 1)}))
 WRONG(mean_rank, sr_avgpool2d(ZEROS(SR_F32, 3, 4, 4, 1), (sr_pool2d_opts){.window = 2}))
 WRONG(mean_grad_size,
       sr_op_record_one(sr_op_find("avgpool2d_grad"),
-                       (const int64_t[8]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 3, 3},
+                       (const int64_t[16]){1 | (int64_t)1 << 32, 1 | (int64_t)1 << 32, 0, 3, 3},
                        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1)}))
 WRONG(upsample_factor, sr_upsample2d(ZEROS(SR_F32, 4, 1, 2, 2, 1), 0))
 WRONG(upsample_grad_size, sr_op_record_one(sr_op_find("upsample2d_grad"), (const int32_t[32]){2, 2},

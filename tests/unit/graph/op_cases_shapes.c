@@ -19,6 +19,19 @@ BUILD(pad_picture, sr_pad2d(in[0], (sr_pad2d_opts){1, 0, 0, 1, SR_PAD_ZERO}))
 BUILD(shuffle, sr_pixel_shuffle(in[0], 2))
 BUILD(unshuffle, sr_pixel_unshuffle(in[0], 2))
 
+BUILD(stack, sr_stack((sr_tensor[]){in[0], in[1]}, 2, 1))
+BUILD(roll, sr_roll(in[0], 1, 4))
+BUILD(roll_back, sr_roll(in[0], 0, -1))
+BUILD(roll_round, sr_roll(in[0], 0, -2))
+BUILD(transpose_ends, sr_transpose(in[0], 2, 0))
+static sr_tensor split_at(sr_tensor x, int count, const int64_t *extent, int which) {
+    sr_tensor part[3];
+    sr_split(x, 1, count, extent, part);
+    return part[which];
+}
+BUILD(split_last, split_at(in[0], 2, (const int64_t[2]){1, 3}, 1))
+BUILD(split_even, split_at(in[0], 2, NULL, 0))
+
 WRONG(permute_twice, sr_permute(ZEROS(SR_F32, 2, 2, 3), (const int[2]){1, 1}))
 WRONG(slice_outside, sr_slice(ZEROS(SR_F32, 2, 2, 3), 1, 1, 2, 2))
 WRONG(slice_axis, sr_slice(ZEROS(SR_F32, 2, 2, 3), 2, 0, 1, 1))
@@ -31,6 +44,15 @@ WRONG(reflect_more,
 WRONG(pad_rows, sr_pad2d(ZEROS(SR_F32, 2, 2, 2), (sr_pad2d_opts){1, 0, 0, 0, SR_PAD_ZERO}))
 WRONG(shuffle_channels, sr_pixel_shuffle(ZEROS(SR_F32, 4, 1, 2, 2, 6), 2))
 WRONG(unshuffle_rows, sr_pixel_unshuffle(ZEROS(SR_F32, 4, 1, 3, 2, 6), 2))
+
+WRONG(stack_ranks, sr_stack((sr_tensor[]){ZEROS(SR_F32, 1, 2)}, 1, 2))
+WRONG(stack_of_none, sr_stack((sr_tensor[]){ZEROS(SR_F32, 1, 2)}, 0, 0))
+WRONG(stack_shapes, sr_stack((sr_tensor[]){ZEROS(SR_F32, 1, 2), ZEROS(SR_F32, 1, 3)}, 2, 0))
+WRONG(roll_axis, sr_roll(ZEROS(SR_F32, 2, 2, 3), 2, 1))
+WRONG(transpose_axis, sr_transpose(ZEROS(SR_F32, 2, 2, 3), 0, -1))
+WRONG(split_uneven, split_at(ZEROS(SR_F32, 2, 2, 3), 2, NULL, 0))
+WRONG(split_sum, split_at(ZEROS(SR_F32, 2, 2, 3), 2, (const int64_t[2]){1, 1}, 0))
+WRONG(split_empty, split_at(ZEROS(SR_F32, 2, 2, 3), 2, (const int64_t[2]){3, 0}, 0))
 
 const op_case op_cases_shapes[] = {
     {.op = "permute",
@@ -207,5 +229,92 @@ const op_case op_cases_shapes[] = {
      .want = {1, 1, 1, 2, 3, 3, 3, 4, 3, 3, 3, 4},
      .want_count = 12,
      .gradient = GRADIENT_TWICE},
+    {.op = "concat",
+     .build = stack,
+     .inputs = 2,
+     .info = {F64(1, 2), F64(1, 2)},
+     .in = {{1, 2}, {3, 4}},
+     .want = {1, 3, 2, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = stack_ranks,
+     .call = "stack",
+     .message = "x[0] [2] f32 along a new dimension 2"},
+    {.op = "concat",
+     .build = roll,
+     .inputs = 1,
+     .info = {F64(2, 2, 3)},
+     .in = {{1, 2, 3, 4, 5, 6}},
+     .want = {3, 1, 2, 6, 4, 5},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE,
+     .wrong = roll_axis,
+     .call = "roll",
+     .message = "roll: axis 2 of x [2, 3] f32"},
+    {.op = "concat",
+     .build = roll_back,
+     .inputs = 1,
+     .info = {F64(2, 3, 2)},
+     .in = {{1, 2, 3, 4, 5, 6}},
+     .want = {3, 4, 5, 6, 1, 2},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE,
+     .wrong = stack_of_none,
+     .call = "stack",
+     .message = "stack: 0 tensors; 1 to 64 are possible"},
+    {.op = "concat",
+     .build = stack,
+     .inputs = 2,
+     .info = {F64(2, 2, 2), F64(2, 2, 2)},
+     .in = {{1, 2, 3, 4}, {5, 6, 7, 8}},
+     .want = {1, 2, 5, 6, 3, 4, 7, 8},
+     .want_count = 8,
+     .gradient = GRADIENT_TWICE,
+     .wrong = stack_shapes,
+     .message = "concat: b [1, 3] f32 must match a [1, 2] f32"},
+    {.op = "permute",
+     .build = transpose_ends,
+     .inputs = 1,
+     .info = {F64(3, 2, 1, 3)},
+     .in = {{1, 2, 3, 4, 5, 6}},
+     .want = {1, 4, 2, 5, 3, 6},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE,
+     .wrong = transpose_axis,
+     .call = "transpose",
+     .message = "transpose: axis -1 of x [2, 3] f32"},
+    {.op = "slice",
+     .build = split_last,
+     .inputs = 1,
+     .info = {F64(2, 2, 4)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8}},
+     .want = {2, 3, 4, 6, 7, 8},
+     .want_count = 6,
+     .gradient = GRADIENT_TWICE,
+     .wrong = split_sum,
+     .call = "split",
+     .message = "the sum of their extents must be that of x"},
+    {.op = "slice",
+     .build = split_even,
+     .inputs = 1,
+     .info = {F64(2, 2, 4)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8}},
+     .want = {1, 2, 5, 6},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = split_uneven,
+     .call = "split",
+     .message = "x [2, 3] f32 into 2 parts along axis 1: the extent must be a multiple"},
+    {.op = "reshape",
+     .build = roll_round,
+     .inputs = 1,
+     .info = {F64(1, 2)},
+     .in = {{1, 2}},
+     .want = {1, 2},
+     .want_count = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = split_empty,
+     .call = "split",
+     .message = "each must have an element, and none more than x"},
 };
 const size_t op_cases_shapes_count = sizeof op_cases_shapes / sizeof op_cases_shapes[0];

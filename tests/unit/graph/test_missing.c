@@ -154,6 +154,7 @@ CALL(mix, sr_mix_batch(a->some, SR_NONE, SR_NONE, (sr_mix_opts){0}).x)
 CALL(maxpool, sr_maxpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
 CALL(avgpool, sr_avgpool2d(SR_NONE, (sr_pool2d_opts){.window = 2}))
 CALL(adaptive, sr_adaptive_avgpool2d(SR_NONE, 2, 2))
+CALL(adaptive_max, sr_adaptive_maxpool2d(SR_NONE, 2, 2))
 CALL(global_avg, sr_global_avgpool(SR_NONE))
 CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
@@ -166,6 +167,11 @@ CALL(flip, sr_flip(SR_NONE, 0))
 CALL(pad, sr_pad(SR_NONE, NULL, NULL))
 CALL(concat, sr_concat((sr_tensor[]){a->some, SR_NONE}, 2, 0))
 CALL(concat_one, sr_concat((sr_tensor[]){SR_NONE}, 1, 0))
+CALL(stack, sr_stack((sr_tensor[]){SR_NONE}, 1, 0))
+DOES(split, sr_tensor part[2]; sr_split(SR_NONE, 0, 2, NULL, part);
+     assert_true(sr_is_none(part[0])))
+CALL(roll, sr_roll(SR_NONE, 0, 1))
+CALL(transpose, sr_transpose(SR_NONE, 0, 1))
 CALL(gather, sr_gather(a->some, SR_NONE, 0))
 CALL(index_select, sr_index_select(SR_NONE, a->some, 0))
 CALL(embedding, sr_embedding(a->some, SR_NONE, SR_F32))
@@ -278,6 +284,7 @@ static const missing_call calls[] = {
     {"sr_maxpool2d", "maxpool2d: x", maxpool},
     {"sr_avgpool2d", "avgpool2d: x", avgpool},
     {"sr_adaptive_avgpool2d", "adaptive_avgpool2d: x", adaptive},
+    {"sr_adaptive_maxpool2d", "adaptive_maxpool2d: x", adaptive_max},
     {"sr_global_avgpool", "global_avgpool: x", global_avg},
     {"sr_global_maxpool", "global_maxpool: x", global_max},
     {"sr_upsample2d", "upsample2d: x", upsample},
@@ -290,6 +297,10 @@ static const missing_call calls[] = {
     {"sr_pad", "pad: x", pad},
     {"sr_concat", "concat: x[1]", concat},
     {"sr_concat", "concat: x[0]", concat_one},
+    {"sr_stack", "stack: x[0]", stack},
+    {"sr_split", "split: x", split},
+    {"sr_roll", "roll: x", roll},
+    {"sr_transpose", "transpose: x", transpose},
     {"sr_gather", "gather: index", gather},
     {"sr_index_select", "index_select: x", index_select},
     {"sr_embedding", "embedding: index", embedding},
