@@ -9,10 +9,10 @@ void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,
     *layer = (sr_conv_layer){.opts = opts.conv};
     sr_build_push(builder, "%s", name);
     sr_build_param(builder, &layer->weight, "weight", SR_PARAM_WEIGHT, 4, dim, opts.init);
+    const sr_init bias = {.kind = opts.zero_bias ? SR_INIT_ZERO : SR_INIT_TORCH_DEFAULT,
+                          .fan_in = dim[1] * dim[2] * dim[3]};
     if (opts.has_bias)
-        sr_build_param(
-            builder, &layer->bias, "bias", SR_PARAM_BIAS, 1, dim,
-            (sr_init){.kind = SR_INIT_TORCH_DEFAULT, .fan_in = dim[1] * dim[2] * dim[3]});
+        sr_build_param(builder, &layer->bias, "bias", SR_PARAM_BIAS, 1, dim, bias);
     sr_build_pop(builder);
 }
 
@@ -69,4 +69,82 @@ void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *na
 
 sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x) {
     return sr_linear(x, layer->weight, layer->bias);
+}
+
+sr_tensor sr_layer_activation(sr_activation activation, sr_tensor x) {
+    return activation ? (sr_at(__FILE__, __LINE__), activation(x)) : x;
+}
+
+static sr_init fan_out_unless(sr_init given) {
+    return given.kind == SR_INIT_ZERO ? (sr_init){.kind = SR_INIT_KAIMING_FAN_OUT} : given;
+}
+
+void sr_build_conv_norm_as(sr_builder *builder, sr_conv_norm_layer *layer, const char *conv,
+                           const char *norm, sr_conv_norm_opts opts) {
+    const int dilation = opts.conv.conv.dilation ? opts.conv.conv.dilation : 1;
+    if (opts.conv.conv.pad == 0)
+        opts.conv.conv.pad = (opts.conv.window - 1) / 2 * dilation;
+    opts.conv.init = fan_out_unless(opts.conv.init);
+    layer->activation = opts.activation;
+    sr_build_conv(builder, &layer->conv, conv, opts.conv);
+    sr_build_batchnorm(builder, &layer->norm, norm, opts.conv.out, opts.norm);
+}
+
+void sr_build_conv_norm(sr_builder *builder, sr_conv_norm_layer *layer, const char *name,
+                        sr_conv_norm_opts opts) {
+    sr_build_push(builder, "%s", name);
+    sr_build_conv_norm_as(builder, layer, "0", "1", opts);
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_conv_norm(sr_forward *forward, const sr_conv_norm_layer *layer, sr_tensor x) {
+    x = sr_layer_batchnorm(forward, &layer->norm, sr_layer_conv(&layer->conv, x));
+    return sr_layer_activation(layer->activation, x);
+}
+
+void sr_build_squeeze(sr_builder *builder, sr_squeeze_layer *layer, const char *name,
+                      sr_squeeze_opts opts) {
+    sr_conv_layer_opts fc = {.in = opts.channels,
+                             .out = opts.squeezed,
+                             .window = 1,
+                             .has_bias = true,
+                             .zero_bias = !opts.default_bias,
+                             .init = fan_out_unless(opts.init)};
+    layer->activation = opts.activation ? opts.activation : sr_relu;
+    layer->gate = opts.gate ? opts.gate : sr_sigmoid;
+    sr_build_push(builder, "%s", name);
+    sr_build_conv(builder, &layer->fc1, "fc1", fc);
+    fc.in = opts.squeezed;
+    fc.out = opts.channels;
+    sr_build_conv(builder, &layer->fc2, "fc2", fc);
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_squeeze(const sr_squeeze_layer *layer, sr_tensor x) {
+    sr_tensor scale = sr_global_avgpool(x);
+    sr_info info;
+    if (!sr_tensor_info(scale, &info))
+        return SR_NONE;
+    scale = sr_reshape(scale, 4, (int64_t[]){info.dim[0], 1, 1, info.dim[1]});
+    scale = sr_layer_activation(layer->activation, sr_layer_conv(&layer->fc1, scale));
+    scale = sr_layer_activation(layer->gate, sr_layer_conv(&layer->fc2, scale));
+    return sr_mul(x, scale);
+}
+
+sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability) {
+    const uint32_t scope = forward->next_scope++;
+    return forward->training && probability > 0 ? sr_dropout(x, forward->key, probability, scope)
+                                                : x;
+}
+
+sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probability) {
+    const uint32_t scope = forward->next_scope++;
+    return forward->training && probability > 0 ? sr_drop_path(x, forward->key, probability, scope)
+                                                : x;
+}
+
+int64_t sr_round_channels(double channels, int64_t divisor) {
+    int64_t rounded = (int64_t)(channels + (double)divisor / 2) / divisor * divisor;
+    rounded = rounded > divisor ? rounded : divisor;
+    return (double)rounded < 0.9 * channels ? rounded + divisor : rounded;
 }

@@ -22,7 +22,8 @@ typedef struct sr_conv_layer_opts {
     int window; // square
     sr_conv2d_opts conv;
     bool has_bias;
-    sr_init init; // of the weight
+    sr_init init;   // of the weight
+    bool zero_bias; // the bias starts at 0, not as SR_INIT_TORCH_DEFAULT
 } sr_conv_layer_opts;
 
 // Parameters NAME.weight [out,in/groups,window,window] and NAME.bias.
@@ -60,6 +61,64 @@ void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *na
                      int64_t out, bool no_bias);
 // x[N,in] -> y[N,out].
 sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x);
+
+// An operator of one input, as sr_relu without parentheses; NULL: none.
+typedef sr_tensor (*sr_activation)(sr_tensor x);
+// activation(x), or x.
+sr_tensor sr_layer_activation(sr_activation activation, sr_tensor x);
+
+// A convolution, its batch normalisation and an activation: a block of most networks, with the
+// names of torchvision's Conv2dNormActivation.
+typedef struct sr_conv_norm_layer {
+    sr_conv_layer conv;
+    sr_batchnorm_layer norm;
+    sr_activation activation;
+} sr_conv_norm_layer;
+// Its parts. All zero but for channels and window is a convolution of stride 1 and a normalisation.
+typedef struct sr_conv_norm_opts {
+    // conv.pad 0: half of the dilated window, so that stride 1 keeps the size; init of kind
+    // SR_INIT_ZERO: SR_INIT_KAIMING_FAN_OUT
+    sr_conv_layer_opts conv;
+    sr_batchnorm_layer_opts norm;
+    sr_activation activation;
+} sr_conv_norm_opts;
+// Parameters NAME.0.weight and, of the normalisation, NAME.1.weight, NAME.1.bias, NAME.1.running_*.
+void sr_build_conv_norm(sr_builder *builder, sr_conv_norm_layer *layer, const char *name,
+                        sr_conv_norm_opts opts);
+// The same with other names: CONV.weight, NORM.weight, NORM.bias, NORM.running_*.
+void sr_build_conv_norm_as(sr_builder *builder, sr_conv_norm_layer *layer, const char *conv,
+                           const char *norm, sr_conv_norm_opts opts);
+// x[N,H,W,in] -> y[N,P,Q,out].
+sr_tensor sr_layer_conv_norm(sr_forward *forward, const sr_conv_norm_layer *layer, sr_tensor x);
+
+// Squeeze and excitation (Hu et al. 2018): channels are scaled by gate(fc2(activation(fc1(mean over
+// pixels)))).
+typedef struct sr_squeeze_layer {
+    sr_conv_layer fc1, fc2;
+    sr_activation activation, gate;
+} sr_squeeze_layer;
+// Its sizes and activations.
+typedef struct sr_squeeze_opts {
+    int64_t channels, squeezed;
+    sr_activation activation; // NULL: sr_relu
+    sr_activation gate;       // NULL: sr_sigmoid
+    sr_init init;             // of both weights, of kind SR_INIT_ZERO: SR_INIT_KAIMING_FAN_OUT
+    bool default_bias;        // biases start as SR_INIT_TORCH_DEFAULT, not at 0
+} sr_squeeze_opts;
+// Parameters NAME.fc1.weight [squeezed,channels,1,1], NAME.fc1.bias, and of fc2 the inverse.
+void sr_build_squeeze(sr_builder *builder, sr_squeeze_layer *layer, const char *name,
+                      sr_squeeze_opts opts);
+// x[N,H,W,channels] -> y of the same shape.
+sr_tensor sr_layer_squeeze(const sr_squeeze_layer *layer, sr_tensor x);
+
+// sr_dropout in training, under the next scope of the pass, which also probability 0 takes.
+sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability);
+// The same with sr_drop_path.
+sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probability);
+
+// The multiple of 'divisor' that is nearest to 'channels', at least 'divisor', and at least nine
+// tenths of 'channels' (Sandler et al. 2018; torchvision's _make_divisible).
+int64_t sr_round_channels(double channels, int64_t divisor);
 
 #ifdef __cplusplus
 }

@@ -190,13 +190,24 @@ int sr_model_param_of(const sr_model *model, sr_tensor variable) {
 
 // ---- Initial values ----
 
-static void fill_random(const sr_param *p, uint64_t seed, double scale, bool normal, float *out) {
+typedef enum distribution { UNIFORM, NORMAL, TRUNCATED } distribution;
+
+static double draw(sr_rng *rng, distribution kind, double scale) {
+    if (kind == UNIFORM)
+        return sr_rng_uniform(rng, -scale, scale);
+    double value = scale * sr_rng_normal(rng);
+    while (kind == TRUNCATED && fabs(value) > 2)
+        value = scale * sr_rng_normal(rng);
+    return value;
+}
+
+static void fill_random(const sr_param *p, uint64_t seed, double scale, distribution kind,
+                        float *out) {
     sr_rng rng;
     sr_hash128 key = sr_hash_128(p->name, strlen(p->name));
     sr_rng_init(&rng, seed, (uint32_t)key.low, (uint32_t)(key.low >> 32), (uint32_t)key.high);
     for (int64_t i = 0; i < sr_info_count(&p->info); i++)
-        out[i] =
-            (float)(normal ? scale * sr_rng_normal(&rng) : sr_rng_uniform(&rng, -scale, scale));
+        out[i] = (float)draw(&rng, kind, scale);
 }
 
 static void fill_dirac(const sr_param *p, float *out) {
@@ -219,21 +230,24 @@ static void fill(const sr_param *p, uint64_t seed, float *out) {
             out[i] = p->init.kind == SR_INIT_ONE ? 1.0f : 0.0f;
         break;
     case SR_INIT_UNIFORM:
-        fill_random(p, seed, p->init.scale, false, out);
+        fill_random(p, seed, p->init.scale, UNIFORM, out);
         break;
     case SR_INIT_NORMAL:
-        fill_random(p, seed, p->init.scale, true, out);
+    case SR_INIT_TRUNC_NORMAL:
+        fill_random(p, seed, p->init.scale, p->init.kind == SR_INIT_NORMAL ? NORMAL : TRUNCATED,
+                    out);
         break;
-    case SR_INIT_KAIMING_FAN_OUT: {
-        double fan_out = (double)(count / p->info.dim[1]);
-        fill_random(p, seed, sqrt(2 / fan_out), true, out);
+    case SR_INIT_KAIMING_FAN_OUT:
+        fill_random(p, seed, sqrt(2 / (double)(count / p->info.dim[1])), NORMAL, out);
         break;
-    }
+    case SR_INIT_KAIMING_FAN_IN:
+        fill_random(p, seed, sqrt(2 / (double)fan_in), NORMAL, out);
+        break;
     case SR_INIT_TORCH_DEFAULT:
-        fill_random(p, seed, scale, false, out);
+        fill_random(p, seed, scale, UNIFORM, out);
         break;
     case SR_INIT_DIRAC:
-        fill_random(p, seed, scale, false, out);
+        fill_random(p, seed, scale, UNIFORM, out);
         fill_dirac(p, out);
         break;
     }

@@ -32,6 +32,8 @@ typedef enum sr_init_kind {
     SR_INIT_KAIMING_FAN_OUT, // normal, std sqrt(2 / fan_out) (He et al. 2015), convolutions
     SR_INIT_TORCH_DEFAULT,   // uniform(+-1 / sqrt(fan_in)), as PyTorch's Linear and Conv2d
     SR_INIT_DIRAC,           // identity for the first C_in filters, the rest as TORCH_DEFAULT
+    SR_INIT_KAIMING_FAN_IN,  // normal, std sqrt(2 / fan_in)
+    SR_INIT_TRUNC_NORMAL, // SR_INIT_NORMAL, draws beyond -2 and 2 repeated (torch's trunc_normal_)
 } sr_init_kind;
 
 // How a parameter is initialised.

@@ -66,9 +66,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     sr_tensor y = sr_relu(sr_layer_batchnorm(f, &net->bn2, sr_layer_conv(&net->conv2, x)));
     x = sr_maxpool2d(sr_add(x, y), (sr_pool2d_opts){.window = 2});
     x = sr_relu(sr_layer_batchnorm(f, &net->bn3, sr_layer_conv(&net->conv3, x)));
-    x = sr_global_avgpool(x);
-    if (f->training)
-        x = sr_dropout(x, f->key, net->dropout, f->next_scope++);
+    x = sr_layer_dropout(f, sr_global_avgpool(x), net->dropout);
     return sr_layer_linear(&net->fc, x);
 }
 

@@ -19,6 +19,23 @@ double golden_sign(uint32_t word, int p) {
     return word >> (16 + p) & 1 ? -1 : 1;
 }
 
+void golden_project(const double *values, int64_t count, int tensor, int projections, double *sum) {
+    golden_words w = {.tensor = (uint32_t)tensor, .k = 1};
+    memset(sum, 0, (size_t)projections * sizeof *sum);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word = golden_word(&w);
+        for (int p = 0; p < projections; p++)
+            sum[p] += golden_sign(word, p) * values[i];
+    }
+}
+
+double golden_norm(const double *a, const double *b, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += b ? (a[i] - b[i]) * (a[i] - b[i]) : a[i] * a[i];
+    return sqrt(sum);
+}
+
 static bool ends_with(const char *name, const char *end) {
     size_t length = strlen(name), least = strlen(end);
     return length >= least && strcmp(name + length - least, end) == 0;

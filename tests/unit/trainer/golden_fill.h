@@ -24,6 +24,11 @@ double golden_unit(golden_words *w);
 // +1 or -1 from the word of an element, for projection p = 0 .. 15 (the script's p + 1).
 double golden_sign(uint32_t word, int p);
 
+// Sums of the elements with the signs of the first projections.
+void golden_project(const double *values, int64_t count, int tensor, int projections, double *sum);
+// Euclidean norm of a, or of a - b if b is not NULL.
+double golden_norm(const double *a, const double *b, int64_t count);
+
 // The model's i-th parameter or buffer.
 void golden_fill_param(const sr_model *model, int i, float *out);
 // u8 [samples, side, side, 3] and i32 [samples] of a step.

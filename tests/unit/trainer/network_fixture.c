@@ -21,23 +21,28 @@ static sr_status create_values(network *net) {
     return SR_OK;
 }
 
-static sr_status create(network *net, const network_options *o) {
+sr_status network_model(const network_options *o, sr_arena *arena, sr_model **out) {
     const sr_model_desc *desc = sr_model_find(o->model);
     void *options = NULL;
     if (!desc)
         return SR_FAIL(SR_E_NOT_FOUND, "there is no model %s", o->model);
     if (desc->options) {
-        options = sr_arena_alloc(&net->arena, desc->options->struct_size);
+        options = sr_arena_alloc(arena, desc->options->struct_size);
         if (!options)
             return SR_E_MEMORY;
-        SR_TRY(sr_options_defaults(desc->options, options, &net->arena));
+        SR_TRY(sr_options_defaults(desc->options, options, arena));
     }
-    if (o->option)
-        SR_TRY(sr_options_set(desc->options, options, o->option, o->value, &net->arena));
+    for (const char *const *set = o->set; set && *set; set += 2)
+        SR_TRY(sr_options_set(desc->options, options, set[0], set[1], arena));
     const sr_model_build build = {
         .desc = desc, .options = options, .prefix = "", .classes = o->classes};
-    SR_TRY(sr_model_create(&build, &net->model));
-    SR_TRY(sr_context_create(&(sr_context_options){.device = o->device}, &net->context));
+    return sr_model_create(&build, out);
+}
+
+static sr_status create(network *net, const network_options *o) {
+    const sr_context_options context = {.device = o->device, .optimize = o->optimize};
+    SR_TRY(network_model(o, &net->arena, &net->model));
+    SR_TRY(sr_context_create(&context, &net->context));
     net->dtype = o->dtype;
     return create_values(net);
 }
@@ -105,7 +110,8 @@ static sr_status ask(network *net, int slot, sr_tensor value) {
     if (sr_is_none(value) || !sr_tensor_info(value, &info))
         return SR_OK;
     size_t bytes = (size_t)sr_info_count(&info) * sr_dtype_size(info.dtype);
-    net->raw[slot] = sr_alloc(bytes, "a result");
+    if (!net->raw[slot])
+        net->raw[slot] = sr_alloc(bytes, "a result");
     if (!net->raw[slot])
         return SR_E_MEMORY;
     sr_read_later(value, net->raw[slot], bytes);
@@ -122,7 +128,7 @@ static void widen(const network *net, int slot, int64_t count, double factor, do
 // ---- The pass ----
 
 static sr_status bind(network *net) {
-    for (int i = 0; i < net->model->param_count; i++) {
+    for (int i = 0; !net->bound && i < net->model->param_count; i++) {
         sr_param *p = &net->model->params[i];
         const void *values = as_parameters(net, net->values[i], network_count(net, i));
         sr_info info = p->info;
@@ -132,6 +138,7 @@ static sr_status bind(network *net) {
         p->variable = sr_variable(net->context, p->name, &info, values);
         *p->field = p->variable;
     }
+    net->bound = true;
     return SR_OK;
 }
 
@@ -222,7 +229,7 @@ static sr_status record(network *net, const network_pass *pass, sr_statistics *s
     static const int32_t key[4];
     const sr_info key_info = {.dtype = SR_I32, .rank = 1, .dim = {4}};
     sr_forward forward = {.context = net->context,
-                          .training = true,
+                          .training = !pass->evaluates,
                           .dtype = net->dtype,
                           .key = sr_constant(net->context, &key_info, key),
                           .statistics = statistics};
@@ -231,6 +238,8 @@ static sr_status record(network *net, const network_pass *pass, sr_statistics *s
     SR_TRY(sr_context_status(net->context));
     if (!sr_tensor_info(output, &net->output_info))
         return sr_context_status(net->context);
+    if (pass->evaluates)
+        return ask(net, net->model->param_count, sr_cast(output, exact_dtype(net)));
     SR_TRY(sr_statistics_check(statistics));
     for (int i = 0; i < statistics->count; i++)
         SR_TRY(ask(net, sr_model_param_of(net->model, statistics->items[i].buffer),
@@ -244,7 +253,8 @@ static sr_status record(network *net, const network_pass *pass, sr_statistics *s
 static sr_status collect(network *net, const network_pass *pass) {
     int count = net->model->param_count;
     int64_t elements = sr_info_count(&net->output_info);
-    net->output = sr_alloc_array((size_t)elements, sizeof *net->output, "the output");
+    if (!net->output)
+        net->output = sr_alloc_array((size_t)elements, sizeof *net->output, "the output");
     if (!net->output)
         return SR_E_MEMORY;
     widen(net, count, elements, 1, net->output);
@@ -254,7 +264,8 @@ static sr_status collect(network *net, const network_pass *pass) {
     }
     if (!net->raw[count + 1])
         return SR_OK;
-    net->loss = sr_alloc_array((size_t)pass->samples, sizeof *net->loss, "losses");
+    if (!net->loss)
+        net->loss = sr_alloc_array((size_t)pass->samples, sizeof *net->loss, "losses");
     if (!net->loss)
         return SR_E_MEMORY;
     widen(net, count + 1, pass->samples, 1, net->loss);

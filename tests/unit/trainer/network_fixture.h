@@ -10,9 +10,10 @@
 // Describes a network and how it is computed.
 typedef struct network_options {
     const char *model;
-    const char *option, *value; // of the model, in addition to its defaults; NULL: none
+    const char *const *set; // options of the model: name, value, name, ..., NULL; may be NULL
     int64_t classes;
     const char *device; // of sr_context_options
+    int optimize;       // of sr_context_options
     sr_dtype dtype;     // SR_F32; SR_BF16, SR_F16: activations only; SR_F64: everything
 } network_options;
 
@@ -21,6 +22,7 @@ typedef struct network {
     sr_model *model;
     sr_arena arena;
     sr_dtype dtype;
+    bool bound;       // the model's fields are variables of the context
     float **values;   // of each parameter and buffer of the model
     double **results; // gradient of the summed loss; for buffers this pass's statistic
     double *output;   // [samples, classes], or pictures
@@ -42,14 +44,19 @@ typedef struct network_pass {
     const double *factors; // one for each element of the output, exact in f32; NULL: none
     double scale;          // of the loss, so that gradients are large enough for f16; 0: 1
     sr_text *plan;         // receives the text of the forward plan; NULL: not wanted
+    bool evaluates;        // only the output, with the running statistics that 'values' has
 } network_pass;
 
+// The model alone; 'arena' keeps its options. The caller frees it.
+SR_NODISCARD sr_status network_model(const network_options *options, sr_arena *arena,
+                                     sr_model **out);
 // Makes a model; values and results are zero.
 SR_NODISCARD sr_status network_create(const network_options *options, network **out);
 void network_free(network *net);
 // Elements of the model's i-th parameter or buffer.
 int64_t network_count(const network *net, int i);
-// One pass; a network runs once.
+// One pass. A network takes its values in the first one; later ones of the same kind repeat its
+// program.
 SR_NODISCARD sr_status network_run(network *net, const network_pass *pass);
 
 #endif

@@ -147,10 +147,9 @@ static network *create(const golden *g, sr_dtype dtype) {
     network *net;
     network_options options = {
         .model = g->model, .classes = g->classes, .device = device_for(dtype), .dtype = dtype};
-    if (strcmp(g->stem, "-") != 0) {
-        options.option = "stem";
-        options.value = g->stem;
-    }
+    const char *const stem[] = {"stem", g->stem, NULL};
+    if (strcmp(g->stem, "-") != 0)
+        options.set = stem;
     if (network_create(&options, &net) != SR_OK)
         fail_msg("%s", sr_error_message());
     fill(net);
@@ -196,23 +195,6 @@ static const double *values_of(const network *net, const golden_tensor *t, int64
 
 // ---- Comparisons ----
 
-static void project(const double *values, int64_t count, int tensor, double sum[PROJECTIONS]) {
-    golden_words w = {.tensor = (uint32_t)tensor, .k = 1};
-    memset(sum, 0, PROJECTIONS * sizeof *sum);
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t word = golden_word(&w);
-        for (int p = 0; p < PROJECTIONS; p++)
-            sum[p] += golden_sign(word, p) * values[i];
-    }
-}
-
-static double norm_of(const double *a, const double *b, int64_t count) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += b ? (a[i] - b[i]) * (a[i] - b[i]) : a[i] * a[i];
-    return sqrt(sum);
-}
-
 // The larger one; NaN if either is NaN.
 static double larger(double a, double b) {
     return a >= b ? a : b;
@@ -225,10 +207,10 @@ static void check_exact(const golden *g, const network *net) {
         int64_t count;
         const double *values = values_of(net, t, &count);
         double scale = larger(t->norm, least_norm * g->largest), projection[PROJECTIONS];
-        project(values, count, t->index, projection);
-        double error = norm_of(projection, t->projection, PROJECTIONS);
+        golden_project(values, count, t->index, PROJECTIONS, projection);
+        double error = golden_norm(projection, t->projection, PROJECTIONS);
         error /= sqrt(PROJECTIONS) * scale;
-        error = larger(fabs(norm_of(values, NULL, count) - t->norm) / scale, error);
+        error = larger(fabs(golden_norm(values, NULL, count) - t->norm) / scale, error);
         if (!(error <= exact_tolerance))
             print_error("%s f64: %s of %s: error %.2e\n", g->name, t->kind, t->name, error);
         worst = larger(error, worst);
@@ -255,7 +237,7 @@ static void check_rounded(const golden *g, const network *net, const network *tr
         const golden_tensor *t = &g->tensors[i];
         int64_t count;
         const double *exact = values_of(truth, t, &count), *values = values_of(net, t, &count);
-        double size = norm_of(exact, NULL, count), error = norm_of(values, exact, count);
+        double size = golden_norm(exact, NULL, count), error = golden_norm(values, exact, count);
         double bound = larger(most * share * t->error[half], roundoffs * roundoff * size);
         if (!(error <= bound))
             print_error("%s %s: %s of %s: error %.2e, bound %.2e, norm %.2e\n", g->name,

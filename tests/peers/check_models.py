@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_models.py BUILD [MODEL...]: models in serried and in torchvision are equal.
+
+1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
+   `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
+   float64, is at most four times torchvision's own in float32 (the worse of planar and channels-last), or
+   8 eps of their norm.
+2. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
+   tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
+   there.
+
+Without a MODEL: those that the short tests compare. Exits with 77 if torch or torchvision is missing.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torchvision  # noqa: F401
+except ImportError as error:
+    print(f"NOT RUN: {error}")
+    sys.exit(77)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "models"))
+import model_golden  # noqa: E402
+
+BUILD = os.path.abspath(sys.argv[1])
+SAMPLES, WARM_UP, FACTOR, LEAST_EPS = 4, 3, 4, 8
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+failures = []
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}\nexit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def save(tensors, path):
+    torch.save(tensors, path + ".pth")
+    run(sys.executable, os.path.join(BUILD, "serried-convert"), path + ".pth", path + ".safetensors")
+    return path + ".safetensors"
+
+
+def load(path):
+    run(sys.executable, os.path.join(BUILD, "serried-convert"), path, path + ".pth")
+    return torch.load(path + ".pth")
+
+
+def normalise(images, dtype):
+    mean, std = torch.tensor((MEAN, STD), dtype=torch.float64)
+    return ((images.double() / 255 - mean) / std).permute(0, 3, 1, 2).contiguous().to(dtype)
+
+
+def warmed_up(name, side):
+    """torchvision's network with its own initial values and running statistics of pictures."""
+    torch.manual_seed(7)
+    made = model_golden.create(name).train()
+    with torch.no_grad():
+        for _ in range(WARM_UP):
+            made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
+    return made.eval()
+
+
+def check_weights(name, side, folder):
+    made = warmed_up(name, side)
+    images = torch.randint(256, (SAMPLES, side, side, 3), dtype=torch.uint8)
+    weights, inputs, out = (os.path.join(folder, part) for part in ("weights", "inputs", "out.safetensors"))
+    weights, inputs = save(made.state_dict(), weights), save({"images": images}, inputs)
+    run(os.path.join(BUILD, "tests", "run_model"), name, str(model_golden.CLASSES), weights, inputs, out)
+    ours = load(out)["logits"].double()
+    x, own = normalise(images, torch.float32), []
+    with torch.no_grad():
+        for layout in (torch.contiguous_format, torch.channels_last):
+            own.append(made.to(memory_format=layout)(x.to(memory_format=layout)).double())
+        truth = made.to(memory_format=torch.contiguous_format).double()(x.double())
+    error = (ours - truth).norm().item()
+    limit = max(FACTOR * max((o - truth).norm().item() for o in own),
+                LEAST_EPS * torch.finfo(torch.float32).eps * truth.norm().item())
+    good = error <= limit
+    print(f"{'ok    ' if good else 'FAILED'} {name}: logits of its weights: {error:.1e}, limit {limit:.1e}", flush=True)
+    if not good:
+        failures.append(name)
+
+
+def main():
+    given = sys.argv[2:]
+    for name, side, how in model_golden.cases():
+        if name not in given and (given or how != "short"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            if how in ("all", "names"):
+                model_golden.write(name, side, how, folder)
+                print(run(os.path.join(BUILD, "tests", "test_models"), os.path.join(folder, f"{name}.txt")), flush=True)
+            if how in ("all", "short"):
+                check_weights(name, side, folder)
+    print(f"{len(failures)} failed")
+    sys.exit(1 if failures else 0)
+
+
+main()

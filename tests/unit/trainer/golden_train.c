@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// See golden_train.h.
+#include "tests/unit/trainer/golden_train.h"
+
+#include <inttypes.h>
+
+#include "tests/unit/support/picture_slot.h"
+#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/golden_fill.h"
+#include "trainer/engine/choices.h"
+#include "trainer/engine/engine.h"
+
+typedef struct training_rank {
+    const golden_training *g;
+    sr_recipe *recipe;
+    sr_comm *comm;
+    sr_engine *engine;
+    uint8_t *images;
+    int32_t *labels;
+} training_rank;
+
+static void load_recipe(training_rank *j) {
+    const golden_training *g = j->g;
+    char text[6][320];
+    const char *overrides[6];
+    const int count = g->loss ? 6 : 5;
+    (void)snprintf(text[0], sizeof text[0], "model=%s", g->model);
+    (void)snprintf(text[1], sizeof text[1], "batch=%" PRId64, g->batch);
+    (void)snprintf(text[2], sizeof text[2], "lanes=%d", g->lanes);
+    (void)snprintf(text[3], sizeof text[3], "optimizer=%s", g->optimizer);
+    (void)snprintf(text[4], sizeof text[4], "precision=%s", g->precision);
+    (void)snprintf(text[5], sizeof text[5], "loss=%s", g->loss ? g->loss : "");
+    for (int i = 0; i < count; i++)
+        overrides[i] = text[i];
+    assert_ok(sr_recipe_load("tests/recipes/plain.yaml", overrides, count, &j->recipe));
+    assert_ok(sr_recipe_check(j->recipe));
+}
+
+static void begin(training_rank *j, const golden_training *g) {
+    const sr_comm_options comm = {.backend = "self"};
+    const sr_task_desc *task;
+    *j = (training_rank){.g = g};
+    load_recipe(j);
+    assert_ok(sr_choose_task(j->recipe, &task));
+    assert_ok(sr_comm_create(&comm, &j->comm));
+    const sr_engine_options options = {.recipe = j->recipe,
+                                       .task = task,
+                                       .comm = j->comm,
+                                       .classes = g->classes,
+                                       .batch = g->batch,
+                                       .lanes = g->lanes,
+                                       .image_height = g->side,
+                                       .image_width = g->side,
+                                       .seed = g->seed};
+    assert_ok(sr_engine_create(&options, &j->engine));
+    sr_phase *phase = sr_engine_get_phase(j->engine, 0);
+    float *values = NULL;
+    assert_ok(sr_phase_map(phase, SR_PHASE_VALUES, &values));
+    const sr_model *model = sr_phase_get_info(phase).model;
+    for (int i = 0; i < model->param_count; i++)
+        g->fill(g->user, model, i, values + model->params[i].offset);
+    assert_ok(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
+    j->images = sr_alloc((size_t)(g->batch * g->side * g->side * 3), "pictures");
+    j->labels = sr_alloc_array((size_t)g->batch, sizeof *j->labels, "labels");
+    assert_non_null(j->images);
+    assert_non_null(j->labels);
+}
+
+static void end(training_rank *j) {
+    sr_engine_free(j->engine);
+    sr_comm_free(j->comm);
+    sr_recipe_free(j->recipe);
+    sr_free(j->images);
+    sr_free(j->labels);
+}
+
+static sr_status get(void *user, int lane, sr_slot *out) {
+    const training_rank *j = user;
+    const golden_training *g = j->g;
+    const int64_t samples = g->batch / g->lanes, first = lane * samples;
+    *out = picture_slot(samples, g->side, j->images + first * g->side * g->side * 3,
+                        j->labels + first);
+    return SR_OK;
+}
+
+static void done(void *user, int lane) {
+    (void)user;
+    (void)lane;
+}
+
+void golden_train(const golden_training *g, int steps, double *losses) {
+    training_rank j;
+    const sr_lane_source source = {.get = get, .done = done, .user = &j};
+    const sr_ema_settings no_average = {.decay = 0};
+    const double batch = (double)g->batch;
+    begin(&j, g);
+    sr_phase *phase = sr_engine_get_phase(j.engine, 0);
+    for (int i = 0; i < steps; i++) {
+        golden_fill_pictures(i, g->batch, g->side, j.images);
+        golden_fill_labels(i, g->batch, g->classes, j.labels);
+        sr_phase_set_step(phase, i, i * g->batch,
+                          g->falling ? g->lr * (1 - (double)i / steps) : g->lr, 1 / batch,
+                          no_average);
+        assert_ok(sr_engine_step(j.engine, 0, i, &source));
+        losses[i] = sr_phase_loss_sum(phase) / batch;
+    }
+    end(&j);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of training with given weights, and the pictures and labels of golden_fill.h: the engine
+// with its lanes, gradients, exchange and optimiser.
+#ifndef SR_TESTS_GOLDEN_TRAIN_H
+#define SR_TESTS_GOLDEN_TRAIN_H
+
+#include "trainer/models/built_model.h"
+
+// What is trained, from tests/recipes/plain.yaml.
+typedef struct golden_training {
+    const char *model, *optimizer, *loss, *precision; // of the recipe; loss may be NULL
+    int64_t classes, side, batch;
+    int lanes;
+    uint64_t seed;
+    double lr;
+    bool falling; // to 0 at the end, else constant
+    // First value of the model's i-th parameter or buffer.
+    void (*fill)(const void *user, const sr_model *model, int i, float *out);
+    const void *user;
+} golden_training;
+
+// losses: the mean one of each step's batch.
+void golden_train(const golden_training *training, int steps, double *losses);
+
+#endif

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models beside torchvision's: test_models FILE..., each written by tests/models/model_golden.py,
+// which specifies it. Without files: every model has a line in tests/models/cases.txt, and there
+// are no others.
+//
+// 1. Names, shapes and kinds of the tensors are torchvision's, in any order.
+// 2. In f64, on the CPU's reference kernels, outputs, losses, every gradient and every statistic of
+// a pass
+//    equal PyTorch's: norms and projections differ by at most 1e-9 of a tensor's norm. So do
+//    outputs in evaluation mode.
+// 3. The same bits in fp32 and in bf16, recorded or replayed, with and without the bit-neutral
+// passes.
+// 4. The losses of 20 steps of SGD in fp32 are within 1e-4 of PyTorch's float64 ones, relatively.
+#include "tests/unit/support/test_support.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/base/memory.h"
+#include "tests/unit/support/device_run.h"
+#include "tests/unit/trainer/golden_fill.h"
+#include "tests/unit/trainer/golden_train.h"
+#include "tests/unit/trainer/network_fixture.h"
+
+enum { PROJECTIONS = 4, STEPS = 20, LINE_BYTES = 1024, FEW_SAMPLES = 2 };
+
+// The first two as in test_network_golden.c.
+static const double exact_tolerance = 1e-9, least_norm = 1e-4, loss_tolerance = 1e-4;
+
+typedef struct model_tensor {
+    char kind[16], name[SR_NAME_BYTES];
+    sr_info info;
+    int index; // of its generated values; counters have none
+    double norm, projection[PROJECTIONS];
+} model_tensor;
+
+typedef struct model_golden {
+    char model[64];
+    int64_t classes, side, samples;
+    double losses[STEPS];
+    model_tensor *tensors;
+    int count;
+    size_t capacity;
+    bool numbers;   // else names and shapes alone
+    double largest; // norm of a gradient
+    uint8_t *images;
+    int32_t *labels;
+} model_golden;
+
+// ---- The file ----
+
+static void read_shape(const char *text, sr_info *info) {
+    char *rest = NULL;
+    do {
+        assert_true(info->rank < SR_MAX_RANK);
+        info->dim[info->rank++] = strtoll(text, &rest, 10);
+        text = rest + 1;
+    } while (*rest == 'x');
+}
+
+static bool is_counter(const model_tensor *t) {
+    return strcmp(t->kind, "counter") == 0;
+}
+
+static bool is_tensor_of_model(const model_tensor *t) {
+    return t->index >= 0 && t->index < GOLDEN_INPUT;
+}
+
+static void read_tensor(model_golden *g, const char *line, int *next) {
+    char shape[64];
+    void *tensors = g->tensors;
+    assert_ok(sr_grow(&tensors, &g->capacity, (size_t)g->count + 1, sizeof *g->tensors, "tensors"));
+    g->tensors = tensors;
+    model_tensor *t = &g->tensors[g->count++];
+    *t = (model_tensor){.index = -1};
+    int read =
+        sscanf(line, "%15s %127s %63s %lf %lf %lf %lf %lf", t->kind, t->name, shape, &t->norm,
+               &t->projection[0], &t->projection[1], &t->projection[2], &t->projection[3]);
+    assert_true(read == 3 || read == 4 + PROJECTIONS);
+    read_shape(shape, &t->info);
+    g->numbers = g->numbers || read > 3;
+    if (strcmp(t->kind, "output") == 0 || strcmp(t->kind, "evaluation") == 0)
+        t->index = GOLDEN_OUTPUT;
+    else if (strcmp(t->kind, "loss") == 0)
+        t->index = GOLDEN_LOSS;
+    else if (!is_counter(t))
+        t->index = (*next)++;
+    if (strcmp(t->kind, "gradient") == 0)
+        g->largest = fmax(t->norm, g->largest);
+}
+
+static void read_golden(const char *path, model_golden *g) {
+    char line[LINE_BYTES];
+    int next = 0;
+    double own;
+    *g = (model_golden){.count = 0};
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("%s cannot be opened", path);
+    assert_int_equal(fscanf(file, "%63s %" SCNd64 " %" SCNd64 " %" SCNd64 " %lf losses", g->model,
+                            &g->classes, &g->side, &g->samples, &own),
+                     5);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(fscanf(file, "%lf", &g->losses[i]), 1);
+    assert_non_null(fgets(line, sizeof line, file));
+    while (fgets(line, sizeof line, file))
+        read_tensor(g, line, &next);
+    (void)fclose(file);
+    g->images = sr_alloc((size_t)(g->samples * g->side * g->side * 3), "pictures");
+    g->labels = sr_alloc_array((size_t)g->samples, sizeof *g->labels, "labels");
+    assert_non_null(g->images);
+    assert_non_null(g->labels);
+    golden_fill_pictures(0, g->samples, g->side, g->images);
+    golden_fill_labels(0, g->samples, g->classes, g->labels);
+}
+
+static void release(model_golden *g) {
+    sr_free(g->tensors);
+    sr_free(g->images);
+    sr_free(g->labels);
+}
+
+static const model_tensor *find(const model_golden *g, const char *name) {
+    for (int i = 0; i < g->count; i++)
+        if (strcmp(g->tensors[i].name, name) == 0)
+            return &g->tensors[i];
+    return NULL;
+}
+
+// ---- The network ----
+
+// Options that drop something, as the file says, and what switches them off.
+static const char *const dropping[] = {"dropout", "stochastic_depth_prob", "attention_dropout",
+                                       "drop_rate"};
+enum { DROPPING = sizeof dropping / sizeof *dropping };
+
+static bool has_option(const sr_model_desc *desc, const char *name) {
+    for (size_t i = 0; desc->options && i < desc->options->count; i++)
+        if (strcmp(desc->options->options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static const sr_model_desc *model_of(const model_golden *g) {
+    const sr_model_desc *desc = sr_model_find(g->model);
+    if (!desc)
+        fail_msg("there is no model %s", g->model);
+    return desc;
+}
+
+// What tests/models/model_golden.py generates.
+static void fill(const void *user, const sr_model *model, int i, float *out) {
+    const model_golden *g = user;
+    const sr_param *p = &model->params[i];
+    const model_tensor *t = find(g, p->name);
+    const size_t length = strlen(p->name);
+    const int64_t count = sr_info_count(&p->info);
+    golden_words w = {.tensor = (uint32_t)t->index};
+    double scale = 0.2, shift = 0;
+    if (p->info.rank == 2 || p->info.rank == 4)
+        scale = sqrt(6.0 / (double)(count / p->info.dim[0])) *
+                (p->info.dim[0] == g->classes ? 0.02 : 1);
+    else if (p->info.rank == 1 &&
+             ((length >= 6 && strcmp(p->name + length - 6, "weight") == 0) ||
+              (length >= 11 && strcmp(p->name + length - 11, "running_var") == 0)))
+        shift = 1;
+    for (int64_t k = 0; k < count; k++)
+        out[k] = (float)(shift + golden_unit(&w) * scale);
+}
+
+// set: [2 * DROPPING + 1].
+static network_options options_of(const model_golden *g, const char **set) {
+    int count = 0;
+    for (int i = 0; i < DROPPING; i++)
+        if (has_option(model_of(g), dropping[i])) {
+            set[count++] = dropping[i];
+            set[count++] = "0";
+        }
+    set[count] = NULL;
+    return (network_options){.model = g->model, .set = set, .classes = g->classes};
+}
+
+static network *create(const model_golden *g, sr_dtype dtype, int optimize) {
+    const char *set[2 * DROPPING + 1];
+    network_options options = options_of(g, set);
+    network *net;
+    options.device = device_for(dtype);
+    options.optimize = optimize;
+    options.dtype = dtype;
+    assert_ok(network_create(&options, &net));
+    return net;
+}
+
+static void run(const model_golden *g, network *net, int64_t samples, bool evaluates) {
+    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    const network_pass pass = {.samples = samples,
+                               .side = g->side,
+                               .images = g->images,
+                               .mean = mean,
+                               .std = std,
+                               .labels = g->labels,
+                               .evaluates = evaluates};
+    for (int i = 0; !net->bound && i < net->model->param_count; i++)
+        fill(g, net->model, i, net->values[i]);
+    if (network_run(net, &pass) != SR_OK)
+        fail_msg("%s: %s", g->model, sr_error_message());
+}
+
+// ---- 1. Names and shapes ----
+
+static void check_tensor(const model_golden *g, const sr_param *p) {
+    const model_tensor *t = find(g, p->name);
+    char ours[96], theirs[96];
+    if (!t || !is_tensor_of_model(t))
+        fail_msg("%s: torchvision has no tensor %s", g->model, p->name);
+    if (strcmp(sr_info_text(&p->info, ours), sr_info_text(&t->info, theirs)) != 0)
+        fail_msg("%s: %s is %s, torchvision's %s", g->model, p->name, ours, theirs);
+    const bool buffer = strcmp(t->kind, "statistic") == 0 || strcmp(t->kind, "buffer") == 0;
+    if (buffer != (p->kind == SR_PARAM_BUFFER))
+        fail_msg("%s: %s is a %s in torchvision", g->model, p->name, t->kind);
+}
+
+// Nothing of the file is left out: names are unique on both sides.
+static void check_model(const model_golden *g, const sr_model *model) {
+    int tensors = 0, counters = 0;
+    for (int i = 0; i < model->param_count; i++)
+        check_tensor(g, &model->params[i]);
+    for (int i = 0; i < model->counter_count; i++)
+        if (!find(g, model->counters[i]) || !is_counter(find(g, model->counters[i])))
+            fail_msg("%s: torchvision has no counter %s", g->model, model->counters[i]);
+    for (int i = 0; i < g->count; i++) {
+        tensors += is_tensor_of_model(&g->tensors[i]);
+        counters += is_counter(&g->tensors[i]);
+    }
+    assert_int_equal(tensors, model->param_count);
+    assert_int_equal(counters, model->counter_count);
+}
+
+static void check_names(const model_golden *g) {
+    const char *set[2 * DROPPING + 1];
+    const network_options options = options_of(g, set);
+    sr_model *model;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    assert_ok(network_model(&options, &arena, &model));
+    check_model(g, model);
+    sr_model_free(model);
+    sr_arena_release(&arena);
+}
+
+// ---- 2. f64 ----
+
+static const double *values_of(const network *net, const model_tensor *t, int64_t *count) {
+    *count = sr_info_count(&t->info);
+    if (t->index == GOLDEN_OUTPUT)
+        return net->output;
+    if (t->index == GOLDEN_LOSS)
+        return net->loss;
+    for (int i = 0; i < net->model->param_count; i++)
+        if (strcmp(net->model->params[i].name, t->name) == 0)
+            return net->results[i];
+    fail_msg("%s was not computed", t->name);
+    return NULL;
+}
+
+static double error_of(const model_golden *g, const network *net, const model_tensor *t) {
+    int64_t count;
+    const double *values = values_of(net, t, &count);
+    const double scale = fmax(t->norm, least_norm * g->largest);
+    double projection[PROJECTIONS];
+    golden_project(values, count, t->index, PROJECTIONS, projection);
+    const double apart = golden_norm(projection, t->projection, PROJECTIONS) / sqrt(PROJECTIONS);
+    const double longer = fabs(golden_norm(values, NULL, count) - t->norm);
+    return (apart > longer || isnan(apart) ? apart : longer) / scale;
+}
+
+static void check_exact(const model_golden *g, bool evaluates) {
+    network *net = create(g, SR_F64, 0);
+    double worst = 0;
+    run(g, net, g->samples, evaluates);
+    for (int i = 0; i < g->count; i++) {
+        const model_tensor *t = &g->tensors[i];
+        if (is_counter(t) || (strcmp(t->kind, "evaluation") == 0) != evaluates)
+            continue;
+        const double error = error_of(g, net, t);
+        if (!(error <= exact_tolerance))
+            print_error("%s f64: %s of %s: error %.2e\n", g->model, t->kind, t->name, error);
+        worst = error <= worst ? worst : error;
+    }
+    print_message("%s f64, %s: errors are at most %.1e\n", g->model,
+                  evaluates ? "evaluation" : "training", worst);
+    assert_true(worst <= exact_tolerance);
+    network_free(net);
+}
+
+// ---- 3. Bits ----
+
+static void check_equal(const model_golden *g, const network *a, const network *b) {
+    for (int i = 0; i < g->count; i++) {
+        const model_tensor *t = &g->tensors[i];
+        int64_t count;
+        if (is_counter(t) || strcmp(t->kind, "evaluation") == 0)
+            continue;
+        const double *left = values_of(a, t, &count), *right = values_of(b, t, &count);
+        if (t->index >= GOLDEN_INPUT) // of fewer samples
+            count = count / g->samples * FEW_SAMPLES;
+        if (memcmp(left, right, (size_t)count * sizeof *left) != 0)
+            fail_msg("%s: %s of %s has other bits", g->model, t->kind, t->name);
+    }
+}
+
+static void check_bits(const model_golden *g, sr_dtype dtype) {
+    network *recorded = create(g, dtype, 0), *replayed = create(g, dtype, 0),
+            *plain = create(g, dtype, -1);
+    run(g, recorded, FEW_SAMPLES, false);
+    run(g, replayed, FEW_SAMPLES, false);
+    for (int i = 0; i < replayed->model->param_count; i++)
+        memset(replayed->results[i], 0xff,
+               (size_t)network_count(replayed, i) * sizeof *replayed->results[i]);
+    run(g, replayed, FEW_SAMPLES, false);
+    const sr_context_stats stats = sr_context_get_stats(replayed->context);
+    assert_int_equal(stats.plans_compiled, 1);
+    assert_int_equal(stats.plans_replayed, 1);
+    run(g, plain, FEW_SAMPLES, false);
+    check_equal(g, recorded, replayed);
+    check_equal(g, recorded, plain);
+    network_free(recorded);
+    network_free(replayed);
+    network_free(plain);
+}
+
+// ---- 4. Training ----
+
+static void check_training(const model_golden *g) {
+    sr_text model;
+    double losses[STEPS], worst = 0;
+    sr_text_init(&model);
+    sr_text_add(&model, "{name: %s", g->model);
+    for (int i = 0; i < DROPPING; i++)
+        if (has_option(model_of(g), dropping[i]))
+            sr_text_add(&model, ", %s: 0", dropping[i]);
+    sr_text_add(&model, "}");
+    const golden_training training = {.model = model.data,
+                                      .optimizer = "{name: sgd, lr: 0.01, momentum: 0}",
+                                      .precision = "fp32",
+                                      .classes = g->classes,
+                                      .side = g->side,
+                                      .batch = g->samples,
+                                      .lanes = 1,
+                                      .lr = 0.01,
+                                      .fill = fill,
+                                      .user = g};
+    golden_train(&training, STEPS, losses);
+    for (int i = 0; i < STEPS; i++) {
+        const double apart = fabs(losses[i] - g->losses[i]) / g->losses[i];
+        worst = apart <= worst ? worst : apart; // NaN is kept
+    }
+    print_message("%s: losses of %d steps differ by at most %.1e\n", g->model, STEPS, worst);
+    assert_true(worst <= loss_tolerance);
+    sr_text_release(&model);
+}
+
+// ---- Files and the list ----
+
+static char **paths;
+static int path_count;
+
+static void models_are_torchvisions(void **state) {
+    (void)state;
+    for (int i = 0; i < path_count; i++) {
+        model_golden g;
+        read_golden(paths[i], &g);
+        check_names(&g);
+        if (g.numbers) {
+            check_exact(&g, true);
+            check_exact(&g, false);
+            check_bits(&g, SR_F32);
+            check_bits(&g, SR_BF16);
+            check_training(&g);
+        }
+        release(&g);
+    }
+}
+
+static void every_model_has_a_case(void **state) {
+    (void)state;
+    size_t count, lines = 0;
+    const sr_model_desc *const *all = sr_models(&count);
+    char line[LINE_BYTES], name[64], how[16];
+    bool *found = sr_alloc_array(count, sizeof *found, "models");
+    FILE *file = fopen("tests/models/cases.txt", "r");
+    assert_non_null(found);
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        size_t i = 0;
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%63s %*d %15s", name, how), 2);
+        while (i < count && strcmp(all[i]->name, name) != 0)
+            i++;
+        if (i == count || found[i])
+            fail_msg("tests/models/cases.txt: %s is no model, or there twice", name);
+        found[i] = true;
+        lines++;
+    }
+    (void)fclose(file);
+    for (size_t i = 0; i < count; i++)
+        if (!found[i])
+            fail_msg("model %s has no line in tests/models/cases.txt", all[i]->name);
+    assert_int_equal(count, lines);
+    sr_free(found);
+}
+
+// ---- Initial values ----
+
+enum { DRAWS = 10000 };
+
+static void build_drawn(sr_builder *b, const void *options, void *state) {
+    sr_tensor *fields = state;
+    const int64_t dim[4] = {DRAWS / 8, 2, 2, 2};
+    (void)options;
+    sr_build_param(b, &fields[0], "a", SR_PARAM_WEIGHT, 4, dim,
+                   (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = 1.5});
+    sr_build_param(b, &fields[1], "b", SR_PARAM_WEIGHT, 4, dim,
+                   (sr_init){.kind = SR_INIT_KAIMING_FAN_IN});
+    sr_build_param(b, &fields[2], "c", SR_PARAM_WEIGHT, 4, dim,
+                   (sr_init){.kind = SR_INIT_KAIMING_FAN_OUT});
+}
+
+static void initial_values_are_distributed(void **state) {
+    (void)state;
+    static const sr_model_desc desc = {
+        .name = "drawn", .state_size = 3 * sizeof(sr_tensor), .build = build_drawn};
+    // Of a normal distribution with deviation 1.5 that is cut at -2 and 2; sqrt(2 / 8), sqrt(2 /
+    // 5000).
+    static const double deviations[] = {1.0229, 0.5, 0.02};
+    static const double mosts[] = {2, INFINITY, INFINITY};
+    const sr_model_build from = {.desc = &desc, .prefix = "", .classes = 2};
+    sr_model *model;
+    assert_ok(sr_model_create(&from, &model));
+    float *values = sr_alloc_array((size_t)model->elements, sizeof *values, "values");
+    assert_non_null(values);
+    sr_model_init_values(model, 3, values);
+    for (int p = 0; p < 3; p++) {
+        const float *v = values + model->params[p].offset;
+        double sum = 0, squares = 0, most = 0;
+        for (int i = 0; i < DRAWS; i++) {
+            sum += (double)v[i];
+            squares += (double)v[i] * (double)v[i];
+            most = fmax(fabs((double)v[i]), most);
+        }
+        assert_true(fabs(sum / DRAWS) < 0.05 * deviations[p]);
+        assert_true(fabs(sqrt(squares / DRAWS) / deviations[p] - 1) < 0.03);
+        assert_true(most <= mosts[p] && most > 1.9 * deviations[p]);
+    }
+    sr_free(values);
+    sr_model_free(model);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest files[] = {cmocka_unit_test(models_are_torchvisions)};
+    const struct CMUnitTest list[] = {cmocka_unit_test(every_model_has_a_case),
+                                      cmocka_unit_test(initial_values_are_distributed)};
+    paths = argv + 1;
+    path_count = argc - 1;
+    return path_count > 0 ? cmocka_run_group_tests_name("models", files, NULL, NULL)
+                          : cmocka_run_group_tests_name("model_cases", list, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// See inverted_residual_internal.h.
+#include <stdio.h>
+
+#include "trainer/models/inverted_residual_internal.h"
+
+// The builder, how it names layers, and the number of the next one.
+typedef struct naming {
+    sr_builder *b;
+    const sr_inverted_opts *opts;
+    int next;
+} naming;
+
+static void build_conv(naming *n, sr_conv_norm_layer *layer, sr_conv_layer_opts conv,
+                       bool projects) {
+    const sr_conv_norm_opts opts = {
+        .conv = conv, .norm = n->opts->norm, .activation = projects ? NULL : n->opts->activation};
+    char conv_name[16], norm_name[16];
+    const sr_inverted_names names = n->opts->names;
+    const bool flat = names == SR_INVERTED_FLAT || (projects && names == SR_INVERTED_FLAT_END);
+    (void)snprintf(conv_name, sizeof conv_name, "%d", n->next++);
+    if (!flat) {
+        sr_build_conv_norm(n->b, layer, conv_name, opts);
+        return;
+    }
+    (void)snprintf(norm_name, sizeof norm_name, "%d", n->next++);
+    sr_build_conv_norm_as(n->b, layer, conv_name, norm_name, opts);
+    n->next++; // the activation
+}
+
+static void build_squeeze(naming *n, sr_inverted_residual *block) {
+    sr_squeeze_opts opts = n->opts->squeeze;
+    char name[16];
+    opts.channels = n->opts->expanded;
+    (void)snprintf(name, sizeof name, "%d", n->next++);
+    sr_build_squeeze(n->b, &block->squeeze, name, opts);
+}
+
+void sr_build_inverted(sr_builder *b, sr_inverted_residual *block, sr_inverted_opts o) {
+    naming n = {.b = b, .opts = &o};
+    const bool dilated = o.dilation > 1;
+    const sr_conv2d_opts spatial = {.stride = dilated ? 1 : o.stride, .dilation = o.dilation};
+    sr_conv_layer_opts conv = {.in = o.in, .out = o.expanded, .window = 1};
+    block->expands = o.expanded != o.in;
+    block->filters = !o.fused;
+    block->squeezes = o.squeeze.squeezed > 0;
+    block->adds = o.stride == 1 && o.in == o.out;
+    block->drop = o.drop;
+    if (o.fused) {
+        conv.window = o.window;
+        conv.conv = spatial;
+    }
+    if (block->expands)
+        build_conv(&n, &block->expand, conv, false);
+    if (block->filters) {
+        conv = (sr_conv_layer_opts){
+            .in = o.expanded, .out = o.expanded, .window = o.window, .conv = spatial};
+        conv.conv.groups = (int)o.expanded;
+        build_conv(&n, &block->depthwise, conv, false);
+    }
+    if (block->squeezes)
+        build_squeeze(&n, block);
+    if (!o.fused || block->expands)
+        conv = (sr_conv_layer_opts){.window = 1};
+    conv.in = o.expanded;
+    conv.out = o.out;
+    build_conv(&n, &block->project, conv, !o.fused || block->expands);
+}
+
+sr_tensor sr_layer_inverted(sr_forward *f, const sr_inverted_residual *block, sr_tensor x) {
+    sr_tensor y = x;
+    if (block->expands)
+        y = sr_layer_conv_norm(f, &block->expand, y);
+    if (block->filters)
+        y = sr_layer_conv_norm(f, &block->depthwise, y);
+    if (block->squeezes)
+        y = sr_layer_squeeze(&block->squeeze, y);
+    y = sr_layer_conv_norm(f, &block->project, y);
+    return block->adds ? sr_add(sr_layer_drop_path(f, y, block->drop), x) : y;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// MobileNetV3 (Howard et al. 2019, "Searching for MobileNetV3", tables 1 and 2) as in torchvision,
+// with its parameter names and initial values.
+#include <stddef.h>
+#include <stdio.h>
+
+#include "trainer/models/inverted_residual_internal.h"
+
+enum { MAX_BLOCKS = 15, DIVISOR = 8 };
+
+typedef struct mobilenet_options {
+    double width_mult, dropout;
+    bool reduced_tail, dilated;
+} mobilenet_options;
+
+static const sr_option mobilenet_rows[] = {
+    {.name = "width_mult",
+     .help = "factor of all numbers of channels, which are rounded to multiples of 8",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(mobilenet_options, width_mult),
+     .default_text = "1",
+     .min = 0.05,
+     .max = 16},
+    {.name = "dropout",
+     .help = "probability of dropping a feature before the last layer",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(mobilenet_options, dropout),
+     .default_text = "0.2",
+     .max = 0.99},
+    {.name = "reduced_tail",
+     .help = "half of the channels in the last stage, for detection and segmentation",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(mobilenet_options, reduced_tail),
+     .default_text = "false"},
+    {.name = "dilated",
+     .help = "dilation instead of stride in the last stage, for segmentation",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(mobilenet_options, dilated),
+     .default_text = "false"},
+};
+
+static const sr_option_table mobilenet_table = {.name = "model.mobilenet_v3",
+                                                .options = mobilenet_rows,
+                                                .count =
+                                                    sizeof mobilenet_rows / sizeof *mobilenet_rows,
+                                                .struct_size = sizeof(mobilenet_options)};
+
+// A row of the paper's tables. The last three blocks are the tail.
+typedef struct block_row {
+    int window, expanded, out;
+    bool squeezes, hard_swish;
+    int stride;
+} block_row;
+
+enum { TAIL = 3 };
+
+typedef struct mobilenet_size {
+    int blocks;
+    int64_t last; // features before the classifier
+    block_row rows[MAX_BLOCKS];
+} mobilenet_size;
+
+static const mobilenet_size mobilenet_v3_large = {15,
+                                                  1280,
+                                                  {{3, 16, 16, 0, 0, 1},
+                                                   {3, 64, 24, 0, 0, 2},
+                                                   {3, 72, 24, 0, 0, 1},
+                                                   {5, 72, 40, 1, 0, 2},
+                                                   {5, 120, 40, 1, 0, 1},
+                                                   {5, 120, 40, 1, 0, 1},
+                                                   {3, 240, 80, 0, 1, 2},
+                                                   {3, 200, 80, 0, 1, 1},
+                                                   {3, 184, 80, 0, 1, 1},
+                                                   {3, 184, 80, 0, 1, 1},
+                                                   {3, 480, 112, 1, 1, 1},
+                                                   {3, 672, 112, 1, 1, 1},
+                                                   {5, 672, 160, 1, 1, 2},
+                                                   {5, 960, 160, 1, 1, 1},
+                                                   {5, 960, 160, 1, 1, 1}}};
+
+static const mobilenet_size mobilenet_v3_small = {11,
+                                                  1024,
+                                                  {{3, 16, 16, 1, 0, 2},
+                                                   {3, 72, 24, 0, 0, 2},
+                                                   {3, 88, 24, 0, 0, 1},
+                                                   {5, 96, 40, 1, 1, 2},
+                                                   {5, 240, 40, 1, 1, 1},
+                                                   {5, 240, 40, 1, 1, 1},
+                                                   {5, 120, 48, 1, 1, 1},
+                                                   {5, 144, 48, 1, 1, 1},
+                                                   {5, 288, 96, 1, 1, 2},
+                                                   {5, 576, 96, 1, 1, 1},
+                                                   {5, 576, 96, 1, 1, 1}}};
+
+typedef struct mobilenet {
+    int blocks;
+    sr_conv_norm_layer first, last;
+    sr_inverted_residual block[MAX_BLOCKS];
+    sr_linear_layer fc1, fc2;
+    double dropout;
+} mobilenet;
+
+static const sr_batchnorm_layer_opts norm = {.eps = 1e-3, .momentum = 0.01};
+
+// Rows of the tail give half of the channels to a reduced one.
+static sr_inverted_opts block_of(const mobilenet_options *o, const mobilenet_size *size, int i,
+                                 int64_t in) {
+    const block_row *row = &size->rows[i];
+    const bool tail = i >= size->blocks - TAIL;
+    const int out = tail && o->reduced_tail ? row->out / 2 : row->out;
+    const int wide = i > size->blocks - TAIL && o->reduced_tail ? row->expanded / 2 : row->expanded;
+    const int64_t expanded = sr_round_channels(wide * o->width_mult, DIVISOR);
+    sr_inverted_opts opts = {.in = in,
+                             .expanded = expanded,
+                             .out = sr_round_channels(out * o->width_mult, DIVISOR),
+                             .window = row->window,
+                             .stride = row->stride,
+                             .dilation = tail && o->dilated ? 2 : 1,
+                             .activation = row->hard_swish ? sr_hard_swish : sr_relu,
+                             .norm = norm};
+    if (row->squeezes)
+        opts.squeeze =
+            (sr_squeeze_opts){.squeezed = sr_round_channels((double)(expanded / 4), DIVISOR),
+                              .gate = sr_hard_sigmoid};
+    return opts;
+}
+
+static void build_linear(sr_builder *b, sr_linear_layer *layer, const char *name, int64_t in,
+                         int64_t out) {
+    sr_build_linear(b, layer, name, in, out, false);
+    sr_build_set_init(b, &layer->weight, (sr_init){.kind = SR_INIT_NORMAL, .scale = 0.01});
+    sr_build_set_init(b, &layer->bias, (sr_init){0});
+}
+
+static void build(sr_builder *b, const void *options, void *state, const mobilenet_size *size) {
+    const mobilenet_options *o = options;
+    mobilenet *net = state;
+    char name[32];
+    int64_t in = sr_round_channels(16 * o->width_mult, DIVISOR);
+    net->blocks = size->blocks;
+    net->dropout = o->dropout;
+    sr_build_conv_norm(
+        b, &net->first, "features.0",
+        (sr_conv_norm_opts){.conv = {.in = 3, .out = in, .window = 3, .conv = {.stride = 2}},
+                            .norm = norm,
+                            .activation = sr_hard_swish});
+    for (int i = 0; i < size->blocks; i++) {
+        const sr_inverted_opts opts = block_of(o, size, i, in);
+        sr_build_push(b, "features.%d.block", i + 1);
+        sr_build_inverted(b, &net->block[i], opts);
+        sr_build_pop(b);
+        in = opts.out;
+    }
+    (void)snprintf(name, sizeof name, "features.%d", size->blocks + 1);
+    sr_build_conv_norm(b, &net->last, name,
+                       (sr_conv_norm_opts){.conv = {.in = in, .out = 6 * in, .window = 1},
+                                           .norm = norm,
+                                           .activation = sr_hard_swish});
+    const int64_t last = o->reduced_tail ? size->last / 2 : size->last;
+    const int64_t features = sr_round_channels((double)last * o->width_mult, DIVISOR);
+    build_linear(b, &net->fc1, "classifier.0", 6 * in, features);
+    build_linear(b, &net->fc2, "classifier.3", features, sr_build_classes(b));
+}
+
+static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+    const mobilenet *net = state;
+    sr_tensor x = sr_layer_conv_norm(f, &net->first, inputs[0]);
+    for (int i = 0; i < net->blocks; i++)
+        x = sr_layer_inverted(f, &net->block[i], x);
+    x = sr_global_avgpool(sr_layer_conv_norm(f, &net->last, x));
+    x = sr_hard_swish(sr_layer_linear(&net->fc1, x));
+    return sr_layer_linear(&net->fc2, sr_layer_dropout(f, x, net->dropout));
+}
+
+// MODEL(name, help)
+#define MODELS(MODEL)                                                                              \
+    MODEL(mobilenet_v3_large, "MobileNetV3-Large (Howard et al. 2019)")                            \
+    MODEL(mobilenet_v3_small, "MobileNetV3-Small (Howard et al. 2019)")
+
+#define DEFINE(id, text)                                                                           \
+    static void build_##id(sr_builder *b, const void *options, void *state) {                      \
+        build(b, options, state, &id);                                                             \
+    }                                                                                              \
+    extern const sr_model_desc sr_model_##id;                                                      \
+    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
+                                         .abi = SR_MODEL_ABI,                                      \
+                                         .name = #id,                                              \
+                                         .help = text,                                             \
+                                         .options = &mobilenet_table,                              \
+                                         .state_size = sizeof(mobilenet),                          \
+                                         .build = build_##id,                                      \
+                                         .forward = forward};
+MODELS(DEFINE)
