@@ -57,7 +57,7 @@ FAULTS = [
     # Parameters, settings, averages.
     Fault("settings: not brought to the device", "trainer/engine/phase.c",
           "    return sr_device_upload(phase->device, phase->hyper, phase->settings,\n"
-          "                            HYPER_SETTINGS * HYPER_ROW * sizeof(float));",
+          "                            changing_rows(phase) * HYPER_ROW * sizeof(float));",
           "    (void)phase;\n    return SR_OK;", [LOSSES]),
     Fault("settings: brought to the device after the lanes", "trainer/engine/engine.c",
           ("    SR_TRY(sr_phase_begin_step(phase));\n", "    SR_TRY(sr_exchange_step_wait(phase->exchange));\n"),

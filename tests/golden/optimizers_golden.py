@@ -70,42 +70,53 @@ def rmsprop_tensorflow(p, state, group):
     p.sub_(step)
 
 
+def of_others(**settings):
+    """The settings of biases and norms."""
+    return lambda name: settings if name.startswith("norm") or name.endswith("bias") else {}
+
+
+def by_layer(name):
+    depth = {"conv": 0, "norm": 1, "fc": 2}[name.split(".", maxsplit=1)[0]]
+    return {"lr": RATE * 0.75**(2 - depth), **of_others(weight_decay=0)(name)}
+
+
+NONE = of_others()
 SGD, ADAM, ADAMW, RMSPROP = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop
-# name, options of the recipe, optimiser, settings of biases and norms, largest norm
+# name, options of the recipe, optimiser, settings of a tensor, largest norm
 CASES = [
-    ("sgd", "momentum: 0", torch_optimizer(SGD), {}, 0),
+    ("sgd", "momentum: 0", torch_optimizer(SGD), NONE, 0),
     ("sgd, nesterov", "nesterov: true, weight_decay: 0.05",
-     torch_optimizer(SGD, momentum=0.9, nesterov=True, weight_decay=0.05), {}, 0),
-    ("sgd, dampening", "momentum: 0.5, dampening: 0.25", torch_optimizer(SGD, momentum=0.5, dampening=0.25), {}, 0),
-    ("adam", "", torch_optimizer(ADAM), {}, 0),
+     torch_optimizer(SGD, momentum=0.9, nesterov=True, weight_decay=0.05), NONE, 0),
+    ("sgd, dampening", "momentum: 0.5, dampening: 0.25", torch_optimizer(SGD, momentum=0.5, dampening=0.25), NONE, 0),
+    ("adam", "", torch_optimizer(ADAM), NONE, 0),
     ("adam, decay and eps", "weight_decay: 0.1, eps: 0.01, betas: [0.8, 0.95]",
-     torch_optimizer(ADAM, betas=(0.8, 0.95), eps=0.01, weight_decay=0.1), {}, 0),
-    ("adam, amsgrad", "amsgrad: true, betas: [0.5, 0.6]", torch_optimizer(ADAM, betas=(0.5, 0.6), amsgrad=True), {}, 0),
-    ("adam, clip_norm", "clip_norm: 0.5, eps: 1", torch_optimizer(ADAM, eps=1), {}, 0.5),
-    ("adamw", "weight_decay: 0.1", torch_optimizer(ADAMW, weight_decay=0.1), {}, 0),
+     torch_optimizer(ADAM, betas=(0.8, 0.95), eps=0.01, weight_decay=0.1), NONE, 0),
+    ("adam, amsgrad", "amsgrad: true, betas: [0.5, 0.6]", torch_optimizer(ADAM, betas=(0.5, 0.6), amsgrad=True), NONE, 0),
+    ("adam, clip_norm", "clip_norm: 0.5, eps: 1", torch_optimizer(ADAM, eps=1), NONE, 0.5),
+    ("adamw", "weight_decay: 0.1", torch_optimizer(ADAMW, weight_decay=0.1), NONE, 0),
     ("adamw, groups", "weight_decay: 0.1, groups: [{match: [bias, norm], decay_scale: 0, lr_scale: 0.5}]",
-     torch_optimizer(ADAMW, weight_decay=0.1), {"weight_decay": 0, "lr": RATE / 2}, 0),
+     torch_optimizer(ADAMW, weight_decay=0.1), of_others(weight_decay=0, lr=RATE / 2), 0),
+    ("adamw, layers", "weight_decay: 0.1, layer_decay: 0.75, no_decay: [bias, norm]",
+     torch_optimizer(ADAMW, weight_decay=0.1), by_layer, 0),
     ("adamw, amsgrad", "weight_decay: 0.1, amsgrad: true, betas: [0.5, 0.6]",
-     torch_optimizer(ADAMW, weight_decay=0.1, betas=(0.5, 0.6), amsgrad=True), {}, 0),
-    ("rmsprop", "", torch_optimizer(RMSPROP), {}, 0),
+     torch_optimizer(ADAMW, weight_decay=0.1, betas=(0.5, 0.6), amsgrad=True), NONE, 0),
+    ("rmsprop", "", torch_optimizer(RMSPROP), NONE, 0),
     ("rmsprop, momentum", "momentum: 0.75, alpha: 0.9, weight_decay: 0.1",
-     torch_optimizer(RMSPROP, momentum=0.75, alpha=0.9, weight_decay=0.1), {}, 0),
+     torch_optimizer(RMSPROP, momentum=0.75, alpha=0.9, weight_decay=0.1), NONE, 0),
     ("rmsprop, centered", "centered: true, momentum: 0.5, eps: 0.001",
-     torch_optimizer(RMSPROP, momentum=0.5, centered=True, eps=0.001), {}, 0),
+     torch_optimizer(RMSPROP, momentum=0.5, centered=True, eps=0.001), NONE, 0),
     ("rmsprop, tensorflow", "tensorflow: true, momentum: 0.9, alpha: 0.9, eps: 0.001, weight_decay: 0.01",
-     formula(rmsprop_tensorflow, momentum=0.9, alpha=0.9, eps=0.001, weight_decay=0.01, centered=False), {}, 0),
+     formula(rmsprop_tensorflow, momentum=0.9, alpha=0.9, eps=0.001, weight_decay=0.01, centered=False), NONE, 0),
     ("rmsprop, tensorflow and centered", "tensorflow: true, centered: true, alpha: 0.9, eps: 0.001",
-     formula(rmsprop_tensorflow, momentum=0, alpha=0.9, eps=0.001, centered=True), {}, 0),
-    ("lion", "", formula(lion, betas=(0.9, 0.99)), {}, 0),
-    ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), {}, 0),
+     formula(rmsprop_tensorflow, momentum=0, alpha=0.9, eps=0.001, centered=True), NONE, 0),
+    ("lion", "", formula(lion, betas=(0.9, 0.99)), NONE, 0),
+    ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), NONE, 0),
 ]
 
 
-def train(make, others, largest):
+def train(make, settings, largest):
     tensors = [fill(value_seed(i), shape).requires_grad_() for i, (_, shape) in enumerate(TENSORS)]
-    kinds = [name.startswith("norm") or name.endswith("bias") for name, _ in TENSORS]
-    optimizer = make([{"params": [p for p, other in zip(tensors, kinds) if not other]},
-                      {"params": [p for p, other in zip(tensors, kinds) if other], **others}])
+    optimizer = make([{"params": [p], **settings(name)} for p, (name, _) in zip(tensors, TENSORS)])
     for step in range(STEPS):
         for i, p in enumerate(tensors):
             p.grad = fill(gradient_seed(step, 0, i), p.shape)
@@ -118,10 +129,10 @@ def train(make, others, largest):
 def main():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.txt")
     with open(path, "w", encoding="utf-8") as out:
-        for name, options, make, others, largest in CASES:
+        for name, options, make, settings, largest in CASES:
             kind = name.split(",")[0]
             out.write(f"{name}: {{name: {kind}, lr: {RATE}{', ' if options else ''}{options}}}\n")
-            out.write(" ".join(f"{v:.9g}" for v in train(make, others, largest).tolist()) + "\n")
+            out.write(" ".join(f"{v:.9g}" for v in train(make, settings, largest).tolist()) + "\n")
 
 
 if __name__ == "__main__":

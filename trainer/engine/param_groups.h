@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter groups of an optimizer: which parameters the words of a group match.
+// Parameter groups of an optimizer: which parameters the words of a group match, and the settings
+// of each parameter from its group, no_decay and layer_decay.
 #ifndef SR_TRAINER_PARAM_GROUPS_H
 #define SR_TRAINER_PARAM_GROUPS_H
 
@@ -11,16 +12,44 @@
 extern "C" {
 #endif
 
-// The group of a parameter: 1 + the index of the recipe's first group that matches; 0: no group.
+// Parameters that are updated alike.
+typedef struct sr_param_group {
+    int match;       // 1 + the index of the recipe's first group that matches them; 0: none does
+    int depth;       // of their layer, where the recipe has a layer_decay; else SR_NO_DEPTH
+    bool no_decay;   // by the optimizer's no_decay
+    double lr_scale; // of all settings together
+    double decay_scale;
+    bool frozen;
+    sr_length until;  // updated until then; 0: to the end
+    int tensors;      // buffers and frozen tensors of the model are not counted
+    int64_t elements; // of them
+} sr_param_group;
+
+// All groups of a model, and the group of each of its parameters and buffers.
+typedef struct sr_param_groups {
+    sr_param_group *items;
+    int count;
+    int *of;         // [param_count]
+    size_t capacity; // of items
+} sr_param_groups;
+
+// 1 + the index of the recipe's first group that matches a parameter; 0: no group.
 int sr_param_group_of(const sr_recipe_optimizer *settings, const sr_param *param);
 
-// SR_E_USAGE, with its location in the recipe, for a word that matches no tensor of the model.
+// The groups in the order of the recipe's, the rest last, each by rising depth. Freed by the
+// caller, also after a failure, which is SR_E_MEMORY.
+SR_NODISCARD sr_status sr_param_groups_make(const sr_recipe_optimizer *settings,
+                                            const sr_model *model, sr_param_groups *out);
+void sr_param_groups_free(sr_param_groups *groups);
+
+// SR_E_USAGE, with its location in the recipe, for a word that matches no tensor of the model, and
+// for a layer_decay where the model declares no depth for a parameter.
 SR_NODISCARD sr_status sr_param_groups_check(sr_recipe *recipe, int phase, const sr_model *model);
 
 // Adds a line for each group, for --dry-run: its words, its numbers of tensors and elements, and
-// its settings. Adds nothing if there are no groups.
-void sr_param_groups_describe(const sr_recipe_optimizer *settings, const sr_model *model,
-                              sr_text *out);
+// its settings. Adds nothing if all parameters are updated alike.
+SR_NODISCARD sr_status sr_param_groups_describe(const sr_recipe_optimizer *settings,
+                                                const sr_model *model, sr_text *out);
 
 #ifdef __cplusplus
 }

@@ -22,13 +22,19 @@ static int64_t aligned(int64_t count) {
 
 // ---- The update ----
 
-// Rows of 'hyper', whole cache lines: those of groups, that of the average, that of the limit of
-// gradients, those of segments that are buffers.
+// Rows of 'hyper', whole cache lines: that of the average, that of the limit of gradients, those of
+// groups, those of segments, of which buffers have one.
 #define HYPER_ROW SR_HYPER
-#define HYPER_AVERAGE SR_MAX_GROUPS
-#define HYPER_LIMIT (SR_MAX_GROUPS + 1)
-#define HYPER_SETTINGS (SR_MAX_GROUPS + 2) // rows that change every step
-#define HYPER_BUFFERS HYPER_SETTINGS
+enum { ROW_AVERAGE = 0, ROW_LIMIT, ROW_GROUPS };
+
+static int row_of_segment(const sr_phase *phase, int segment) {
+    return ROW_GROUPS + phase->group_count + segment;
+}
+
+// Rows that change every step.
+static size_t changing_rows(const sr_phase *phase) {
+    return ROW_GROUPS + (size_t)phase->group_count;
+}
 
 static sr_address element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
@@ -107,14 +113,14 @@ static sr_status update_param(sr_phase *phase, int group, int64_t begin, int64_t
     if (phase->groups[group].rests)
         return SR_OK;
     if (phase->clip_value > 0) {
-        const sr_address limited[] = {sum, hyper_row(phase, HYPER_LIMIT)};
+        const sr_address limited[] = {sum, hyper_row(phase, ROW_LIMIT)};
         SR_TRY(launch_listed(phase, SR_KERNEL_limit, count, limited, "limit of gradients", stream));
     }
     for (int i = 0; i < states; i++)
         p[1 + i] =
             element(phase->states[sr_phase_has_state(phase, i) ? i : phase->first_state], begin);
     p[1 + states] = sum; // only read
-    p[2 + states] = hyper_row(phase, group);
+    p[2 + states] = hyper_row(phase, ROW_GROUPS + group);
     return launch_optimizer(phase, count, states + 3, p, stream);
 }
 
@@ -135,14 +141,14 @@ static sr_status update_piece(sr_phase *phase, int segment, int64_t begin, int64
     if (phase->skipped)
         return SR_OK;
     if (use->kind == SR_SEGMENT_BUFFER)
-        SR_TRY(update_average(phase, values, sum, HYPER_BUFFERS + segment, count,
+        SR_TRY(update_average(phase, values, sum, row_of_segment(phase, segment), count,
                               "running statistics", stream));
     else
         SR_TRY(update_param(phase, use->group, begin, count, sum, values, stream));
     if (!sr_phase_has_average(phase) || !phase->ema_now.due)
         return SR_OK;
     const sr_address average = element(phase->ema, begin);
-    SR_TRY(update_average(phase, average, values, HYPER_AVERAGE, count, "average of parameters",
+    SR_TRY(update_average(phase, average, values, ROW_AVERAGE, count, "average of parameters",
                           stream));
     return phase->ema_now.lookahead ? sr_stream_copy(stream, values, average, bytes) : SR_OK;
 }
@@ -257,13 +263,12 @@ static void fill_settings(sr_phase *phase, double factor) {
                                           .gradient_scale = phase->now.sum_scale * factor,
                                           .step =
                                               phase->now.step - (int64_t)phase->loss_scale.skipped};
-        float *row = rows + (size_t)i * HYPER_ROW;
+        float *row = rows + (ROW_GROUPS + (size_t)i) * HYPER_ROW;
         memset(row, 0, HYPER_ROW * sizeof *row);
         phase->optimizer->fill(phase->optimizer_options, &request, row);
     }
-    fill_average(phase->ema_now.decay, 1 - phase->ema_now.decay, 1,
-                 rows + HYPER_AVERAGE * HYPER_ROW);
-    rows[HYPER_LIMIT * HYPER_ROW] = (float)(phase->clip_value / phase->now.sum_scale);
+    fill_average(phase->ema_now.decay, 1 - phase->ema_now.decay, 1, rows + ROW_AVERAGE * HYPER_ROW);
+    rows[ROW_LIMIT * HYPER_ROW] = (float)(phase->clip_value / phase->now.sum_scale);
 }
 
 static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
@@ -283,16 +288,17 @@ static sr_status agree(void *user, int64_t step, const double *measures, int64_t
 
 // ---- Layout ----
 
-static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *settings) {
-    if (settings->group_count + 1 > SR_MAX_GROUPS)
-        return SR_FAIL(SR_E_USAGE, "optimizer.groups: at most %d groups", SR_MAX_GROUPS - 1);
-    phase->groups[0] = (sr_group_settings){.lr_scale = 1, .decay_scale = 1};
-    phase->group_count = settings->group_count + 1;
-    for (int i = 0; i < settings->group_count; i++)
-        phase->groups[i + 1] = (sr_group_settings){.lr_scale = settings->groups[i].lr_scale,
-                                                   .decay_scale = settings->groups[i].decay_scale,
-                                                   .frozen = settings->groups[i].frozen,
-                                                   .until = settings->groups[i].until};
+static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *settings,
+                             const sr_param_groups *from) {
+    phase->group_count = from->count;
+    phase->groups = sr_alloc_array((size_t)from->count + 1, sizeof *phase->groups, "groups");
+    if (!phase->groups)
+        return SR_E_MEMORY;
+    for (int i = 0; i < from->count; i++)
+        phase->groups[i] = (sr_group_settings){.lr_scale = from->items[i].lr_scale,
+                                               .decay_scale = from->items[i].decay_scale,
+                                               .frozen = from->items[i].frozen,
+                                               .until = from->items[i].until};
     phase->weight_decay = settings->weight_decay;
     phase->clip_norm = settings->clip_norm;
     phase->clip_value = settings->clip_value;
@@ -312,7 +318,8 @@ static void add_scalar(sr_phase *phase, const char *name, int which) {
     phase->elements += SR_FLAT_ALIGN;
 }
 
-static sr_status make_layout(sr_phase *phase, const sr_phase_options *o) {
+static sr_status make_layout(sr_phase *phase, const sr_phase_options *o,
+                             const sr_param_groups *groups) {
     size_t most = (size_t)phase->model->param_count + SR_MAX_SCALARS + 2;
     phase->segments = sr_alloc_array(most, sizeof *phase->segments, "segments");
     phase->uses = sr_alloc_array(most, sizeof *phase->uses, "segments");
@@ -320,7 +327,7 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o) {
         return SR_E_MEMORY;
     for (int i = 0; i < phase->model->param_count; i++) {
         const sr_param *p = &phase->model->params[i];
-        int group = sr_param_group_of(o->settings, p);
+        const int group = groups->of[i];
         bool buffer = p->kind == SR_PARAM_BUFFER;
         if (p->kind == SR_PARAM_FROZEN || (!buffer && phase->groups[group].frozen))
             continue;
@@ -337,6 +344,17 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o) {
     phase->stop_segment = phase->segment_count;
     add_scalar(phase, "stop", 1 + o->task->scalars);
     return SR_OK;
+}
+
+static sr_status make_groups_and_layout(sr_phase *phase, const sr_phase_options *o) {
+    sr_param_groups groups;
+    sr_status status = sr_param_groups_make(o->settings, phase->model, &groups);
+    if (status == SR_OK)
+        status = make_groups(phase, o->settings, &groups);
+    if (status == SR_OK)
+        status = make_layout(phase, o, &groups);
+    sr_param_groups_free(&groups);
+    return status;
 }
 
 static sr_status flat(const sr_phase *phase, const char *what, sr_address *out) {
@@ -364,7 +382,7 @@ static sr_status make_states(sr_phase *phase, bool shared) {
 }
 
 static sr_status make_settings(sr_phase *phase) {
-    const size_t count = HYPER_SETTINGS * HYPER_ROW;
+    const size_t count = changing_rows(phase) * HYPER_ROW;
     float *settings = sr_alloc_array(count, sizeof *settings, "settings");
     if (!settings)
         return SR_E_MEMORY;
@@ -378,7 +396,7 @@ static sr_status make_settings(sr_phase *phase) {
 }
 
 static sr_status make_hyper(sr_phase *phase) {
-    const size_t floats = (size_t)(HYPER_BUFFERS + phase->segment_count) * HYPER_ROW;
+    const size_t floats = (size_t)row_of_segment(phase, phase->segment_count) * HYPER_ROW;
     float *rows = NULL;
     SR_TRY(sr_prepared_cache_create(&phase->kernels));
     SR_TRY(make_settings(phase));
@@ -391,7 +409,7 @@ static sr_status make_hyper(sr_phase *phase) {
             continue;
         const double momentum = phase->model->params[phase->uses[i].param].momentum;
         fill_average(1 - momentum, momentum, 1.0 / phase->lanes,
-                     rows + (size_t)(HYPER_BUFFERS + i) * HYPER_ROW);
+                     rows + (size_t)row_of_segment(phase, i) * HYPER_ROW);
     }
     return sr_device_unmap(phase->device, phase->hyper, floats * sizeof(float), mapped, true);
 }
@@ -429,8 +447,7 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
     phase->loss_scale.scale = o->loss_scale;
     phase->loss_scale_every = o->loss_scale_every;
     phase->gradient_norm = (double)NAN;
-    SR_TRY_GOTO(make_groups(phase, o->settings), fail);
-    SR_TRY_GOTO(make_layout(phase, o), fail);
+    SR_TRY_GOTO(make_groups_and_layout(phase, o), fail);
     SR_TRY_GOTO(make_memory(phase, o), fail);
     const sr_exchange_options exchange = {.lanes = o->lanes,
                                           .bucket_bytes = o->bucket_bytes,
@@ -467,6 +484,7 @@ void sr_phase_free(sr_phase *phase) {
     if (phase->settings)
         sr_device_unregister_host(phase->device, phase->settings);
     sr_free(phase->settings);
+    sr_free(phase->groups);
     sr_free(phase->scalars);
     sr_free(phase->segments);
     sr_free(phase->uses);
@@ -531,7 +549,7 @@ double sr_phase_loss_seed(const sr_phase *phase) {
 
 sr_status sr_phase_begin_step(sr_phase *phase) {
     return sr_device_upload(phase->device, phase->hyper, phase->settings,
-                            HYPER_SETTINGS * HYPER_ROW * sizeof(float));
+                            changing_rows(phase) * HYPER_ROW * sizeof(float));
 }
 
 sr_status sr_phase_end_step(sr_phase *phase) {

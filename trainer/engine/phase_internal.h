@@ -17,8 +17,6 @@
 #include "trainer/exchange/exchange.h"
 #include "trainer/tasks/task.h"
 
-#define SR_MAX_GROUPS 16 // of parameters in a recipe, the rest included
-
 // What a segment of the exchange holds, and so how it is updated.
 typedef enum sr_segment_kind {
     SR_SEGMENT_PARAM = 0,
@@ -59,7 +57,7 @@ struct sr_phase {
     const sr_optimizer_desc *optimizer;
     const void *optimizer_options;
     double weight_decay, clip_norm, clip_value;
-    sr_group_settings groups[SR_MAX_GROUPS];
+    sr_group_settings *groups;
     int group_count;
 
     int64_t elements;     // of the whole flat space

@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+#define SR_NO_DEPTH (-1)
+
 // A parameter or buffer of a built model.
 typedef struct sr_param {
     char *name; // full, with scope and phase prefix
@@ -17,6 +19,7 @@ typedef struct sr_param {
     sr_info info;
     sr_init init;
     double momentum;  // buffers
+    int depth;        // of its layer; SR_NO_DEPTH: the model declares none
     int64_t offset;   // element in the flat space
     sr_tensor *field; // of the model's state; sr_model_bind sets it to 'variable'
     sr_tensor variable;

@@ -20,7 +20,8 @@ struct sr_builder {
     const sr_model_build *build;
     char scope[SR_NAME_BYTES]; // "layer1.0."
     size_t scope_lengths[16];  // before each push: a pushed name may contain dots
-    int depth;
+    int depth;                 // of scopes
+    int layer;                 // depth of the parameters to come
     size_t param_capacity, counter_capacity;
     sr_status status;
 };
@@ -90,7 +91,8 @@ void sr_build_param(sr_builder *b, sr_tensor *field, const char *name, sr_param_
     sr_param *p = b->status == SR_OK ? add_param(b) : NULL;
     if (!p)
         return;
-    *p = (sr_param){.kind = kind, .init = init, .field = field, .info = {.dtype = SR_F32}};
+    *p = (sr_param){
+        .kind = kind, .init = init, .depth = b->layer, .field = field, .info = {.dtype = SR_F32}};
     p->info.rank = rank;
     for (int i = 0; i < rank; i++) {
         p->info.dim[i] = dim[i];
@@ -121,6 +123,10 @@ void sr_build_buffer(sr_builder *b, sr_tensor *field, const char *name, int64_t 
         b->model->params[before].momentum = momentum;
 }
 
+void sr_build_depth(sr_builder *b, int depth) {
+    b->layer = depth;
+}
+
 void sr_build_set_init(sr_builder *b, const sr_tensor *field, sr_init init) {
     for (int i = 0; i < b->model->param_count; i++)
         if (b->model->params[i].field == field)
@@ -147,7 +153,7 @@ sr_status sr_model_create(const sr_model_build *build, sr_model **out) {
         return SR_E_MEMORY;
     sr_arena_init(&model->arena);
     model->desc = build->desc;
-    sr_builder b = {.model = model, .build = build};
+    sr_builder b = {.model = model, .build = build, .layer = SR_NO_DEPTH};
     model->state = sr_alloc(build->desc->state_size + 1, "model state");
     if (!model->state)
         b.status = SR_E_MEMORY;

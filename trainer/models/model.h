@@ -46,10 +46,11 @@ typedef struct sr_init {
 // The kind of a parameter decides whether it is trained and decayed.
 typedef enum sr_param_kind {
     SR_PARAM_WEIGHT = 0,
-    SR_PARAM_BIAS,   // of convolutions and linear layers
-    SR_PARAM_NORM,   // scale and shift of normalisation
-    SR_PARAM_BUFFER, // running statistic: not trained; takes (1 - momentum) old + momentum new
-    SR_PARAM_FROZEN, // neither trained nor updated
+    SR_PARAM_BIAS,      // of convolutions and linear layers
+    SR_PARAM_NORM,      // scale and shift of normalisation
+    SR_PARAM_BUFFER,    // running statistic: not trained; takes (1 - momentum) old + momentum new
+    SR_PARAM_FROZEN,    // neither trained nor updated
+    SR_PARAM_EMBEDDING, // of positions, or a token that belongs to no patch
 } sr_param_kind;
 
 // Declares a parameter. Names are relative to the builder's scope; *field must stay at its address
@@ -59,6 +60,10 @@ void sr_build_param(sr_builder *builder, sr_tensor *field, const char *name, sr_
 // Declares a running statistic of 'channels' values.
 void sr_build_buffer(sr_builder *builder, sr_tensor *field, const char *name, int64_t channels,
                      sr_init init, double momentum);
+// Parameters declared from here on are of the layer of this depth: 0 is nearest to the input, and a
+// residual block is one layer. optimizer.layer_decay needs it, of all parameters; buffers have
+// none.
+void sr_build_depth(sr_builder *builder, int depth);
 // Changes the initial value of a parameter that was declared before (by the address of its field).
 void sr_build_set_init(sr_builder *builder, const sr_tensor *field, sr_init init);
 // Declares an i64 counter of steps, which PyTorch expects in weights ("num_batches_tracked").

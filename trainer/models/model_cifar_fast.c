@@ -76,6 +76,7 @@ static void build(sr_builder *b, const void *options, void *state) {
     }
     net->scale = o->scale;
     sr_build_push(b, "whiten");
+    sr_build_depth(b, 0);
     sr_build_param(b, &net->whiten.weight, "weight", SR_PARAM_FROZEN, 4,
                    (int64_t[]){WHITE, 3, PATCH, PATCH}, (sr_init){.kind = SR_INIT_TORCH_DEFAULT});
     sr_build_param(b, &net->whiten.bias, "bias", SR_PARAM_BIAS, 1, (int64_t[]){WHITE},
@@ -84,10 +85,12 @@ static void build(sr_builder *b, const void *options, void *state) {
     int64_t in = WHITE;
     for (int i = 0; i < GROUPS; i++) {
         sr_build_push(b, "layers.%d", i);
+        sr_build_depth(b, 1 + i);
         build_group(b, &net->groups[i], in, o->widths.items[i], o->momentum);
         sr_build_pop(b);
         in = o->widths.items[i];
     }
+    sr_build_depth(b, 1 + GROUPS);
     sr_build_linear(b, &net->head, "head", in, sr_build_classes(b), true);
 }
 

@@ -93,6 +93,7 @@ static void build(sr_builder *b, const resnet_options *options, resnet *net, int
                   const int depth[STAGES]) {
     bool cifar = options->stem == 1;
     net->pools = !cifar;
+    sr_build_depth(b, 0);
     sr_build_conv(b, &net->conv1, "conv1", conv_opts(3, 64, cifar ? 3 : 7, cifar ? 1 : 2));
     sr_build_batchnorm(b, &net->bn1, "bn1", 64, (sr_batchnorm_layer_opts){0});
     int64_t in = 64;
@@ -100,12 +101,14 @@ static void build(sr_builder *b, const resnet_options *options, resnet *net, int
         int64_t width = INT64_C(64) << stage;
         for (int i = 0; i < depth[stage]; i++) {
             sr_build_push(b, "layer%d.%d", stage + 1, i);
+            sr_build_depth(b, 1 + net->block_count);
             build_block(b, &net->blocks[net->block_count++], convs, in, width,
                         stage > 0 && i == 0 ? 2 : 1);
             sr_build_pop(b);
             in = convs == 3 ? width * 4 : width;
         }
     }
+    sr_build_depth(b, 1 + net->block_count);
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
     if (options->zero_init_residual)
         for (int i = 0; i < net->block_count; i++)

@@ -47,16 +47,20 @@ static void build(sr_builder *b, const void *options, void *state) {
                                .conv = {.stride = 2, .pad = 1},
                                .init = {.kind = SR_INIT_KAIMING_FAN_OUT}};
     net->dropout = o->dropout;
+    sr_build_depth(b, 0);
     sr_build_conv(b, &net->conv1, "conv1", conv);
     sr_build_batchnorm(b, &net->bn1, "bn1", o->width, (sr_batchnorm_layer_opts){0});
     conv.in = o->width;
     conv.conv.stride = 1;
+    sr_build_depth(b, 1);
     sr_build_conv(b, &net->conv2, "conv2", conv);
     sr_build_batchnorm(b, &net->bn2, "bn2", o->width, (sr_batchnorm_layer_opts){0});
     conv.out = 2 * o->width;
     conv.conv.stride = 2;
+    sr_build_depth(b, 2);
     sr_build_conv(b, &net->conv3, "conv3", conv);
     sr_build_batchnorm(b, &net->bn3, "bn3", 2 * o->width, (sr_batchnorm_layer_opts){0});
+    sr_build_depth(b, 3);
     sr_build_linear(b, &net->fc, "fc", 2 * o->width, sr_build_classes(b), false);
 }
 

@@ -81,6 +81,8 @@ typedef struct sr_recipe_optimizer {
     double lr_per;   // batch size that lr_given is meant for; 0: absolute
     double weight_decay;
     double clip_norm, clip_value; // of gradients, at most one of them; 0: no limit
+    sr_string_list no_decay;      // patterns as those of groups: their weight decay is 0
+    double layer_decay;           // factor of the learning rate for each layer before the last
     const sr_recipe_group *groups;
     int group_count;
 } sr_recipe_optimizer;
@@ -185,9 +187,10 @@ void sr_recipe_free(sr_recipe *recipe);
 // Reads the options of the section at 'path' ("optimizer", "phases.G.loss", "augment[2]") into
 // *options, with defaults for the rest, and adds them to the resolved recipe, so that identity and
 // printing include them. Keys that the recipe itself reads there (name; optimizer lr, lr_per,
-// weight_decay, clip_norm, clip_value, groups; schedule warmup, warmup_start) are skipped unless
-// the table has them. Strings live as long as the recipe. SR_E_USAGE: unknown key, wrong type or
-// out of range, with all mistakes reported so far in this recipe, each with its position.
+// weight_decay, clip_norm, clip_value, no_decay, layer_decay, groups; schedule warmup,
+// warmup_start) are skipped unless the table has them. Strings live as long as the recipe.
+// SR_E_USAGE: unknown key, wrong type or out of range, with all mistakes reported so far in this
+// recipe, each with its position.
 SR_NODISCARD sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path,
                                                const sr_option_table *table, void *options);
 

@@ -151,6 +151,13 @@ static const sr_option optimizer_options[] = {
      offsetof(sr_recipe_optimizer, clip_norm), "0", 0, 1e30, NULL, NUMERICS},
     {"clip_value", "largest absolute value of a gradient (0: no limit)", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, clip_value), "0", 0, 1e30, NULL, NUMERICS},
+    {"no_decay",
+     "parameters without weight decay: kinds, such as [bias, norm, embedding], or names as in "
+     "groups",
+     SR_OPT_STRINGS, offsetof(sr_recipe_optimizer, no_decay), NULL, 0, 0, NULL, NUMERICS},
+    {"layer_decay",
+     "factor of the learning rate from each layer to the one before it; the last has the full rate",
+     SR_OPT_FLOAT, offsetof(sr_recipe_optimizer, layer_decay), "1", 0, 1, NULL, NUMERICS},
 };
 
 static const sr_option schedule_options[] = {
@@ -163,7 +170,7 @@ static const sr_option schedule_options[] = {
 static const sr_option group_options[] = {
     {"match",
      "tensor names, prefixes of names up to a dot such as layer1, shell patterns, or the kinds "
-     "bias and norm",
+     "bias, norm and embedding",
      SR_OPT_STRINGS, offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
     {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
      "1", 0, 1e6, NULL, NUMERICS},

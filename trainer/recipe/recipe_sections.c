@@ -137,14 +137,16 @@ static sr_status read_groups(sr_recipe_internal *in, const section *s, sr_recipe
 
 // ---- phases -----------------------------------------------------------------------------------
 
-// Recipes without limits of gradients keep the identity that they had before the keys existed.
-static void read_limits(sr_recipe_internal *in, const section *s, const sr_recipe_optimizer *o) {
+// Recipes without these keep the identity that they had before the keys existed.
+static void read_added(sr_recipe_internal *in, const section *s, const sr_recipe_optimizer *o) {
     sr_recipe_node *norm = sr_recipe_node_child(s->resolved, "clip_norm"),
                    *value = sr_recipe_node_child(s->resolved, "clip_value");
     if (!(o->clip_norm > 0))
         norm->option_class = SR_OPTION_NEUTRAL;
     if (!(o->clip_value > 0))
         value->option_class = SR_OPTION_NEUTRAL;
+    if (o->layer_decay == 1)
+        sr_recipe_node_child(s->resolved, "layer_decay")->option_class = SR_OPTION_NEUTRAL;
     if (o->clip_norm > 0 && o->clip_value > 0)
         sr_recipe_mistake(in, value->at,
                           "gradients are limited by clip_norm or by clip_value, not by both");
@@ -165,7 +167,7 @@ static sr_status read_optimizer(sr_recipe_internal *in, sr_recipe_node *written,
     if (out->lr_per > 0)
         out->lr = out->lr_given * ((double)in->v.recipe.batch / out->lr_per);
     lr->counts_as = sr_recipe_format(in, "%.17g", out->lr);
-    read_limits(in, &s, out);
+    read_added(in, &s, out);
     return SR_OK;
 }
 

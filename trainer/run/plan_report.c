@@ -32,8 +32,7 @@ static void print_model(const sr_model *model) {
 static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_model *model) {
     sr_text text;
     sr_text_init(&text);
-    sr_param_groups_describe(settings, model, &text);
-    const sr_status status = sr_text_check(&text);
+    const sr_status status = sr_param_groups_describe(settings, model, &text);
     if (status == SR_OK)
         (void)fputs(text.data, stdout);
     sr_text_release(&text);

@@ -27,14 +27,15 @@ typedef struct subject {
     sr_model *model;
 } subject;
 
-static subject make(const char *groups) {
+// Of a model, with these lines of the optimizer's section.
+static subject make_of(const char *model, const char *lines) {
     char text[512];
     subject s = {0};
     sr_choice_model chosen;
     sr_arena_init(&s.arena);
     (void)snprintf(text, sizeof text,
-                   "model: resnet18\nepochs: 1\noptimizer:\n  name: sgd\n  lr: 0.1\n  groups: %s\n",
-                   groups);
+                   "model: %s\nepochs: 1\noptimizer:\n  name: sgd\n  lr: 0.1\n  %s\n", model,
+                   lines);
     assert_ok(sr_file_write_atomic("r.yaml", text, strlen(text)));
     assert_ok(sr_recipe_load("r.yaml", NULL, 0, &s.recipe));
     assert_ok(sr_choose_model(s.recipe, 0, &s.arena, &chosen));
@@ -42,6 +43,12 @@ static subject make(const char *groups) {
         .desc = chosen.desc, .options = chosen.options, .prefix = "", .classes = 10};
     assert_ok(sr_model_create(&build, &s.model));
     return s;
+}
+
+static subject make(const char *groups) {
+    char text[384];
+    (void)snprintf(text, sizeof text, "groups: %s", groups);
+    return make_of("resnet18", text);
 }
 
 static void release(subject *s) {
@@ -98,35 +105,122 @@ static void words_that_match_nothing(void **state) {
     s.model->param_count = 0;
     sr_text text;
     sr_text_init(&text);
-    sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text);
+    assert_ok(sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text));
     assert_non_null(strstr(text.data, "0 tensors"));
     sr_text_release(&text);
     s.model->param_count = count;
     release(&s);
 }
 
-static void report(void **state) {
-    (void)state;
+static void expect_report(subject s, const char *want) {
     sr_text text;
     sr_text_init(&text);
-    subject s = make("[{match: fc, frozen: true}, {match: [bias, norm], lr_scale: 2, decay_scale: "
-                     "0, until: 3ep}]");
-    sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text);
-    assert_string_equal(
-        text.data,
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_ok(sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text));
+    assert_string_equal(want, text.data);
+    sr_text_release(&text);
+    release(&s);
+}
+
+static void report(void **state) {
+    (void)state;
+    expect_report(
+        make("[{match: fc, frozen: true}, {match: [bias, norm], lr_scale: 2, decay_scale: "
+             "0, until: 3ep}]"),
         "\ngroups of parameters\n  fc                                2 tensors,       5130 "
         "elements: frozen\n  bias, norm                       40 tensors,       9600 elements: "
         "learning rate x 2, weight decay x 0, until 3ep\n  the rest                         20 "
         "tensors,   11166912 elements: as set for the optimizer\n");
-    sr_text_release(&text);
+    expect_report(make("[]"), "");
+}
+
+// ---- Parameters without decay, and by layers ----
+
+static sr_param_group settings_of(const subject *s, const char *name) {
+    sr_param_groups groups;
+    sr_param_group found = {0};
+    assert_ok(sr_param_groups_make(&s->recipe->phases[0].optimizer, s->model, &groups));
+    for (int i = 0; i < s->model->param_count; i++)
+        if (strcmp(s->model->params[i].name, name) == 0)
+            found = groups.items[groups.of[i]];
+    sr_param_groups_free(&groups);
+    return found;
+}
+
+static void no_decay(void **state) {
+    (void)state;
+    subject s = make_of("tiny", "no_decay: [bias, norm, embedding, 'conv2*']\n"
+                                "  groups: [{match: [fc], decay_scale: 0.5, lr_scale: 3}]");
+    assert_ok(
+        sr_param_groups_check(s.recipe, 0, s.model)); // of a kind that the model does not have
+    assert_true(settings_of(&s, "conv1.weight").decay_scale == 1);
+    assert_true(settings_of(&s, "conv2.weight").decay_scale == 0);
+    assert_true(settings_of(&s, "bn3.bias").decay_scale == 0);
+    assert_true(settings_of(&s, "bn3.bias").lr_scale == 1);
+    assert_true(settings_of(&s, "fc.weight").decay_scale == 0.5);
+    assert_true(settings_of(&s, "fc.bias").decay_scale == 0);
+    assert_true(settings_of(&s, "fc.bias").lr_scale == 3);
+    expect_report(s, "\ngroups of parameters\n"
+                     "  fc (no_decay)                     1 tensors,         10 elements: "
+                     "learning rate x 3, weight decay x 0\n"
+                     "  fc                                1 tensors,        320 elements: "
+                     "learning rate x 3, weight decay x 0.5\n"
+                     "  the rest (no_decay)               7 tensors,       2432 elements: "
+                     "learning rate x 1, weight decay x 0\n"
+                     "  the rest                          2 tensors,       5040 elements: "
+                     "as set for the optimizer\n");
+    s = make_of("tiny", "no_decay: [bias, cnov1]");
+    assert_status(SR_E_USAGE, sr_param_groups_check(s.recipe, 0, s.model));
+    assert_message(
+        "r.yaml:6:13: error: 'cnov1' matches no tensor of model tiny; did you mean 'conv1'?");
+    release(&s);
+}
+
+static void layer_decay(void **state) {
+    (void)state;
+    subject s =
+        make_of("tiny", "layer_decay: 0.5\n"
+                        "  groups: [{match: [conv1], lr_scale: 2}, {match: bn2, frozen: true}]");
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_true(settings_of(&s, "conv1.weight").lr_scale == 0.25);
+    assert_true(settings_of(&s, "bn1.weight").lr_scale == 0.125);
+    assert_true(settings_of(&s, "conv3.weight").lr_scale == 0.5);
+    assert_true(settings_of(&s, "fc.bias").lr_scale == 1);
+    assert_true(settings_of(&s, "bn2.bias").frozen);
+    expect_report(s, "\ngroups of parameters\n"
+                     "  conv1 at depth 0                  1 tensors,        432 elements: "
+                     "learning rate x 0.25, weight decay x 1\n"
+                     "  bn2                               2 tensors,         32 elements: frozen\n"
+                     "  the rest at depth 0               2 tensors,         32 elements: "
+                     "learning rate x 0.125, weight decay x 1\n"
+                     "  the rest at depth 1               1 tensors,       2304 elements: "
+                     "learning rate x 0.25, weight decay x 1\n"
+                     "  the rest at depth 2               3 tensors,       4672 elements: "
+                     "learning rate x 0.5, weight decay x 1\n"
+                     "  the rest at depth 3               2 tensors,        330 elements: "
+                     "as set for the optimizer\n");
+    // As timm's ResNet.group_matcher: the stem, each residual block, and the head.
+    s = make_of("resnet18", "layer_decay: 0.5");
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_int_equal(0, settings_of(&s, "bn1.weight").depth);
+    assert_int_equal(1, settings_of(&s, "layer1.0.conv2.weight").depth);
+    assert_int_equal(4, settings_of(&s, "layer2.1.bn1.bias").depth);
+    assert_int_equal(9, settings_of(&s, "fc.weight").depth);
+    assert_true(settings_of(&s, "layer4.1.conv1.weight").lr_scale == 0.5);
+    release(&s);
+    s = make_of("toy-generator", "layer_decay: 0.9");
+    assert_status(SR_E_USAGE, sr_param_groups_check(s.recipe, 0, s.model));
+    assert_message("r.yaml:6:16: error: model toy-generator declares no depth for");
+    assert_message("which layer_decay needs; remove it, set lr_scale in groups, or call "
+                   "sr_build_depth in the model");
     release(&s);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),
-        cmocka_unit_test(words_that_match_nothing),
-        cmocka_unit_test(report),
+        cmocka_unit_test(words),       cmocka_unit_test(words_that_match_nothing),
+        cmocka_unit_test(report),      cmocka_unit_test(no_decay),
+        cmocka_unit_test(layer_decay),
     };
     return cmocka_run_group_tests_name("param_groups", tests, set_up, tear_down);
 }

@@ -20,11 +20,14 @@ typedef struct tensors {
 
 static void build_of(sr_builder *b, tensors *t, int64_t high, int64_t wide) {
     const sr_init zero = {.kind = SR_INIT_ZERO};
+    sr_build_depth(b, 0);
     sr_build_param(b, &t->field[0], "conv.weight", SR_PARAM_WEIGHT, 4,
                    (const int64_t[]){4, 3, 2, 1}, zero);
     sr_build_param(b, &t->field[1], "conv.bias", SR_PARAM_BIAS, 1, (const int64_t[]){4}, zero);
+    sr_build_depth(b, 1);
     sr_build_param(b, &t->field[2], "norm.weight", SR_PARAM_NORM, 1, (const int64_t[]){5}, zero);
     sr_build_param(b, &t->field[3], "norm.bias", SR_PARAM_NORM, 1, (const int64_t[]){5}, zero);
+    sr_build_depth(b, 2);
     sr_build_param(b, &t->field[4], "fc.weight", SR_PARAM_WEIGHT, 2, (const int64_t[]){high, wide},
                    zero);
     sr_build_buffer(b, &t->field[5], "norm.running_mean", 5, zero, 0.1);
