@@ -34,7 +34,7 @@ NOT_COMPARED = {
                     "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
                     "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul", "softmax_grad", "log_softmax",
                     "log_softmax_grad", "logsumexp", "extreme", "one_hot", "sort_rows", "attention",
-                    "attention_grad", "attention_bias_grad")},
+                    "attention_grad", "attention_bias_grad", "nms", "roi_align", "roi_align_grad")},
     "drop_path": "dropout of whole samples: tests/unit/kernels/test_kernels_reference.c compares it with dropout",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
