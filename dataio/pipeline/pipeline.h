@@ -71,7 +71,8 @@ typedef struct sr_pipeline_options {
     const char *transformer; // "classify", "detect", "segment"; NULL: classify
     const sr_transform_spec *transforms;
     int transform_count;
-    int64_t image_height, image_width; // of the slot's images after all transforms
+    const sr_transform_window *windows; // of each transform, or NULL: all are always applied
+    int64_t image_height, image_width;  // of the slot's images after all transforms
     sr_data_order order;
     uint64_t seed;
     int64_t batch; // samples of a whole step over all lanes

@@ -61,7 +61,10 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
         plan->count < 1 || plan->chunk < 0 || plan->buffer < 0 || !options_fit(plan))
         return false;
     states -= (uint64_t)(SR_STAGE_MAX_WORKERS - plan->workers) * sizeof(sr_stage_state);
-    return plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
+    return plan->windows >= states &&
+           array_inside(plan->windows, (uint64_t)plan->options.transform_count,
+                        sizeof(sr_transform_window), bytes) &&
+           plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
            plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
            plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
            plan->rings >= states && plan->ring_bytes % SR_STAGE_ALIGN == 0 &&
@@ -145,10 +148,15 @@ static sr_status copy_strings(sr_stage *stage) {
     sr_pipeline_options *o = &stage->options;
     stage->transforms =
         sr_alloc_array((size_t)o->transform_count, sizeof *stage->transforms, "transform list");
+    stage->windows =
+        sr_alloc_array((size_t)o->transform_count, sizeof *stage->windows, "transform list");
     stage->strings = sr_alloc((size_t)stage->plan.strings_bytes, "options of the data processes");
-    if (!stage->transforms || !stage->strings)
+    if (!stage->transforms || !stage->windows || !stage->strings)
         return SR_E_MEMORY;
     o->transforms = stage->transforms;
+    o->windows = stage->windows;
+    memcpy(stage->windows, stage->plan.base + stage->plan.windows,
+           (size_t)o->transform_count * sizeof *stage->windows);
     memcpy(stage->strings, stage->plan.base + stage->plan.strings,
            (size_t)stage->plan.strings_bytes);
     return SR_OK;
@@ -182,6 +190,7 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
 void sr_stage_release(sr_stage *stage) {
     sr_dataset_free(stage->dataset);
     sr_free(stage->transforms);
+    sr_free(stage->windows);
     sr_free(stage->strings);
     sr_free(stage->classes);
     sr_free(stage->class_text);

@@ -125,6 +125,11 @@ static void write_strings(char *to, const sr_pipeline_options *o) {
     }
 }
 
+static void write_windows(sr_transform_window *to, const sr_pipeline_options *o) {
+    for (int i = 0; i < o->transform_count; i++)
+        to[i] = o->windows ? o->windows[i] : (sr_transform_window){0};
+}
+
 // Class names are stored, too, so that transformers need not open the data set.
 static uint64_t classes_bytes(const sr_dataset *dataset) {
     uint64_t bytes = 0;
@@ -192,6 +197,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     uint64_t at = 0;
     take(&at, sizeof(sr_stage_header) +
                   (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
+    plan->windows = take(&at, (uint64_t)o->transform_count * sizeof *o->windows);
     plan->strings_bytes = strings_bytes(o);
     plan->strings = take(&at, plan->strings_bytes);
     plan->class_count = sr_dataset_class_count(dataset);
@@ -211,6 +217,7 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
                             plan.slot_buffers + plan.layout.bytes * (uint64_t)plan.slots, out));
     sr_stage_header *header = out->base;
     header->plan = plan;
+    write_windows((void *)((uint8_t *)out->base + plan.windows), options);
     write_strings((char *)out->base + plan.strings, options);
     write_classes((char *)out->base + plan.classes, dataset);
     plan.base = out->base;

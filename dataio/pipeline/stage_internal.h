@@ -105,6 +105,7 @@ typedef struct sr_stage_plan {
     int32_t beyond_memory;           // not 0: the data set is larger than the available memory
     uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
     uint64_t slot_buffers;           // offset of slot buffer 0
+    uint64_t windows;                // offset of the transforms' windows
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
     uint64_t classes, classes_bytes; // class names, each with its terminator
     int64_t class_count;
@@ -145,6 +146,7 @@ typedef struct sr_stage {
     int parent_pidfd;            // -1 in threads mode
     sr_pipeline_options options; // with valid pointers
     sr_transform_spec *transforms;
+    sr_transform_window *windows;
     char *strings; // of the options
     const char **classes;
     char *class_text; // of 'classes'

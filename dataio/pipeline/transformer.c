@@ -292,6 +292,7 @@ sr_status sr_transformer_run(sr_stage *stage) {
         boxes = stage->array[i].capacity > boxes ? stage->array[i].capacity : boxes;
     SR_TRY_GOTO(sr_transformer_find(o->transformer, &w.transformer), done);
     SR_TRY_GOTO(sr_transform_chain_create(o->transforms, o->transform_count, &w.chain), done);
+    sr_transform_chain_limit(w.chain, o->windows);
     SR_TRY_GOTO(sr_canvas_create(BOXES_MARGIN * boxes, &w.canvas), done);
     w.context.chain = w.chain;
     w.context.canvas = w.canvas;

@@ -48,6 +48,7 @@ typedef struct link {
     const sr_transform *transform;
     const char *origin; // of a plug-in's transform; else NULL
     uint64_t identity;  // hash of name and arguments
+    sr_transform_window window;
     void *options;
 } link;
 
@@ -149,6 +150,15 @@ int sr_transform_chain_foreign(const sr_transform_chain *chain) {
     return most;
 }
 
+void sr_transform_chain_limit(sr_transform_chain *chain, const sr_transform_window *windows) {
+    for (int i = 0; i < chain->count; i++)
+        chain->links[i].window = windows[i];
+}
+
+static bool is_applied(const link *l, int64_t position) {
+    return position >= l->window.begin && (l->window.end == 0 || position < l->window.end);
+}
+
 // Adds the origin to errors of a plug-in's transform: the sample may be undamaged.
 static sr_status blame(const link *l, sr_status status) {
     if (status != SR_OK && l->origin)
@@ -160,6 +170,8 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
     const sr_canvas_identity *identity = sr_canvas_get_identity(canvas);
     for (int i = 0; i < chain->count; i++) {
         sr_rng rng;
+        if (!is_applied(&chain->links[i], identity->position))
+            continue;
         sr_float_control(); // a plug-in may have changed it
         sr_rng_init(&rng, identity->seed, (uint32_t)identity->position,
                     (uint32_t)((uint64_t)identity->position >> 32), (uint32_t)i);
@@ -169,4 +181,55 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
         sr_canvas_note_draws(canvas, chain->links[i].identity + sr_rng_u32(&rng));
     }
     return sr_canvas_finish(canvas);
+}
+
+// ---- Rehearsal ----
+
+enum { REHEARSED_WIDTH = 301, REHEARSED_HEIGHT = 203 };
+
+static sr_status rehearse_at(const sr_transform_chain *chain, sr_canvas *canvas, int64_t position,
+                             const sr_encoded *picture, int64_t height, int64_t width,
+                             uint8_t *target) {
+    const sr_canvas_identity identity = {.position = position};
+    SR_TRY(sr_canvas_open(canvas, picture, &identity, height, width, target));
+    const sr_status status = sr_transform_chain_apply(chain, canvas);
+    if (status != SR_OK && position > 0)
+        sr_error_prefix("from sample %lld of the run on", (long long)position);
+    return status;
+}
+
+// At the start, and at each end of a window.
+static sr_status rehearse(const sr_transform_chain *chain, sr_canvas *canvas,
+                          const sr_encoded *picture, int64_t height, int64_t width,
+                          uint8_t *target) {
+    SR_TRY(rehearse_at(chain, canvas, 0, picture, height, width, target));
+    for (int i = 0; i < chain->count; i++) {
+        const sr_transform_window *window = &chain->links[i].window;
+        if (window->begin > 0)
+            SR_TRY(rehearse_at(chain, canvas, window->begin, picture, height, width, target));
+        if (window->end > 0)
+            SR_TRY(rehearse_at(chain, canvas, window->end, picture, height, width, target));
+    }
+    return SR_OK;
+}
+
+sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t height,
+                                      int64_t width) {
+    const size_t bytes = (size_t)REHEARSED_WIDTH * REHEARSED_HEIGHT * 3;
+    sr_canvas *canvas = NULL;
+    uint8_t *pixels = sr_alloc(bytes, "a picture for transforms");
+    uint8_t *target = sr_alloc((size_t)(height * width) * 3, "a picture for transforms");
+    sr_status status = pixels && target ? sr_canvas_create(1, &canvas) : SR_E_MEMORY;
+    const sr_encoded picture = {.data = pixels,
+                                .bytes = bytes,
+                                .raw = true,
+                                .height = REHEARSED_HEIGHT,
+                                .width = REHEARSED_WIDTH,
+                                .channels = 3};
+    if (status == SR_OK)
+        status = rehearse(chain, canvas, &picture, height, width, target);
+    sr_canvas_free(canvas);
+    sr_free(target);
+    sr_free(pixels);
+    return status;
 }

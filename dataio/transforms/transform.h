@@ -55,7 +55,13 @@ typedef struct sr_transform_spec {
     const char *arguments;
 } sr_transform_spec;
 
-// A list of transforms with their options parsed. Immutable after creation.
+// The part of a training run in which a transform of a list is applied: global sample positions
+// from 'begin' to before 'end'.
+typedef struct sr_transform_window {
+    int64_t begin, end; // end 0: the end of the run
+} sr_transform_window;
+
+// A list of transforms with their options parsed. Immutable after sr_transform_chain_limit.
 typedef struct sr_transform_chain sr_transform_chain;
 
 // Blanks inside brackets belong to the value.
@@ -65,7 +71,14 @@ SR_NODISCARD sr_status sr_transform_chain_create(const sr_transform_spec *specs,
 void sr_transform_chain_free(sr_transform_chain *chain);
 // The largest number of foreign samples that one of the transforms needs.
 int sr_transform_chain_foreign(const sr_transform_chain *chain);
-// Applies all transforms and finishes the canvas.
+// Applies each transform in its window alone; 'windows' has one for each. What is not applied draws
+// nothing, and the draws of the others stay as they are. Without this call all are applied.
+void sr_transform_chain_limit(sr_transform_chain *chain, const sr_transform_window *windows);
+// Applies the transforms to an empty picture at the beginning and after each change of the list,
+// for errors that would come late in a run. SR_E_SHAPE if a picture has another size than this.
+SR_NODISCARD sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t height,
+                                                   int64_t width);
+// Applies the transforms of the sample's position and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
 
 #ifdef __cplusplus

@@ -21,8 +21,10 @@ const sr_option_unit sr_option_duration_units[] = {
     {"ms", 1e-3},  {"us", 1e-6},  {"ns", 1e-9}, {NULL, 0},
 };
 
-const char *const sr_option_length_names[] = {
-    [SR_LENGTH_STEPS] = "it", [SR_LENGTH_EPOCHS] = "ep", [SR_LENGTH_SAMPLES] = "samples"};
+const char *const sr_option_length_names[] = {[SR_LENGTH_STEPS] = "it",
+                                              [SR_LENGTH_EPOCHS] = "ep",
+                                              [SR_LENGTH_SAMPLES] = "samples",
+                                              [SR_LENGTH_PERCENT] = "%"};
 
 size_t sr_option_field_size(sr_option_type type) {
     static const size_t sizes[] = {

@@ -173,7 +173,7 @@ static sr_status parse_length(const parse_state *at, sr_option_value *value) {
     } names[] = {
         {"ep", SR_LENGTH_EPOCHS},       {"epoch", SR_LENGTH_EPOCHS},   {"epochs", SR_LENGTH_EPOCHS},
         {"it", SR_LENGTH_STEPS},        {"step", SR_LENGTH_STEPS},     {"steps", SR_LENGTH_STEPS},
-        {"samples", SR_LENGTH_SAMPLES}, {"sample", SR_LENGTH_SAMPLES},
+        {"samples", SR_LENGTH_SAMPLES}, {"sample", SR_LENGTH_SAMPLES}, {"%", SR_LENGTH_PERCENT},
     };
     double count;
     const char *rest = "";
@@ -181,13 +181,14 @@ static sr_status parse_length(const parse_state *at, sr_option_value *value) {
     for (size_t i = 0; good && i < sizeof names / sizeof *names; i++) {
         if (strcmp(rest, names[i].name) != 0)
             continue;
-        if (names[i].unit != SR_LENGTH_EPOCHS && count != floor(count))
+        const bool whole = names[i].unit == SR_LENGTH_STEPS || names[i].unit == SR_LENGTH_SAMPLES;
+        if (whole && count != floor(count))
             break;
         SR_TRY(check_range(at, count));
         value->length = (sr_length){.count = count, .unit = names[i].unit};
         return SR_OK;
     }
-    return expected(at, "a length such as 90ep, 5000it or 100000samples");
+    return expected(at, "a length such as 90ep, 5000it, 100000samples or 90%");
 }
 
 // One item of a list: skips white space and copies a quoted or bare item into the arena. *p moves

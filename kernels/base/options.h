@@ -25,7 +25,7 @@ typedef enum sr_option_type {
     SR_OPT_ENUM,     // int, an index into 'choices'
     SR_OPT_SIZE,     // int64_t bytes; KiB, MiB, GiB
     SR_OPT_DURATION, // double seconds; "500ms", "10s", "2min", "1h"
-    SR_OPT_LENGTH,   // sr_length; "90ep", "5000it", "100000samples"
+    SR_OPT_LENGTH,   // sr_length; "90ep", "5000it", "100000samples", "90%"
     SR_OPT_INTS,     // sr_int_list; "[1, 2]" or "1,2"
     SR_OPT_FLOATS,   // sr_float_list
     SR_OPT_STRINGS,  // sr_string_list
@@ -36,6 +36,7 @@ typedef enum sr_length_unit {
     SR_LENGTH_STEPS = 0, // "it"
     SR_LENGTH_EPOCHS,    // "ep"
     SR_LENGTH_SAMPLES,   // "samples"
+    SR_LENGTH_PERCENT,   // "%", of the whole run
 } sr_length_unit;
 
 // A length of training, as "90ep".

@@ -6,7 +6,7 @@ A small recipe with batch norm, residuals, dropout, random crops and flips, labe
 an epoch boundary inside and a final evaluation is trained in fp32 and in bf16. From a base run (one rank, one thread)
 one factor is varied at a time: ranks, threads, OMP_NUM_THREADS, buckets, data workers, threads instead of processes,
 the contents of the chooser's cache, a stop and a resume on another number of ranks; then seeded combinations; and the
-ranks again with mixup and CutMix, and without `lanes`. Every such run must end with the digest and the metrics of its
+ranks again with mixup and CutMix, with what changes during a run, and without `lanes`. Every such run must end with the digest and the metrics of its
 base. The bases themselves are not compared and not counted. Every command starts with an empty cache of choices of its
 own, except where the factor is the cache.
 
@@ -171,6 +171,18 @@ class Digests(suite.Suite):
         for ranks in (2, 3):
             self.compare("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
 
+    def compare_ranks(self, name, values):
+        """On 1, 2 and 3 ranks, and stopped on 3 and resumed on 2."""
+        self.start(name, self.train(f"{name} 1", 1, values))
+        for ranks in (2, 3):
+            self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, threads=ranks))
+        self.stopped_and_resumed(name, values, 3, 2)
+
+    def changing(self):
+        """What changes during a run: transforms and mixing that begin or end."""
+        self.compare_ranks("until", ["mix={mixup: 0.2, until: 50%}", "augment=[{random_resized_crop: {until: 3it}}, "
+                                     "{resize: {from: 3it, stretch: true}}, {flip: {until: 4it}}]"])
+
     def portable(self):
         """With portable numerics other processors and kernels change no bit, and a run moves between them."""
         for precision in ("fp32", "bf16"):
@@ -226,6 +238,7 @@ def main():
         tests.limited(arguments.few)
         if not arguments.few:
             tests.mixed()
+            tests.changing()
             tests.portable()
             tests.default_lanes()
         return tests

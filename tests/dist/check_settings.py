@@ -101,7 +101,7 @@ class Settings(suite.Suite):
     def recipes_with(self, row, value):
         """Paths of recipes with the value at the row's key; one of them has to be accepted. A GAN has different keys,
         and a length is given in steps or in epochs."""
-        key, of = row["key"], (row["of"] or "").split(", ")
+        key, of = row["key"].replace("[].NAME.", "[].flip."), (row["of"] or "").split(", ")
         tree, section = {}, re.split(r"[.\[]", key)[0]
         more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
         if of[0] and section != "augment":

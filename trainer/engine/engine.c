@@ -238,18 +238,26 @@ void sr_engine_free(sr_engine *e) {
 
 // ---- Recording ----
 
+void sr_engine_set_lengths(sr_engine *e, const sr_schedule_lengths *lengths) {
+    e->mix_until = sr_length_samples(e->recipe->mix.until, lengths);
+    for (int p = 0; p < e->phase_count; p++)
+        sr_phase_set_lengths(e->phases[p], lengths);
+}
+
 // Evaluation sees samples as they are.
-static sr_mix_opts mix_of(const sr_recipe *recipe, bool training) {
-    if (!training || !(recipe->mix.probability > 0))
+static sr_mix_opts mix_of(const sr_engine *e, bool training, int64_t step) {
+    const sr_recipe *recipe = e->recipe;
+    const bool over = e->mix_until > 0 && (double)(step * e->batch) >= e->mix_until;
+    if (!training || over || !(recipe->mix.probability > 0))
         return (sr_mix_opts){0};
     return (sr_mix_opts){.mixup = recipe->mix.mixup,
                          .cutmix = recipe->mix.cutmix,
                          .probability = recipe->mix.probability};
 }
 
-// For slots like 'slot'.
-static sr_status begin_record(sr_engine *e, int phase, bool training, const sr_slot *slot,
-                              sr_lane_recording *out) {
+// For slots like 'slot'; what a step does depends on its number.
+static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t step,
+                              const sr_slot *slot, sr_lane_recording *out) {
     sr_context_begin_step(e->context);
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
@@ -263,7 +271,7 @@ static sr_status begin_record(sr_engine *e, int phase, bool training, const sr_s
                                .std = e->std,
                                .loss_desc = e->loss.desc,
                                .loss_options = e->loss.options,
-                               .mix = mix_of(e->recipe, training),
+                               .mix = mix_of(e, training, step),
                                .statistics = &e->statistics};
     return sr_input_feed_record(&e->feed, slot, out);
 }
@@ -317,10 +325,11 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *val
 }
 
 // Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
-static sr_status record_phase(sr_engine *e, int phase_index, sr_plan **plan, int *count) {
+static sr_status record_phase(sr_engine *e, int phase_index, int64_t step, sr_plan **plan,
+                              int *count) {
     const sr_phase *phase = e->phases[phase_index];
     sr_lane_recording r;
-    SR_TRY(begin_record(e, phase_index, true, &e->feed.lane, &r));
+    SR_TRY(begin_record(e, phase_index, true, step, &e->feed.lane, &r));
     e->task->record(&r);
     e->feed.classes = r.classes;
     sr_tensor *values = e->lane_values;
@@ -490,7 +499,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     SR_TRY(sr_engine_trace_begin(e->trace));
     SR_TRY(sr_phase_begin_step(phase));
     SR_TRY(sr_exchange_step_begin(phase->exchange, step));
-    sr_status status = record_phase(e, phase_index, &plan, &count);
+    sr_status status = record_phase(e, phase_index, step, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
         status = run_lanes(e, phase, step, plan, count, source);
@@ -535,7 +544,7 @@ const sr_slot *sr_engine_get_slot(const sr_engine *e) {
 
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
     int count;
-    return record_phase(e, phase, out, &count);
+    return record_phase(e, phase, 0, out, &count);
 }
 
 // ---- Inference ----
@@ -568,7 +577,7 @@ sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t 
     sr_float_control();
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
-    SR_TRY(begin_record(e, 0, false, slot, &r));
+    SR_TRY(begin_record(e, 0, false, 0, slot, &r));
     const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, &target, 1, &plan));
@@ -595,7 +604,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
-    SR_TRY(begin_record(e, 0, true, &e->feed.lane, &r));
+    SR_TRY(begin_record(e, 0, true, step, &e->feed.lane, &r));
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};

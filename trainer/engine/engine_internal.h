@@ -23,6 +23,7 @@ struct sr_engine {
     sr_dtype dtype;
     double mean[3], std[3];
     uint64_t seed;
+    double mix_until; // samples; 0: to the end
     int64_t batch, lane_samples, image_height, image_width;
     int lanes, lane_begin, lane_end;
 

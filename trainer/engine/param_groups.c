@@ -278,8 +278,10 @@ sr_status sr_param_groups_check(sr_recipe *recipe, int phase, const sr_model *mo
 // ---- The report ----
 
 static void add_treatment(const sr_param_group *group, sr_text *out) {
-    static const char *const units[] = {
-        [SR_LENGTH_EPOCHS] = "ep", [SR_LENGTH_STEPS] = "it", [SR_LENGTH_SAMPLES] = " samples"};
+    static const char *const units[] = {[SR_LENGTH_EPOCHS] = "ep",
+                                        [SR_LENGTH_STEPS] = "it",
+                                        [SR_LENGTH_SAMPLES] = " samples",
+                                        [SR_LENGTH_PERCENT] = " %"};
     if (group->frozen) {
         sr_text_add(out, "frozen");
         return;

@@ -129,8 +129,10 @@ static void read_image(sr_recipe_internal *in) {
 
 // Recipes without mixing keep the identity that they had before mixing existed.
 static void read_mix(const sr_recipe_internal *in) {
-    static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability"};
+    static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability", "mix.until"};
     const sr_recipe *r = &in->v.recipe;
+    if (!(r->mix.until.count > 0))
+        row(in, "mix.until")->option_class = SR_OPTION_NEUTRAL;
     if ((r->mix.mixup > 0 || r->mix.cutmix > 0) && r->mix.probability > 0)
         return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -73,6 +73,11 @@ typedef struct sr_recipe_group {
     sr_length until;      // updated until then; 0: always
 } sr_recipe_group;
 
+// The part of the run in which something is done, as a length from its start.
+typedef struct sr_recipe_span {
+    sr_length from, until; // until 0: to the end
+} sr_recipe_span;
+
 // The optimizer section of a phase.
 typedef struct sr_recipe_optimizer {
     sr_recipe_choice choice;
@@ -138,11 +143,13 @@ typedef struct sr_recipe {
     bool numerics_portable, numerics_strict;
     const char *device; // "auto", or a name of the device table
 
-    const sr_transform_spec *augment; // of training, in order
+    const sr_transform_spec *augment;    // of training, in order
+    const sr_recipe_span *augment_spans; // of each
     int augment_count;
     struct {
         double mixup, cutmix; // alpha; 0: none
         double probability;   // that a lane's samples are mixed in a step
+        sr_length until;      // mixed until then; 0: to the end
     } mix;                    // of training samples, after the transforms
 
     struct {
@@ -225,6 +232,7 @@ const sr_option_table *sr_recipe_keys(void);           // whole recipe, dotted
 const sr_option_table *sr_recipe_optimizer_keys(void); // inside any optimizer section
 const sr_option_table *sr_recipe_schedule_keys(void);  // inside any schedule section
 const sr_option_table *sr_recipe_group_keys(void);     // inside an item of optimizer.groups
+const sr_option_table *sr_recipe_transform_keys(void); // inside the options of any transform
 
 // A key whose value is not the text of one option: a choice, a list of maps, a map of phases.
 typedef struct sr_recipe_section {

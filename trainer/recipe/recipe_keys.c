@@ -96,6 +96,8 @@ static const sr_option recipe_options[] = {
      SR_OPT_FLOAT, AT(recipe.mix.cutmix), "0", 0, 1000, NULL, NUMERICS},
     {"mix.probability", "probability that a lane's samples are mixed in a step", SR_OPT_FLOAT,
      AT(recipe.mix.probability), "1", 0, 1, NULL, NUMERICS},
+    {"mix.until", "length of training after which nothing is mixed; 0: never", SR_OPT_LENGTH,
+     AT(recipe.mix.until), "0it", 0, MANY, NULL, NUMERICS},
     {"eval.resize",
      "shorter side before the evaluation crop (default: 8/7 of the crop; up to 64 pixels the crop)",
      SR_OPT_INT, AT(recipe.eval.resize), NULL, 1, 65536, NULL, NUMERICS},
@@ -182,6 +184,13 @@ static const sr_option group_options[] = {
      "false", 0, 0, NULL, NUMERICS},
 };
 
+static const sr_option transform_options[] = {
+    {"from", "length of training before which the transform is left out", SR_OPT_LENGTH,
+     offsetof(sr_recipe_span, from), "0it", 0, MANY, NULL, NUMERICS},
+    {"until", "length of training after which the transform is left out; 0: never", SR_OPT_LENGTH,
+     offsetof(sr_recipe_span, until), "0it", 0, MANY, NULL, NUMERICS},
+};
+
 static const sr_recipe_section recipe_sections[] = {
     {"base", "recipe, or list of recipes", NULL,
      "what this recipe is based on; looked up in the file's folder, then among the shipped recipes",
@@ -212,6 +221,9 @@ static const sr_option_table schedule_table = {"schedule", schedule_options,
 static const sr_option_table group_table = {"group", group_options, COUNT(group_options),
                                             sizeof(sr_recipe_group)};
 
+static const sr_option_table transform_table = {"transform", transform_options,
+                                                COUNT(transform_options), sizeof(sr_recipe_span)};
+
 const sr_option_table *sr_recipe_keys(void) {
     return &recipe_table;
 }
@@ -228,6 +240,10 @@ const sr_option_table *sr_recipe_group_keys(void) {
     return &group_table;
 }
 
+const sr_option_table *sr_recipe_transform_keys(void) {
+    return &transform_table;
+}
+
 const sr_recipe_section *sr_recipe_sections(size_t *count) {
     *count = COUNT(recipe_sections);
     return recipe_sections;
@@ -240,6 +256,8 @@ static bool reads(const sr_option_table *table, const char *key) {
 bool sr_recipe_knows(const char *section_path, const char *key) {
     const char *dot = strrchr(section_path, '.');
     const char *section = dot ? dot + 1 : section_path;
+    if (strncmp(section, "augment[", 8) == 0)
+        return reads(sr_recipe_transform_keys(), key);
     if (strcmp(key, "name") == 0)
         return sr_recipe_node_is_choice(section);
     if (strcmp(section, "optimizer") == 0)

@@ -305,8 +305,30 @@ static bool add_argument(sr_recipe_internal *in, sr_text *out, const sr_recipe_n
     return true;
 }
 
+// Reads the keys that every transform has.
+static sr_status read_span(sr_recipe_internal *in, sr_recipe_node *options, sr_recipe_span *out) {
+    sr_recipe_node *unused = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, options->at);
+    if (!unused)
+        return SR_E_MEMORY;
+    return sr_recipe_read_table(in, sr_recipe_transform_keys(), out, options, unused);
+}
+
+// The transform's own options, as it reads them; "" after a mistake.
+static const char *arguments_of(sr_recipe_internal *in, const sr_recipe_node *options) {
+    const sr_option_table *shared = sr_recipe_transform_keys();
+    sr_text text;
+    sr_text_init(&text);
+    bool fine = true;
+    for (const sr_recipe_node *option = options->first; option && fine; option = option->next)
+        fine = sr_options_find(shared, option->key) || add_argument(in, &text, option);
+    const char *arguments = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
+    sr_text_release(&text);
+    return arguments;
+}
+
 static sr_status read_transform(sr_recipe_internal *in, const sr_recipe_node *written,
-                                sr_recipe_node *list, sr_transform_spec *out) {
+                                sr_recipe_node *list, sr_transform_spec *out,
+                                sr_recipe_span *span) {
     const sr_recipe_node *named = written;
     if (written->kind == SR_RECIPE_NODE_MAP && written->count == 1)
         named = written->first;
@@ -329,14 +351,9 @@ static sr_status read_transform(sr_recipe_internal *in, const sr_recipe_node *wr
     options->key = name;
     sr_recipe_node_append(item, options);
     sr_recipe_node_append(list, item);
-    sr_text text;
-    sr_text_init(&text);
-    bool fine = true;
-    for (const sr_recipe_node *option = options->first; option && fine; option = option->next)
-        fine = add_argument(in, &text, option);
+    SR_TRY(read_span(in, options, span));
     out->name = name;
-    out->arguments = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
-    sr_text_release(&text);
+    out->arguments = arguments_of(in, options);
     return out->arguments ? SR_OK : SR_E_MEMORY;
 }
 
@@ -355,14 +372,16 @@ static sr_status read_augment(sr_recipe_internal *in) {
     sr_recipe_node *list = sr_recipe_node_new(in, SR_RECIPE_NODE_LIST, "augment", written->at);
     size_t count = (size_t)written->count;
     sr_transform_spec *specs = sr_arena_alloc(&in->arena, (count + 1) * sizeof *specs);
-    if (!list || !specs)
+    sr_recipe_span *spans = sr_arena_alloc(&in->arena, (count + 1) * sizeof *spans);
+    if (!list || !specs || !spans)
         return SR_E_MEMORY;
     list->key_at = written->key_at;
     sr_recipe_node_append(in->resolved, list);
     const sr_recipe_node *item = written->first;
     for (size_t i = 0; i < count; i++, item = item->next)
-        SR_TRY(read_transform(in, item, list, &specs[i]));
+        SR_TRY(read_transform(in, item, list, &specs[i], &spans[i]));
     in->v.recipe.augment = specs;
+    in->v.recipe.augment_spans = spans;
     in->v.recipe.augment_count = (int)count;
     return SR_OK;
 }

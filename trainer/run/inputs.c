@@ -127,6 +127,54 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
                           "the recipe trains for 0 steps: raise epochs, or give steps");
 }
 
+// ---- Spans of transforms ----
+
+// The first step's position that is not before the length.
+static int64_t position_of(sr_length length, const sr_schedule_lengths *lengths) {
+    const double batch = (double)lengths->batch;
+    return (int64_t)(ceil(sr_length_samples(length, lengths) / batch) * batch);
+}
+
+static sr_status check_chain(sr_recipe *r, const sr_transform_window *windows) {
+    sr_transform_chain *chain;
+    SR_TRY(sr_transform_chain_create(r->augment, r->augment_count, &chain));
+    sr_transform_chain_limit(chain, windows);
+    const sr_status status = sr_transform_chain_rehearse(chain, r->image_height, r->image_width);
+    sr_transform_chain_free(chain);
+    if (status != SR_E_SHAPE)
+        return status;
+    char message[512];
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(r, "augment", "%s", message);
+}
+
+sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr_arena *arena,
+                            const sr_transform_window **out) {
+    sr_transform_window *windows =
+        sr_arena_alloc(arena, ((size_t)r->augment_count + 1) * sizeof *windows);
+    char path[32];
+    bool limited = false;
+    *out = NULL;
+    if (!windows)
+        return SR_E_MEMORY;
+    for (int i = 0; i < r->augment_count; i++) {
+        const sr_recipe_span *span = &r->augment_spans[i];
+        const sr_transform_window w = {position_of(span->from, lengths),
+                                       position_of(span->until, lengths)};
+        windows[i] = w;
+        limited = limited || w.begin > 0 || w.end > 0;
+        (void)snprintf(path, sizeof path, "augment[%d]", i);
+        if (w.begin >= lengths->total || (w.end > 0 && w.end <= w.begin))
+            return sr_recipe_fail(r, path, "%s is never applied: it begins at sample %lld, and %s",
+                                  r->augment[i].name, (long long)w.begin,
+                                  w.end > 0 ? "ends before" : "the run is shorter");
+    }
+    if (!limited)
+        return SR_OK;
+    *out = windows;
+    return check_chain(r, windows);
+}
+
 // What the ranks of a device may use of its memory: what nobody has, and what they have. Adds how
 // much that is, for messages.
 static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {

@@ -116,6 +116,7 @@ static void release(plan_work *w) {
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     sr_schedule_lengths lengths;
     sr_schedule schedule;
+    const sr_transform_window *windows;
     int64_t steps;
     if (!r->data.train)
         return SR_OK;
@@ -123,7 +124,7 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
     for (int i = 0; i < r->phase_count; i++)
         SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
-    return SR_OK;
+    return sr_inputs_windows(r, &lengths, &w->arena, &windows);
 }
 
 // Does everything that training does up to its first step, except for the run folder. To be

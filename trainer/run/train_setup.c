@@ -24,6 +24,11 @@
 
 enum { INIT_SAMPLES = 5000, INIT_BATCH = 500 };
 
+static sr_schedule_lengths lengths_of(const sr_training *t) {
+    return (sr_schedule_lengths){
+        .total = t->total_samples, .epoch = t->inputs.count, .batch = t->recipe->batch};
+}
+
 static sr_status create_engine(sr_training *t) {
     const sr_recipe *r = t->recipe;
     const sr_engine_options options = {.recipe = t->recipe,
@@ -37,12 +42,10 @@ static sr_status create_engine(sr_training *t) {
                                        .image_height = r->image_height,
                                        .image_width = r->image_width,
                                        .seed = (uint64_t)r->seed};
-    const sr_schedule_lengths lengths = {
-        .total = t->total_samples, .epoch = t->inputs.count, .batch = r->batch};
+    const sr_schedule_lengths lengths = lengths_of(t);
     SR_TRY(sr_engine_create(&options, &t->engine));
     t->info = sr_engine_get_info(t->engine);
-    for (int p = 0; p < t->info.phases; p++)
-        sr_phase_set_lengths(sr_engine_get_phase(t->engine, p), &lengths);
+    sr_engine_set_lengths(t->engine, &lengths);
     return SR_OK;
 }
 
@@ -298,11 +301,15 @@ static void announce(const sr_training *t) {
 
 static sr_status open_feed(sr_training *t) {
     const sr_recipe *r = t->recipe;
+    const sr_schedule_lengths lengths = lengths_of(t);
+    const sr_transform_window *windows;
+    SR_TRY(sr_inputs_windows(t->recipe, &lengths, &t->arena, &windows));
     const sr_pipeline_options options = {.dataset = r->data.train,
                                          .split = "train",
                                          .transformer = t->task->transformer,
                                          .transforms = r->augment,
                                          .transform_count = r->augment_count,
+                                         .windows = windows,
                                          .image_height = r->image_height,
                                          .image_width = r->image_width,
                                          .order = (sr_data_order)r->data.order,

@@ -8,6 +8,8 @@ double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths) {
         return length.count * (double)lengths->epoch;
     case SR_LENGTH_STEPS:
         return length.count * (double)lengths->batch;
+    case SR_LENGTH_PERCENT:
+        return length.count * (double)lengths->total / 100;
     case SR_LENGTH_SAMPLES:
         break;
     }

@@ -137,6 +137,50 @@ static void test_differences(void **state) {
     assert_int_not_equal(base.hash[0], got.hash[0]);
 }
 
+// The whole run in one piece, or continued from the middle by another number of ranks.
+static void deal_in_two(sr_pipeline_options o, int first, int second, sums *out) {
+    const int64_t steps = o.steps, middle = steps / 2;
+    sums rest;
+    o.steps = middle;
+    deal_to_ranks(o, first, out);
+    o.position = middle * BATCH;
+    o.steps = steps - middle;
+    deal_to_ranks(o, second, &rest);
+    for (int e = 0; e < EPOCHS; e++) {
+        out->samples[e] += rest.samples[e];
+        out->hash[e] += rest.hash[e];
+    }
+}
+
+static void check_ranks_and_resume(const sr_pipeline_options *options, sums *want) {
+    sums got;
+    sr_pipeline_options o = *options;
+    deal_to_ranks(o, 1, want);
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
+        o.workers = ranks;
+        deal_to_ranks(o, ranks, &got);
+        assert_same(want, &got);
+    }
+    deal_in_two(o, 3, 2, &got);
+    assert_same(want, &got);
+    o.threads = false;
+    deal_to_ranks(o, 2, &got);
+    assert_same(want, &got);
+}
+
+// A transform that ends in the second epoch changes nothing before.
+static void test_windows(void **state) {
+    (void)state;
+    const sr_transform_window windows[3] = {{0}, {.end = COUNT + 30}, {0}};
+    sums plain, limited;
+    sr_pipeline_options o = usual();
+    deal_to_ranks(o, 1, &plain);
+    o.windows = windows;
+    check_ranks_and_resume(&o, &limited);
+    assert_int_equal(plain.hash[0], limited.hash[0]);
+    assert_int_not_equal(plain.hash[1], limited.hash[1]);
+}
+
 // -- killing -----------------------------------------------------------------------------------
 
 static sr_rng chance;
@@ -202,6 +246,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_and_workers),
         cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_kills),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

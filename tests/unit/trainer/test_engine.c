@@ -39,6 +39,39 @@ static void test_mixing(void **state) {
     assert_string_not_equal(digest[0], digest[2]);
 }
 
+static void run_with_lengths(const char *extra, int64_t total, int steps,
+                             char digest[SR_SHA256_HEX]) {
+    engine_fixture f = {0};
+    const sr_schedule_lengths lengths = {
+        .total = total, .epoch = 2 * ENGINE_BATCH, .batch = ENGINE_BATCH};
+    engine_begin(&f, "tests/recipes/tiny.yaml", 1, extra);
+    sr_engine_set_lengths(f.engine, &lengths);
+    for (int i = 0; i < steps; i++)
+        (void)engine_step(&f, i);
+    assert_ok(sr_state_digest(f.engine, steps * ENGINE_BATCH, steps, digest));
+    engine_end(&f);
+}
+
+// Mixing ends with the step that begins at or after its length, however that is written.
+static void test_mixing_ends(void **state) {
+    (void)state;
+    static const char *const until[] = {
+        "mix={mixup: 0.4, until: 2it}", "mix={mixup: 0.4, until: 1ep}",
+        "mix={mixup: 0.4, until: 50%}", "mix={mixup: 0.4, until: 33samples}"};
+    char want[SR_SHA256_HEX], got[SR_SHA256_HEX];
+    const int64_t total = 4 * ENGINE_BATCH;
+    run_with_lengths(until[0], total, 4, want);
+    for (int i = 1; i < 4; i++) {
+        run_with_lengths(until[i], total, 4, got);
+        assert_string_equal(want, got);
+    }
+    run_with_lengths("mix={mixup: 0.4, until: 3it}", total, 4, got);
+    assert_string_not_equal(want, got);
+    run_with_lengths("mix={mixup: 0.4}", total, 2, want);
+    run_with_lengths(until[0], total, 2, got);
+    assert_string_equal(want, got);
+}
+
 static void test_mistakes_in_mixing(void **state) {
     (void)state;
     static const char *const cases[][3] = {
@@ -280,6 +313,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_change_no_bit),
         cmocka_unit_test(test_mixing),
+        cmocka_unit_test(test_mixing_ends),
         cmocka_unit_test(test_mistakes_in_mixing),
         cmocka_unit_test(test_a_replayed_step_allocates_nothing),
         cmocka_unit_test(test_two_phases_step),

@@ -467,6 +467,27 @@ static void test_transform_options(void **state) {
     sr_recipe_free(r);
 }
 
+// Every transform has 'from' and 'until', which are not among its own options.
+static void test_spans(void **state) {
+    (void)state;
+    sr_recipe *r = recipe_load_text(
+        RECIPE_BASIS "augment: [flip, {crop: {until: 90%, pad: 2}}, {resize: {from: 10ep}}]\n"
+                     "mix: {mixup: 0.2, until: 75%}\n");
+    assert_int_equal(r->augment_count, 3);
+    assert_true(r->augment_spans[0].until.count == 0 && r->augment_spans[0].from.count == 0);
+    assert_true(r->augment_spans[1].until.count == 90);
+    assert_int_equal(r->augment_spans[1].until.unit, SR_LENGTH_PERCENT);
+    assert_string_equal(r->augment[1].arguments, "pad=2");
+    assert_true(r->augment_spans[2].from.count == 10);
+    assert_string_equal(r->augment[2].arguments, "");
+    assert_int_equal(r->mix.until.unit, SR_LENGTH_PERCENT);
+    sr_recipe_free(r);
+    recipe_put("r.yaml", RECIPE_BASIS "augment: [{flip: {until: soon}}]\n");
+    assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &r), SR_E_USAGE);
+    assert_non_null(
+        strstr(sr_error_message(), "r.yaml:4:26: error: until: expected a length such"));
+}
+
 static void test_choose_and_fail(void **state) {
     (void)state;
     static const char *const names[] = {"adam", "sgdw"};
@@ -580,6 +601,7 @@ static void test_identity(void **state) {
         "expected={a: b}",
         "augment=[]",
         "mix={cutmix: 1, probability: 0}",
+        "mix.until=90%",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -640,6 +662,7 @@ int main(void) {
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_transform_options),
+        cmocka_unit_test(test_spans),
         cmocka_unit_test(test_choose_and_fail),
         cmocka_unit_test(test_print_loads_again),
         cmocka_unit_test(test_origins),

@@ -108,9 +108,11 @@ static void milestones_scale_with_the_run(void **state) {
 static void warm_up(void **state) {
     (void)state;
     sr_schedule s;
-    const sr_length length[] = {
-        {10, SR_LENGTH_EPOCHS}, {100, SR_LENGTH_STEPS}, {10000, SR_LENGTH_SAMPLES}};
-    for (int i = 0; i < 3; ++i) {
+    const sr_length length[] = {{10, SR_LENGTH_EPOCHS},
+                                {100, SR_LENGTH_STEPS},
+                                {10000, SR_LENGTH_SAMPLES},
+                                {10, SR_LENGTH_PERCENT}};
+    for (int i = 0; i < 4; ++i) {
         assert_int_equal(make(&s, "linear", NULL, length[i], 0.2), SR_OK);
         assert_near(sr_schedule_lr_at(&s, 0), 0.08);
         assert_near(sr_schedule_lr_at(&s, 5000), 0.4 * 0.6);
