@@ -60,6 +60,22 @@ sr_status sr_slot_get(const sr_slot *slot, const char *name, const sr_array **ou
                    slot->arrays ? names : "none");
 }
 
+static sr_status check_draws(const sr_pipeline_options *o) {
+    if (o->order != SR_ORDER_EXAMPLES && (o->repeats > 1 || o->balance > 0))
+        return SR_FAIL(SR_E_USAGE, "samples are repeated, or drawn by class, in the order of "
+                                   "examples only");
+    if (o->repeats < 0 || o->repeats > o->lanes)
+        return SR_FAIL(SR_E_USAGE, "%d copies of a sample need as many lanes, there are %d",
+                       o->repeats, o->lanes);
+    if (!(o->balance >= 0 && o->balance <= 1))
+        return SR_FAIL(SR_E_USAGE, "the power of class frequencies is %g; it is 0 to 1",
+                       o->balance);
+    if (o->balance > 0 && !o->labels)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "pipeline: samples are drawn by class, but labels are missing");
+    return SR_OK;
+}
+
 static sr_status check_options(const sr_pipeline_options *o) {
     if (!o->dataset)
         return SR_FAIL(SR_E_ARGUMENT, "pipeline: no data set given");
@@ -79,6 +95,7 @@ static sr_status check_options(const sr_pipeline_options *o) {
     if (o->workers < 0 || o->workers > SR_STAGE_MAX_WORKERS || o->transform_count < 0)
         return SR_FAIL(SR_E_USAGE, "data.workers=%d is not 0 (one per core) to %d", o->workers,
                        SR_STAGE_MAX_WORKERS);
+    SR_TRY(check_draws(o));
     sr_transform_chain *chain;
     SR_TRY(sr_transform_chain_create(o->transforms, o->transform_count, &chain));
     sr_transform_chain_free(chain);

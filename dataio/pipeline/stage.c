@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataio/pipeline/class_members_internal.h"
 #include "kernels/base/memory.h"
 
 uint64_t sr_stage_row_bytes(const sr_array_spec *spec) {
@@ -66,9 +67,11 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
                         sizeof(sr_transform_window), bytes) &&
            plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
            plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
-           plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
-           plan->rings >= states && plan->ring_bytes % SR_STAGE_ALIGN == 0 &&
-           plan->ring_bytes > sr_ring_bytes(0) &&
+           plan->class_count <= INT32_MAX && plan->count <= INT64_MAX / 16 &&
+           plan->members >= states && plan->members % SR_STAGE_ALIGN == 0 &&
+           inside(plan->members, sr_class_members_bytes(plan), bytes) && plan->class_count >= 0 &&
+           (uint64_t)plan->class_count <= plan->classes_bytes && plan->rings >= states &&
+           plan->ring_bytes % SR_STAGE_ALIGN == 0 && plan->ring_bytes > sr_ring_bytes(0) &&
            array_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
            plan->slot_buffers >= states && plan->layout.bytes % SR_STAGE_ALIGN == 0 &&
            array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);

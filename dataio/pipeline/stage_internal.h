@@ -109,6 +109,7 @@ typedef struct sr_stage_plan {
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
     uint64_t classes, classes_bytes; // class names, each with its terminator
     int64_t class_count;
+    uint64_t members; // offset of the samples of each class (class_members_internal.h)
     sr_slot_layout layout;
     sr_pipeline_options options; // pointers are invalid; the strings are stored in fixed order
     uint8_t *base;               // of the memory in this process; set in copies only

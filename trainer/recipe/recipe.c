@@ -139,6 +139,25 @@ static void read_mix(const sr_recipe_internal *in) {
         row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
 }
 
+// Recipes in which every sample is drawn once an epoch keep the identity that they had before the
+// keys existed.
+static void read_draws(sr_recipe_internal *in) {
+    const sr_recipe *r = &in->v.recipe;
+    sr_recipe_node *repeats = row(in, "data.repeats"), *balance = row(in, "data.balance");
+    const bool repeated = r->data.repeats > 1, balanced = r->data.balance > 0;
+    if (!repeated)
+        repeats->option_class = SR_OPTION_NEUTRAL;
+    if (!balanced)
+        balance->option_class = SR_OPTION_NEUTRAL;
+    if ((repeated || balanced) && r->data.order != SR_ORDER_EXAMPLES)
+        sr_recipe_mistake(in, (repeated ? repeats : balance)->at,
+                          "data.%s needs 'data.order: examples'", repeated ? "repeats" : "balance");
+    else if (repeated && r->data.repeats > r->lanes)
+        sr_recipe_mistake(in, repeats->at,
+                          "%lld copies of a sample lie in different lanes, but lanes is %lld",
+                          (long long)r->data.repeats, (long long)r->lanes);
+}
+
 // Recipes without portable numerics keep the identity that they had before the key existed.
 static void read_portable(const sr_recipe_internal *in) {
     if (!in->v.recipe.numerics_portable)
@@ -330,6 +349,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     read_loss_scale(in);
     read_portable(in);
     read_lanes(in);
+    read_draws(in);
     read_length(in);
     read_on_corrupt(in);
     read_profile(in);

@@ -127,6 +127,8 @@ typedef struct sr_recipe {
         sr_on_corrupt on_corrupt;
         int64_t skip_limit;      // of on_corrupt: skip:N
         int order;               // sr_data_order
+        int64_t repeats;         // copies of each sample in a batch
+        double balance;          // power of class frequencies that draws make up for; 0: none
         sr_float_list mean, std; // 0..1 scale, of red, green, blue
     } data;
     int64_t image_height, image_width; // of training images after all transforms

@@ -40,6 +40,15 @@ static const sr_option recipe_options[] = {
      "order of training samples: as stored, a new permutation every epoch, or of chunks that are "
      "read whole, with a shuffle buffer for each lane",
      SR_OPT_ENUM, AT(recipe.data.order), "examples", 0, 0, orders, NUMERICS},
+    {"data.repeats",
+     "copies of each sample, augmented each in its own way and in different lanes; an epoch is as "
+     "long as without (Hoffer et al. 2020)",
+     SR_OPT_INT, AT(recipe.data.repeats), "1", 1, 64, NULL, NUMERICS},
+    {"data.balance",
+     "draw classes of n samples in proportion to n to 1 - balance, with replacement: 1: all "
+     "equally "
+     "often, 0: every sample once an epoch",
+     SR_OPT_FLOAT, AT(recipe.data.balance), "0", 0, 1, NULL, NUMERICS},
     {"data.mean", "mean of each channel, of pixels scaled to 0..1", SR_OPT_FLOATS,
      AT(recipe.data.mean), "[0.485, 0.456, 0.406]", -10, 10, NULL, NUMERICS},
     {"data.std", "standard deviation of each channel, of pixels scaled to 0..1", SR_OPT_FLOATS,

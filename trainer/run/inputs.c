@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/pipeline/sampler.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/engine/state.h"
+
+enum { LABELS_AT_ONCE = 4096 };
 
 // ---- Data sets ----
 
@@ -33,7 +36,53 @@ static sr_status take_class_names(sr_inputs *in) {
     for (int i = 0; i < in->class_count; i++)
         names[i] = sr_dataset_class_name(in->train, i);
     in->class_names = names;
+    in->class_sizes =
+        sr_alloc_array((size_t)in->class_count + 1, sizeof *in->class_sizes, "class sizes");
+    if (!in->class_sizes)
+        return SR_E_MEMORY;
+    sr_dataset_class_sizes(in->train, in->class_sizes);
     return SR_OK;
+}
+
+// Rank 0's reading takes no longer than the other ranks wait.
+static sr_status read_piece(sr_comm *comm, sr_inputs *in, int64_t first, int64_t count) {
+    sr_kept_error kept = {.status = SR_OK};
+    if (sr_comm_rank(comm) == 0)
+        sr_error_keep(&kept, sr_dataset_read_labels(in->train, first, count, in->labels + first));
+    int32_t failed = kept.status != SR_OK;
+    SR_TRY(sr_comm_broadcast(comm, 0, &failed, sizeof failed, "rank 0 to read labels"));
+    SR_TRY(sr_error_restore(&kept));
+    if (failed)
+        return SR_FAIL(SR_E_DATA, "rank 0 cannot read the classes of all samples");
+    return sr_comm_broadcast(comm, 0, in->labels + first, (size_t)count * sizeof *in->labels,
+                             "labels");
+}
+
+sr_status sr_inputs_read_labels(const sr_recipe *recipe, sr_comm *comm, sr_inputs *in) {
+    if (!(recipe->data.balance > 0))
+        return SR_OK;
+    in->labels = sr_alloc_array((size_t)in->count, sizeof *in->labels, "labels");
+    if (!in->labels)
+        return SR_E_MEMORY;
+    for (int64_t first = 0; first < in->count; first += LABELS_AT_ONCE) {
+        const int64_t left = in->count - first;
+        SR_TRY(read_piece(comm, in, first, left < LABELS_AT_ONCE ? left : LABELS_AT_ONCE));
+    }
+    return SR_OK;
+}
+
+void sr_inputs_describe_draws(const sr_recipe *recipe, const sr_inputs *in, sr_text *out) {
+    double *shares = sr_alloc_array((size_t)in->class_count + 1, sizeof *shares, "class sizes");
+    if (!shares || !in->class_sizes || !(recipe->data.balance > 0)) {
+        sr_free(shares);
+        return;
+    }
+    sr_class_shares(in->class_sizes, in->class_count, recipe->data.balance, shares);
+    sr_text_add(out, "samples of a class     data set     an epoch\n");
+    for (int c = 0; c < in->class_count; c++)
+        sr_text_add(out, "  %-20s %10lld %12.1f\n", in->class_names[c],
+                    (long long)in->class_sizes[c], shares[c] * (double)in->count);
+    sr_free(shares);
 }
 
 sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
@@ -94,6 +143,8 @@ void sr_inputs_release(sr_inputs *in) {
         void *out;
     } names = {.in = in->class_names};
     sr_free(names.out);
+    sr_free(in->class_sizes);
+    sr_free(in->labels);
     sr_dataset_free(in->train);
     *in = (sr_inputs){0};
 }

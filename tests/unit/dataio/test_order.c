@@ -181,6 +181,29 @@ static void test_windows(void **state) {
     assert_int_not_equal(plain.hash[1], limited.hash[1]);
 }
 
+// Repeated samples, and samples drawn by class.
+static void test_draws(void **state) {
+    (void)state;
+    static int32_t labels[COUNT];
+    sr_dataset *dataset;
+    sums plain, repeated, balanced, both;
+    sr_pipeline_options o = usual();
+    assert_ok(sr_dataset_open(folder, "train", &dataset));
+    assert_ok(sr_dataset_read_labels(dataset, 0, COUNT, labels));
+    sr_dataset_free(dataset);
+    deal_to_ranks(o, 1, &plain);
+    o.repeats = 3;
+    check_ranks_and_resume(&o, &repeated);
+    o.balance = 0.5;
+    o.labels = labels;
+    check_ranks_and_resume(&o, &both);
+    o.repeats = 0;
+    check_ranks_and_resume(&o, &balanced);
+    assert_int_not_equal(plain.hash[0], repeated.hash[0]);
+    assert_int_not_equal(plain.hash[0], balanced.hash[0]);
+    assert_int_not_equal(repeated.hash[0], both.hash[0]);
+}
+
 // -- killing -----------------------------------------------------------------------------------
 
 static sr_rng chance;
@@ -247,6 +270,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ranks_and_workers),
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_draws),
         cmocka_unit_test(test_kills),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
