@@ -186,17 +186,45 @@ static int64_t position_of(sr_length length, const sr_schedule_lengths *lengths)
     return (int64_t)(ceil(sr_length_samples(length, lengths) / batch) * batch);
 }
 
-static sr_status check_chain(sr_recipe *r, const sr_transform_window *windows) {
-    sr_transform_chain *chain;
-    SR_TRY(sr_transform_chain_create(r->augment, r->augment_count, &chain));
-    sr_transform_chain_limit(chain, windows);
-    const sr_status status = sr_transform_chain_rehearse(chain, r->image_height, r->image_width);
-    sr_transform_chain_free(chain);
+static sr_status rehearse_at(sr_recipe *r, const sr_transform_chain *chain,
+                             const sr_image_growth *growth, int64_t position) {
+    const int64_t width = sr_image_side_at(growth, r->image_width, position);
+    const sr_status status = sr_transform_chain_rehearse(
+        chain, position, growth->from > 0 ? width : r->image_height, width);
     if (status != SR_E_SHAPE)
         return status;
     char message[512];
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     return sr_recipe_fail(r, "augment", "%s", message);
+}
+
+// At the start and at each change: of the list, and of the size.
+static sr_status rehearse(sr_recipe *r, const sr_transform_chain *chain,
+                          const sr_image_growth *growth, const sr_transform_window *windows) {
+    const int64_t sides = sr_image_side_count(growth, r->image_width);
+    SR_TRY(rehearse_at(r, chain, growth, 0));
+    for (int i = 0; i < r->augment_count; i++) {
+        SR_TRY(rehearse_at(r, chain, growth, windows[i].begin));
+        SR_TRY(rehearse_at(r, chain, growth, windows[i].end));
+    }
+    for (int64_t i = 1; i < sides; i++) {
+        const double done = (double)i / (double)(sides - 1);
+        SR_TRY(
+            rehearse_at(r, chain, growth,
+                        growth->begin + (int64_t)((double)(growth->end - growth->begin) * done)));
+    }
+    return SR_OK;
+}
+
+static sr_status check_chain(sr_recipe *r, const sr_schedule_lengths *lengths,
+                             const sr_transform_window *windows) {
+    const sr_image_growth growth = sr_choose_growth(r, lengths);
+    sr_transform_chain *chain;
+    SR_TRY(sr_transform_chain_create(r->augment, r->augment_count, &chain));
+    sr_transform_chain_limit(chain, windows);
+    const sr_status status = rehearse(r, chain, &growth, windows);
+    sr_transform_chain_free(chain);
+    return status;
 }
 
 sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr_arena *arena,
@@ -220,10 +248,10 @@ sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr
                                   r->augment[i].name, (long long)w.begin,
                                   w.end > 0 ? "ends before" : "the run is shorter");
     }
-    if (!limited)
+    if (!limited && r->progressive.from == 0)
         return SR_OK;
     *out = windows;
-    return check_chain(r, windows);
+    return check_chain(r, lengths, windows);
 }
 
 // What the ranks of a device may use of its memory: what nobody has, and what they have. Adds how

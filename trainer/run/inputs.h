@@ -58,8 +58,8 @@ SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64
                                          sr_schedule_lengths *out);
 
 // The positions at which each of the recipe's transforms is applied, in whole steps; *out has
-// augment_count of them in the arena, or is NULL if no transform begins or ends. SR_E_USAGE for one
-// that is never applied, and if what remains gives pictures of another size.
+// augment_count of them in the arena, or is NULL if nothing changes during the run. SR_E_USAGE for
+// one that is never applied, and if what remains gives pictures of another size.
 SR_NODISCARD sr_status sr_inputs_windows(sr_recipe *recipe, const sr_schedule_lengths *lengths,
                                          sr_arena *arena, const sr_transform_window **out);
 

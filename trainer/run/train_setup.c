@@ -323,6 +323,7 @@ static sr_status open_feed(sr_training *t) {
                                          .windows = windows,
                                          .image_height = r->image_height,
                                          .image_width = r->image_width,
+                                         .growth = sr_choose_growth(r, &lengths),
                                          .order = (sr_data_order)r->data.order,
                                          .seed = (uint64_t)r->seed,
                                          .repeats = (int)r->data.repeats,

@@ -181,6 +181,17 @@ static void test_windows(void **state) {
     assert_int_not_equal(plain.hash[1], limited.hash[1]);
 }
 
+static void test_growth(void **state) {
+    (void)state;
+    sums plain, growing;
+    sr_pipeline_options o = usual();
+    deal_to_ranks(o, 1, &plain);
+    o.growth = (sr_image_growth){.from = 8, .step = 4, .begin = BATCH, .end = 15 * BATCH};
+    check_ranks_and_resume(&o, &growing);
+    assert_int_not_equal(plain.hash[0], growing.hash[0]);
+    assert_int_not_equal(plain.hash[1], growing.hash[1]);
+}
+
 // Repeated samples, and samples drawn by class.
 static void test_draws(void **state) {
     (void)state;
@@ -270,6 +281,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ranks_and_workers),
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_growth),
         cmocka_unit_test(test_draws),
         cmocka_unit_test(test_kills),
     };

@@ -128,6 +128,9 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "data: {balance: 0.5, order: chunks}\n",
      "r.yaml:4:17: error: data.balance needs 'data.order: examples'\n"
      "  data: {balance: 0.5, order: chunks}\n                  ^"},
+    {RECIPE_BASIS "progressive: {from: 150}\n",
+     "r.yaml:4:21: error: images cannot grow from 150 to 224 in steps of 32\n"
+     "  progressive: {from: 150}\n                      ^"},
     {RECIPE_BASIS "lanes: 2\ndata: {repeats: 3}\n",
      "r.yaml:5:17: error: 3 copies of a sample lie in different lanes, but lanes is 2\n"
      "  data: {repeats: 3}\n                  ^"},
@@ -610,6 +613,8 @@ static void test_identity(void **state) {
         "mix.until=90%",
         "data.repeats=1",
         "data.balance=0",
+        "progressive.step=16",
+        "eval.flip=false",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -623,6 +628,8 @@ static void test_identity(void **state) {
         "numerics.portable=true",
         "data.order=chunks",
         "data.repeats=2",
+        "progressive.from=160",
+        "eval.flip=true",
         "data.balance=0.5",
         "data.mean=[0,0,0]",
         "eval.crop=200",
