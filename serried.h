@@ -33,6 +33,7 @@
 
 // Models, losses, optimisers, schedules.
 #include "trainer/losses/loss.h"
+#include "trainer/losses/loss_functions.h"
 #include "trainer/models/built_model.h"
 #include "trainer/models/layers.h"
 #include "trainer/models/model.h"

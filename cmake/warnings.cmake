@@ -43,10 +43,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 target_link_options(sr_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 
-# Less memory in every process: calls inside a library are bound when it is linked, and the
-# addresses in constant tables take a bit each instead of 24 bytes where the C library reads that
+# The addresses in constant tables take a bit each instead of 24 bytes, where the C library reads that
 # form.
-target_link_options(sr_flags INTERFACE LINKER:-Bsymbolic-functions)
 if(NOT CMAKE_CROSSCOMPILING)
   set(CMAKE_REQUIRED_LINK_OPTIONS LINKER:-z,pack-relative-relocs)
   check_c_source_runs("int a, *b[] = {&a, &a}; int main(void) { return *b[1]; }" SERRIED_PACKED_RELOCATIONS)

@@ -241,6 +241,43 @@ typedef struct sr_resize2d_opts {
 // over rows. For nearest upsampling by an integer factor sr_upsample2d is faster.
 sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts opts);
 
+// Boxes are left, top, right and bottom, in the units of a picture whose pixel (i, j) is the square
+// from (j, i) to (j + 1, i + 1).
+//
+// iou[...,M,N] of a[...,M,4] and b[...,N,4], of one dtype: the intersection of each two boxes,
+// divided by their union, as torchvision.ops.box_iou. NaN where both are empty.
+sr_tensor sr_box_iou(sr_tensor a, sr_tensor b);
+// What sr_nms keeps.
+typedef struct sr_nms_opts {
+    double overlap;  // a box is left out if its iou with a better one that is kept is larger
+    int capacity;    // indices of the result for each sample; 0: as many as there are boxes
+    bool only_above; // only boxes whose score is above ...
+    double above;    // ... this one: padding has lower scores
+} sr_nms_opts;
+typedef struct sr_kept {
+    sr_tensor index; // i32 [N,capacity]: of the boxes that are kept, the best first, then -1
+    sr_tensor count; // i32 [N]: number of them
+} sr_kept;
+// Non-maximum suppression of boxes[N,M,4] with scores[N,M], of one dtype, for each of N samples, as
+// torchvision.ops.nms. The order is that of descending scores; of equal ones the first is before,
+// and NaN is last. With classes i32 [N,M] (may be SR_NONE), boxes leave out those of their class
+// alone, as torchvision.ops.batched_nms, whose boxes are moved apart, and so rounded, for that.
+// Arithmetic is f32 (f64 of f64). Gradients stop here.
+sr_kept sr_nms(sr_tensor boxes, sr_tensor scores, sr_tensor classes, sr_nms_opts opts);
+// Size of the result of sr_roi_align, and where samples are.
+typedef struct sr_roi_align_opts {
+    int height, width; // of y, in pixels; width 0: as height
+    double scale;      // pixels of x for one unit of the boxes; 0: 1
+    int samples;       // of each side of a bin; 0: as many as it has pixels, rounded up
+    bool aligned;      // half a pixel is subtracted, so that pixels are squares; else a box is at
+                       // least a pixel wide and high, as in old versions
+} sr_roi_align_opts;
+// y[R,P,Q,C]: box r of boxes[R,4] (f32; f64 with f64) of picture image[r] (i32) of x[N,H,W,C], cut
+// into P x Q bins, each the mean of its bilinear samples, as torchvision.ops.roi_align (He et al.
+// 2017). y is 0 where the image is not one of 0 to N - 1, and NaN for a box that is not finite.
+// Gradients flow to x, to any order; in a fixed order of the boxes.
+sr_tensor sr_roi_align(sr_tensor x, sr_tensor boxes, sr_tensor image, sr_roi_align_opts opts);
+
 // The same elements with another shape (equal count); needs no kernel.
 sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
 sr_tensor sr_flatten(sr_tensor x); // [N, rest]
@@ -456,6 +493,9 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
 #define sr_resize2d(...) (sr_at(__FILE__, __LINE__), sr_resize2d(__VA_ARGS__))
+#define sr_box_iou(...) (sr_at(__FILE__, __LINE__), sr_box_iou(__VA_ARGS__))
+#define sr_nms(...) (sr_at(__FILE__, __LINE__), sr_nms(__VA_ARGS__))
+#define sr_roi_align(...) (sr_at(__FILE__, __LINE__), sr_roi_align(__VA_ARGS__))
 #define sr_reshape(...) (sr_at(__FILE__, __LINE__), sr_reshape(__VA_ARGS__))
 #define sr_flatten(...) (sr_at(__FILE__, __LINE__), sr_flatten(__VA_ARGS__))
 #define sr_permute(...) (sr_at(__FILE__, __LINE__), sr_permute(__VA_ARGS__))

@@ -194,6 +194,22 @@ typedef struct sr_resize_params {
     int32_t reserved;
 } sr_resize_params;
 
+// nms: boxes[samples,boxes,4].
+typedef struct sr_nms_params {
+    int64_t samples, boxes, capacity;
+    double overlap;               // a box with more of it beside a better one is left out
+    double above;                 // with only_above, boxes of lower or equal scores are left out
+    int32_t only_above, reserved; // 0 or 1
+} sr_nms_params;
+
+// roi_align: x[n,h,w,c], boxes[rois,4], y[rois,p,q,c] (kernels/roi.h).
+typedef struct sr_roi_params {
+    int64_t n, h, w, c, rois, p, q;
+    double scale;    // pixels of x for one unit of the boxes
+    int32_t samples; // of each side of a bin; 0: one for each pixel, rounded up
+    int32_t aligned; // 1: boxes are shifted by half a pixel, and may be smaller than a pixel
+} sr_roi_params;
+
 // Softmax cross-entropy and top-k hits: logits[n,k].
 typedef struct sr_xent_params {
     int64_t n, k;

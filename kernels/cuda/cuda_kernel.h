@@ -84,7 +84,7 @@ template <class T> static __device__ void sr_store(void *p, int64_t i, float v) 
 }
 
 // The number of this thread in its grid, of one dimension.
-static __device__ int64_t sr_thread(void) {
+static __device__ __forceinline__ int64_t sr_thread(void) {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 

@@ -18,7 +18,7 @@
 
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
-#include "tests/unit/trainer/exchange_world.h"
+#include "tests/unit/trainer/exchange/exchange_world.h"
 
 #define LANES 8
 #define ELEMENTS (INT64_C(2) * SR_BLOCK_ELEMENTS + 5000)

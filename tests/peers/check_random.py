@@ -7,6 +7,8 @@
     --only KIND     only operator cases of this kind, e.g. conv2d; no networks
     --case N        one operator case (with --only if that was given); no networks
     --network N     one network; no operator cases
+    --each N        instead: N cases of each kind in each type, in every way
+    --one NUMBER    one of these
     --on WAY        one of the ways to compute below
     --jobs N        processes (default: one for each processor)
     --table         only: every operator of serried is compared, or there is a reason why not
@@ -52,6 +54,8 @@ def options():
     p.add_argument("--only")
     p.add_argument("--case", type=int)
     p.add_argument("--network", type=int)
+    p.add_argument("--each", type=int)
+    p.add_argument("--one", type=int)
     p.add_argument("--on", choices=WAYS)
     p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--table", action="store_true")
@@ -76,6 +80,11 @@ def check_table(build, kinds):
 
 def jobs_of(chosen):
     """[(word, number)]: the cases to compute."""
+    if chosen.one is not None:
+        return [("one", chosen.one)]
+    if chosen.each is not None:
+        import random_cases
+        return [("one", n) for n in range(chosen.each * random_cases.combinations())]
     if chosen.case is not None:
         return [("case", chosen.case)]
     if chosen.network is not None:
@@ -140,8 +149,8 @@ class Summary:
                                                 key=lambda item: -item[1])[:NEAREST]:
             print(f"  {ratio:.2f} {kind} {dtype} {way}")
         print(f"seed {self.chosen.seed}")
-        print(f"{self.done['case'] + self.done['network']} cases, {self.done['failed']} failed: "
-              f"{self.done['case']} of operators, {self.done['network']} networks, "
+        print(f"{self.done['case'] + self.done['one'] + self.done['network']} cases, {self.done['failed']} failed: "
+              f"{self.done['case'] + self.done['one']} of operators, {self.done['network']} networks, "
               f"{self.done['results']} results, {time.monotonic() - self.started:.0f} s")
         return self.done["failed"]
 

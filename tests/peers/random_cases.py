@@ -11,7 +11,8 @@ from random_compare import FACTOR, LIBRARY_CHAIN, WINOGRAD_FACTOR, compare
 from random_draw import Draw
 from random_program import Refused, Serried
 
-STREAMS = {"case": 0, "network": 1}  # of draws
+STREAMS = {"case": 0, "network": 1, "one": 2}  # of draws
+TYPES = ("f32", "bf16", "f16", "f64")
 OWN_WAYS = ("reference", "x86")  # without kernels of a library
 
 # kind, dtype; {way: largest share of a limit}; number of results; [(way, verdict or message)]
@@ -20,6 +21,16 @@ Outcome = collections.namedtuple("Outcome", "kind dtype worst results bad progra
 
 def kinds():
     return random_operators.KINDS_OF_CASES
+
+
+def combinations():
+    return len(kinds()) * len(TYPES)
+
+
+def combination(number):
+    """The kind of case and the type of the cases that are drawn from all combinations in turn."""
+    kind, dtype = divmod(number % combinations(), len(TYPES))
+    return list(kinds())[kind], TYPES[dtype]
 
 
 class Worker:
@@ -37,11 +48,14 @@ class Worker:
     def outcome(self, word, number, change=None):
         """The outcome of a case; 'change' may modify serried's results, for the self-test."""
         draw = Draw(self.seed, STREAMS[word], number)
+        only = self.only
+        if word == "one":
+            only, draw.dtype = combination(number)
         if word == "network":
             case = random_networks.draw_network(draw)
             comparison = random_networks.Comparison(case)
         else:
-            case = random_operators.draw_case(draw, self.only)
+            case = random_operators.draw_case(draw, only)
             comparison = Comparison(case)
         worst, bad, results = {}, [], 0
         for way in self.ways_of(draw.dtype):
@@ -89,7 +103,8 @@ class Comparison:
         factor = WINOGRAD_FACTOR if case.winograd else FACTOR
         return [compare(what, found[n][1], found[n][0], self.truth[n], self.single[n],
                         self.scales[n], factor, case.stored,
-                        case.computed if own else max(case.computed, library_roundings(case, what)))
+                        case.computed if own else max(case.computed, library_roundings(case, what)),
+                        case.draw.dtype if what in case.through else None)
                 for n, what in case.reads]
 
 

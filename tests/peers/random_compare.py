@@ -53,10 +53,10 @@ def own_error(ours, truth):
     return np.where(np.isfinite(ours), np.abs(ours - truth), np.inf)
 
 
-def compare(what, ours, dtype, truth, single, scale, factor, stored, computed):
+def compare(what, ours, dtype, truth, single, scale, factor, stored, computed, through=None):
     """The worse of two verdicts: the largest element's error, and the norm of all errors. 'stored'
-    values of a narrow type are rounded on the way to a result."""
-    good = countable(truth, dtype) & np.isfinite(single)
+    values of a narrow type are rounded on the way to a result: its own, or 'through'."""
+    good = countable(truth, through or dtype) & np.isfinite(single)
     # Below a type's normal numbers a rounding error is half of 'tiny', whatever the value.
     shape, tiny = list(truth.shape), KINDS[dtype].tiny * stored / STORED
     if ours.shape != truth.shape:
@@ -65,7 +65,7 @@ def compare(what, ours, dtype, truth, single, scale, factor, stored, computed):
         return Verdict(what, 0.0, "beyond range", 0, 0, 0, shape, dtype)
     mine, peers = own_error(ours, truth)[good], peers_error(single, truth, dtype)[good]
     size = np.broadcast_to(scale, truth.shape)[good]
-    floor = floor_of(dtype, stored, computed)
+    floor = floor_of(through or dtype, stored, computed)
     return max(verdict_of_elements(what, mine, peers, size, floor, factor, tiny, shape, dtype),
                verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype),
                key=lambda v: v.ratio)

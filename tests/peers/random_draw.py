@@ -8,6 +8,7 @@ from random_program import round_to
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 23, 31, 32, 33, 48, 61, 64, 65, 96, 127, 128, 129,
          192, 251, 256, 257, 384, 512, 1000, 1024, 1031, 2048, 4096, 4099)
+ELEMENTS = 60000  # about the most of one value
 DTYPES = ("f32", "f32", "f32", "bf16", "bf16", "f16", "f64")
 
 
@@ -45,6 +46,23 @@ class Draw:
         rows = self.size(left) if self.chance(0.5) else self.integer(1, left)
         return [rows, channels]
 
+    def channels_shape(self, most_rank=5):
+        """[rows, channels] with rows in 1 to 4 dimensions."""
+        rows, channels = self.rows(ELEMENTS)
+        shape = [channels]
+        while len(shape) < most_rank - 1 and self.chance(0.5):
+            divisors = [i for i in range(1, min(rows, 40) + 1) if rows % i == 0]
+            shape.insert(0, self.choice(divisors))
+            rows //= shape[0]
+        return [rows, *shape]
+
+    def picture(self):
+        """[N, H, W, C]."""
+        while True:
+            shape = [self.choice((1, 2, 3, 7)), self.integer(1, 40), self.integer(1, 40), self.size(512)]
+            if math.prod(shape) <= ELEMENTS:
+                return shape
+
     def normal(self, shape):
         return self.rng.standard_normal(shape)
 
@@ -58,6 +76,10 @@ class Draw:
 
     def near_one(self, shape):
         return round_to(1 + 0.3 * self.normal(shape), self.dtype)
+
+
+def dims_as_numbers(shape):
+    return (len(shape), *shape, *[0] * (5 - len(shape)))
 
 
 def with_mean(d, shape):

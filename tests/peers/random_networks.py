@@ -129,7 +129,7 @@ def pooled(net, x):
     size = [(side + 2 * pad - window) // 2 + 1 for side in (h, w)]
     if min(size) < 1:
         return x
-    return net.call(net.draw.choice(("maxpool2d", "avgpool2d")), (x,), (window, 2, pad) * 2,
+    return net.call(net.draw.choice(("maxpool2d", "avgpool2d")), (x,), (window, 2, pad),
                     [n, *size, c])
 
 
@@ -146,7 +146,7 @@ def transposed(net, x):
     if 4 * n * h * w * k > ELEMENTS:
         return x
     f = net.parameter("w", net.draw.weights((c, k, 4, 4), c * 4))
-    return net.call("conv2d_transpose", (x, f), (2, 2, 1, 1, 1, 1, 0), [n, 2 * h, 2 * w, k])
+    return net.call("conv2d_transpose", (x, f), (2, 2, 1, 1, 1, 1, 0, 0, 0), [n, 2 * h, 2 * w, k])
 
 
 def scaled(net, x):

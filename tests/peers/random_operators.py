@@ -9,14 +9,23 @@ import math
 
 import numpy as np
 
+import random_formulas
+import random_moves
+import random_norms
+import random_pictures
+import random_rows
 import random_torch
 from random_compare import COMPUTED, STORED, SUMMED, WINOGRAD_COMPUTED
+from random_draw import ELEMENTS, dims_as_numbers
 from random_program import KINDS, Program, parameter_dtype, round_to
 
 WORK = 3e7  # largest number of products of a convolution or linear layer
-ELEMENTS = 60000
 SUMS = ("conv2d", "conv2d_transpose", "linear", "bias_add", "channel_sum", "channel_dot",
-        "batchnorm_train", "batchnorm_infer", "scale_by", "fill_by", "reduce_sum")
+        "batchnorm_train", "batchnorm_infer", "layer_norm", "rms_norm", "group_norm", "instance_norm", "scale_by",
+        "fill_by", "reduce_sum", "sum", "mean", "var", "norm", "logsumexp", "softmax", "log_softmax", "matmul",
+        "attention", "gather", "index_select", "embedding", "scatter_add", "resize2d", "adaptive_avgpool2d",
+        "avgpool2d", "global_avgpool", "pad2d",
+        *random_formulas.KINDS)
 
 
 class Case:
@@ -30,6 +39,7 @@ class Case:
         self.winograd = False
         self.stored = STORED  # roundings to a narrow type on the way to a result
         self.computed = SUMMED if kind in SUMS else COMPUTED
+        self.through = ()  # f32 results that are computed from values in the type of activations
         self.terms = {}  # {what: number of products added for one element}, where a library may compute it
         self.numbers = {}
 
@@ -97,11 +107,6 @@ def spread(step):
 def shape_and_dtype(program, number):
     e = random_torch.Evaluation(program, random_torch.TRUTH, None)
     return list(e.values[number].shape), e.dtypes[number]
-
-
-def norm0(x):
-    """2-norm over the rows of [rows, channels]."""
-    return np.sqrt(np.square(x).sum(0))
 
 
 # ---- Convolution and linear ----
@@ -178,7 +183,7 @@ def conv2d_transpose(case, d):
     x = case.input("x", d.data((n, h, w, k)))
     f = case.parameter("w", d.weights((k, c // groups, r, s), k // groups * r * s))
     y = case.program.call("conv2d_transpose", (x, f),
-                          (*stride, *pad, dilation, groups, output_pad))
+                          (*stride, *pad, dilation, groups, 0, 0, output_pad))
     case.terms = {"y": k // groups * r * s, "dx": c // groups * r * s, "dw": n * h * w}
     return case.finish(y, "y", ("x", "w"))
 
@@ -196,138 +201,23 @@ def linear(case, d):
 
 # ---- Channels and batch normalisation ----
 
-def channels_shape(d, most_rank=5):
-    """[rows, channels] with rows in 1 to 4 dimensions."""
-    rows, channels = d.rows(ELEMENTS)
-    shape = [channels]
-    while len(shape) < most_rank - 1 and d.chance(0.5):
-        divisors = [i for i in range(1, min(rows, 40) + 1) if rows % i == 0]
-        shape.insert(0, d.choice(divisors))
-        rows //= shape[0]
-    return [rows, *shape]
-
-
 def bias_add(case, d):
-    shape = channels_shape(d)
+    shape = d.channels_shape()
     x, b = case.input("x", d.data(shape)), case.parameter("b", d.data(shape[-1:]))
     return case.finish(case.program.call("bias_add", (x, b)), "y", ("x", "b"))
 
 
 def channel_sum(case, d):
-    x = case.input("x", d.data(channels_shape(d)))
+    x = case.input("x", d.data(d.channels_shape()))
     return case.finish(case.program.call("channel_sum", (x,)), "y", ("x",))
 
 
 def channel_dot(case, d):
-    shape = channels_shape(d)
+    shape = d.channels_shape()
     a, b = case.input("a", d.data(shape)), case.input("b", d.data(shape))
     shift = case.parameter("shift", d.data(shape[-1:])) if d.chance(0.5) else -1
     y = case.program.call("channel_dot", (a, b, shift))
     return case.finish(y, "y", ("a", "b") if shift < 0 else ("a", "b", "shift"))
-
-
-class Normalised:
-    """Terms of batch normalisation of x [rows, channels] in f64. x hat is a difference from the mean, which is
-    stored in fp32: 'shift' is what the mean's terms, of size 'mean_size', add to the size of x hat, and 'size' is
-    both. 'share' scales it for results that are stored in the dtype of x, whose own rounding does not depend on
-    the mean."""
-
-    def __init__(self, x, mean, var, eps, gamma, mean_size, dtype):
-        self.rows = len(x)
-        self.mean_size, self.inverse = mean_size, 1 / np.sqrt(var + eps)
-        self.hat = (x - mean) * self.inverse
-        self.shift = mean_size * self.inverse
-        self.size = np.abs(self.hat) + self.shift
-        self.gain = np.abs(gamma) * self.inverse
-        self.share = KINDS["f32"].u / KINDS[dtype].u if dtype in ("bf16", "f16") else 1
-
-    def result(self, gamma, beta):
-        return np.abs(gamma) * (np.abs(self.hat) + self.share * self.shift) + np.abs(beta)
-
-
-def rows_of(x):
-    return x.reshape(-1, x.shape[-1])
-
-
-def train_scales(case, truth):
-    """Scales of the results and gradients of batchnorm_train."""
-    x = rows_of(case.array("x"))
-    mean, var = x.mean(0), x.var(0)
-    channels = x.shape[1]
-    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
-    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    t = Normalised(x, mean, var, case.eps, gamma, norm0(x) / len(x) + np.abs(mean),
-                   case.draw.dtype)
-    shape = case.array("x").shape
-    # Rounding x would change its variance by up to 2 |mean| sqrt(var) u; rounding the mean adds the
-    # square of its own error.
-    scales = {"mean": t.mean_size, "y": t.result(gamma, beta).reshape(shape),
-              "var": var + 2 * t.mean_size * np.sqrt(var) + KINDS["f32"].u * t.mean_size**2}
-    if case.upstream == "y":
-        dy = rows_of(case.array("dy"))
-        product = np.abs((dy * t.hat).sum(0))
-        sum_of_dy = norm0(dy) + np.abs(dy.sum(0))
-        sum_of_products = norm0(dy * t.hat) + product
-        own = np.abs(dy) + (sum_of_dy + np.abs(t.hat) * (sum_of_products + product)) / t.rows
-        by_mean = (t.shift * product + np.abs(t.hat) * sum_of_dy * t.shift) / t.rows
-        by_var = scales["var"] / (var + case.eps)  # the effect of an error of the variance on 1 / sqrt
-        scales["dx"] = (t.gain * (own + t.share * (by_mean + own * by_var))).reshape(shape)
-        scales["dgamma"] = sum_of_products * (1 + by_var) + sum_of_dy * t.shift
-        scales["dbeta"] = sum_of_dy
-    elif case.upstream == "var":
-        scales["dx"] = (np.abs(case.array("dy")) * 2 / t.rows
-                        * (np.abs(x - mean) + t.share * t.mean_size)).reshape(shape)
-    return scales
-
-
-def infer_scales(case, truth):
-    x, dy = rows_of(case.array("x")), rows_of(case.array("dy"))
-    channels, shape = x.shape[1], case.array("x").shape
-    gamma = case.array("gamma") if "gamma" in case.numbers else np.ones(channels)
-    beta = case.array("beta") if "beta" in case.numbers else np.zeros(channels)
-    mean = case.array("mean")
-    t = Normalised(x, mean, case.array("var"), case.eps, gamma, np.abs(mean), case.draw.dtype)
-    products = norm0(dy * t.size) + np.abs((dy * t.hat).sum(0))
-    return {"y": t.result(gamma, beta).reshape(shape),
-            "dx": (t.gain * np.abs(dy)).reshape(shape), "dgamma": products,
-            "dbeta": norm0(dy) + np.abs(dy.sum(0)),
-            "dmean": t.gain * (norm0(dy) + np.abs(dy.sum(0))),
-            "dvar": t.gain * t.inverse * products}
-
-
-def batchnorm_train(case, d):
-    shape = channels_shape(d)
-    x, inputs = case.input("x", d.data(shape)), ["x"]
-    gamma = beta = -1
-    if d.chance(0.7):
-        gamma, inputs = case.parameter("gamma", d.near_one(shape[-1:])), [*inputs, "gamma"]
-    if d.chance(0.7):
-        beta, inputs = case.parameter("beta", d.data(shape[-1:])), [*inputs, "beta"]
-    case.eps = d.choice((1e-5, 1e-3, 1e-12 if d.dtype == "f64" else 1e-5, 0.1))
-    case.upstream = d.choice(("y", "y", "y", "y", "mean", "var"))
-    y, mean, var = case.program.call("batchnorm_train", (x, gamma, beta), (case.eps,))
-    numbers = {"y": y, "mean": mean, "var": var}
-    case.reads = [(n, what) for what, n in numbers.items() if what != case.upstream]
-    case.formula = train_scales
-    return case.finish(numbers[case.upstream], case.upstream,
-                       inputs if case.upstream == "y" else ["x"])
-
-
-def batchnorm_infer(case, d):
-    shape = channels_shape(d)
-    x, inputs = case.input("x", d.data(shape)), ["x", "mean", "var"]
-    gamma = beta = -1
-    if d.chance(0.7):
-        gamma, inputs = case.parameter("gamma", d.near_one(shape[-1:])), [*inputs, "gamma"]
-    if d.chance(0.7):
-        beta, inputs = case.parameter("beta", d.data(shape[-1:])), [*inputs, "beta"]
-    rows = rows_of(case.array("x"))
-    mean = case.parameter("mean", rows.mean(0) + 0.1 * rows.std(0) * d.normal(shape[-1:]))
-    var = case.parameter("var", (rows.var(0) + 0.01) * np.exp(0.2 * d.normal(shape[-1:])))
-    case.eps = d.choice((1e-5, 1e-3, 0.1))
-    case.formula = infer_scales
-    y = case.program.call("batchnorm_infer", (x, gamma, beta, mean, var), (case.eps,))
-    return case.finish(y, "y", inputs)
 
 
 # ---- Elementwise ----
@@ -372,8 +262,8 @@ def bce_scales(case, truth):
 
 def binary(name):
     def draw(case, d):
-        shape = d.shape(d.integer(0, 5), ELEMENTS)
-        a, b = case.input("a", d.data(shape)), case.input("b", d.data(shape))
+        shapes = random_formulas.broadcast_shapes(d, 2)
+        a, b = (case.input(what, d.data(shape)) for what, shape in zip("ab", shapes))
         return case.finish(case.program.call(name, (a, b)), "y", ("a", "b"))
     return draw
 
@@ -382,10 +272,6 @@ def scale_by(case, d):
     x = case.input("x", d.data(d.shape(d.integer(1, 4), ELEMENTS)))
     s = case.parameter("s", d.normal((1,) if d.chance(0.5) else ()))
     return case.finish(case.program.call("scale_by", (x, s)), "y", ("x", "s"))
-
-
-def dims_as_numbers(shape):
-    return (len(shape), *shape, *[0] * (5 - len(shape)))
 
 
 def fill_by(case, d):
@@ -423,65 +309,19 @@ def normalize(case, d):
     return case.finish(case.program.call("normalize", (x,), case.attributes))
 
 
-def dropout(case, d):
-    x = case.input("x", d.data(d.shape(d.integer(1, 4), ELEMENTS)))
-    key = case.input("key", d.rng.integers(0, 2**31, 4), "i32")
-    ones = case.program.value(d.dtype, np.ones(case.array("x").shape))
-    case.formula = own_size
-    case.attributes = (d.choice((0.0, 0.1, 0.5, 0.9)), d.integer(0, 1000))
-    kept = case.program.call("dropout", (ones, key), case.attributes)
-    case.reads.append((kept, "kept"))
-    y = case.program.call("dropout", (x, key, kept), case.attributes)
-    return case.finish(y, "y", ("x",))
-
-
-# ---- Pooling and shapes ----
-
-def image(case, d):
-    while True:
-        shape = [d.choice((1, 2, 3, 7)), d.integer(1, 40), d.integer(1, 40), d.size(512)]
-        if math.prod(shape) <= ELEMENTS:
-            return case.input("x", d.data(shape)), shape
-
-
-def pool_side(d, size):
-    window = d.integer(1, min(9, size))
-    return window, d.integer(1, window + 1), d.integer(0, window // 2)
-
-
-def pool(name):
+def dropout(name):
+    """drop_path draws for whole samples. What is kept is read from the draw applied to ones."""
     def draw(case, d):
-        x, shape = image(case, d)
-        case.attributes = pool_side(d, shape[1])
-        case.attributes += pool_side(d, shape[2]) if d.chance(0.5) or shape[2] < case.attributes[0] \
-            else case.attributes
-        return case.finish(case.program.call(name, (x,), case.attributes), "y", ("x",))
+        x = case.input("x", d.data(d.shape(d.integer(1, 4), ELEMENTS)))
+        key = case.input("key", d.rng.integers(0, 2**31, 4), "i32")
+        ones = case.program.value(d.dtype, np.ones(case.array("x").shape))
+        case.formula = own_size
+        case.attributes = (d.choice((0.0, 0.1, 0.5, 0.9)), d.integer(0, 1000))
+        kept = case.program.call(name, (ones, key), case.attributes)
+        case.reads.append((kept, "kept"))
+        y = case.program.call(name, (x, key, kept), case.attributes)
+        return case.finish(y, "y", ("x",))
     return draw
-
-
-def global_pool(name):
-    def draw(case, d):
-        x, _ = image(case, d)
-        return case.finish(case.program.call(name, (x,)), "y", ("x",))
-    return draw
-
-
-def upsample2d(case, d):
-    x, _ = image(case, d)
-    y = case.program.call("upsample2d", (x,), (d.choice((1, 2, 2, 3)),))
-    return case.finish(y, "y", ("x",))
-
-
-def reshape(case, d):
-    shape = d.shape(d.integer(1, 5), ELEMENTS)
-    x = case.input("x", d.data(shape))
-    y = case.program.call("reshape", (x,), dims_as_numbers([math.prod(shape[:2]), *shape[2:]]))
-    return case.finish(y, "y", ("x",))
-
-
-def reduce_sum(case, d):
-    x = case.input("x", d.data(d.shape(d.integer(0, 5), 300000)))
-    return case.finish(case.program.call("reduce_sum", (x,)), "y", ("x",))
 
 
 # ---- Losses, metrics, updates ----
@@ -498,16 +338,6 @@ def distances(case):
     """The distance of each logit from the largest of its row; exp() amplifies its rounding."""
     x = case.array("x")
     return x.max(1, keepdims=True) - x
-
-
-def softmax_scales(case, truth):
-    return {"y": truth["y"] * (1 + distances(case))}
-
-
-def softmax(case, d):
-    x, _ = logits(case, d)
-    case.formula = softmax_scales
-    return case.finish(case.program.call("softmax", (x,)))
 
 
 def xent_scales(case, truth):
@@ -575,7 +405,6 @@ def ema(case, d):
 KINDS_OF_CASES = {
     "conv2d": conv2d, "conv2d_transpose": conv2d_transpose, "linear": linear,
     "bias_add": bias_add, "channel_sum": channel_sum, "channel_dot": channel_dot,
-    "batchnorm_train": batchnorm_train, "batchnorm_infer": batchnorm_infer,
     "relu": unary("relu", own_size), "gelu": unary("gelu", gelu_scales),
     "leaky_relu": unary("leaky_relu", own_size, lambda d: (d.choice((0.01, 0.2, 1.0)),)),
     "tanh": unary("tanh", tanh_scales), "sigmoid": unary("sigmoid", sigmoid_scales),
@@ -583,15 +412,13 @@ KINDS_OF_CASES = {
     "add": binary("add"), "sub": binary("sub"), "mul": binary("mul"),
     "scale": unary("scale", None, lambda d: tuple(d.normal((2,)))),
     "scale_by": scale_by, "fill_by": fill_by, "cast": cast, "normalize": normalize,
-    "dropout": dropout,
-    "maxpool2d": pool("maxpool2d"), "avgpool2d": pool("avgpool2d"),
-    "global_avgpool": global_pool("global_avgpool"),
-    "global_maxpool": global_pool("global_maxpool"),
-    "upsample2d": upsample2d, "reshape": reshape, "reduce_sum": reduce_sum,
-    "softmax_xent": softmax_xent, "softmax": softmax, "topk_hits": topk_hits,
+    "dropout": dropout("dropout"), "drop_path": dropout("drop_path"),
+    "softmax_xent": softmax_xent, "topk_hits": topk_hits,
     "bce_with_logits": unary("bce_with_logits", bce_scales,
                              lambda d: (d.choice((0.0, 1.0, 0.3)),), 5),  # of five operators
     "sgd": sgd, "ema": ema,
+    **random_formulas.KINDS, **random_moves.KINDS, **random_norms.KINDS, **random_pictures.KINDS,
+    **random_rows.KINDS,
 }
 # Kinds with many ways to be computed are drawn more often.
 WEIGHT = {"conv2d": 8, "conv2d_transpose": 4, "linear": 4, "batchnorm_train": 6,

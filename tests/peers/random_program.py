@@ -20,8 +20,13 @@ KINDS = {k.name: k for k in (
     Kind("f16", 2, 2, 2.0**-11, 2.0**-24, 65504.0),
     Kind("f64", 3, 8, 2.0**-53, 2.0**-1022, 2.0**1022),
     Kind("u8", 4, 1, 0, 0, 255),
-    Kind("i32", 6, 4, 0, 0, 2**31 - 1),
+    Kind("i32", 6, 4, 0, 2.0**-126, 2**31 - 1),
 )}
+
+
+def smallest_normal(dtype):
+    """Values below it have fewer digits."""
+    return KINDS[dtype].tiny / (2 * KINDS[dtype].u)
 
 
 def round_to(values, dtype):
@@ -57,7 +62,7 @@ def parameter_dtype(dtype):
 
 
 Step = collections.namedtuple("Step", "word name inputs numbers array results")
-OUTPUTS = {"batchnorm_train": 3, "sgd": 0, "ema": 0}  # others have one
+OUTPUTS = {"batchnorm_train": 3, "max_over": 2, "min_over": 2, "topk": 2, "sort": 2, "sgd": 0, "ema": 0}  # others: one
 
 
 class Program:

@@ -4,43 +4,42 @@
 check_random.py --table compares this with `serried info ops`: a new operator needs a line here.
 """
 
-# Operator: the kind of case (random_operators.py) whose result or gradient it computes.
+# Kinds of cases (random_operators.py) that are named like the operator whose result they compute.
+SAME_NAME = (
+    "conv2d", "linear", "matmul", "bias_add", "channel_sum", "channel_dot", "batchnorm_train", "batchnorm_infer",
+    "relu", "gelu", "leaky_relu", "tanh", "sigmoid", "softplus", "silu", "gelu_tanh", "mish", "hard_sigmoid",
+    "hard_swish", "elu", "prelu", "add", "sub", "mul", "div", "square", "exp", "log", "sqrt", "rsqrt", "reciprocal",
+    "sin", "cos", "erf", "power", "pow", "abs", "clip", "maximum", "minimum", "greater", "equal", "where", "scale",
+    "scale_by", "fill_by", "cast", "normalize", "dropout", "drop_path", "maxpool2d", "avgpool2d", "upsample2d",
+    "resize2d", "reshape", "permute", "slice", "pad", "concat", "gather", "scatter_add", "one_hot", "reduce_sum",
+    "softmax_xent", "softmax", "log_softmax", "logsumexp", "topk_hits", "attention", "sgd", "ema",
+)
+# Others: the kind of case whose result or gradient they compute.
 COMPARED = {
-    "conv2d": "conv2d", "conv2d_dx": "conv2d_transpose", "conv2d_dw": "conv2d",
-    "linear": "linear", "linear_dx": "linear", "linear_dw": "linear",
-    "bias_add": "bias_add", "channel_sum": "channel_sum", "channel_dot": "channel_dot",
-    "batchnorm_train": "batchnorm_train", "batchnorm_grad": "batchnorm_train",
-    "batchnorm_infer": "batchnorm_infer",
-    "relu": "relu", "relu_grad": "relu", "gelu": "gelu", "gelu_grad": "gelu",
-    "leaky_relu": "leaky_relu", "leaky_relu_grad": "leaky_relu", "tanh": "tanh",
-    "tanh_grad": "tanh", "sigmoid": "sigmoid", "sigmoid_grad": "sigmoid",
-    "softplus": "softplus", "softplus_grad": "softplus",
-    "add": "add", "sub": "sub", "mul": "mul", "scale": "scale",
-    "scale_by": "scale_by", "fill_by": "fill_by", "cast": "cast", "normalize": "normalize",
-    "dropout": "dropout", "maxpool2d": "maxpool2d", "maxpool2d_grad": "maxpool2d",
-    "avgpool2d": "avgpool2d", "avgpool2d_grad": "avgpool2d", "upsample2d": "upsample2d",
-    "upsample2d_grad": "upsample2d", "reshape": "reshape", "reduce_sum": "reduce_sum",
-    "softmax_xent": "softmax_xent", "softmax_xent_grad": "softmax_xent", "softmax": "softmax",
-    "topk_hits": "topk_hits", "sgd": "sgd", "ema": "ema",
+    **{name: name for name in SAME_NAME},
+    **{name + "_grad": name for name in (
+        "relu", "gelu", "leaky_relu", "tanh", "sigmoid", "softplus", "silu", "gelu_tanh", "mish", "hard_sigmoid",
+        "hard_swish", "elu", "prelu", "abs", "clip", "maximum", "maxpool2d", "avgpool2d", "upsample2d", "resize2d",
+        "softmax_xent", "softmax", "log_softmax", "attention")},
+    "conv2d_dx": "conv2d_transpose", "conv2d_dw": "conv2d", "linear_dx": "linear", "linear_dw": "linear",
+    "batchnorm_grad": "batchnorm_train", "groupnorm": "group_norm", "groupnorm_grad": "group_norm",
+    "mask": "where", "mask_not": "where", "sum_to": "sum", "expand": "sum", "extreme": "max_over",
+    "sort_rows": "sort", "attention_bias_grad": "attention",
 }
 
 NOT_COMPARED = {
     "random_normal": "draws of its own generator: tests/unit/graph/test_ops.c has their moments",
     **{name: "not yet: values by hand and central differences are in tests/unit/graph/op_cases_*.c"
-       for name in ("silu", "silu_grad", "div", "square", "exp", "expand", "sum_to", "gelu_tanh", "gelu_tanh_grad", "mish",
-                    "mish_grad", "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "elu", "elu_grad",
-                    "prelu", "prelu_grad", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "erf", "power", "pow",
-                    "abs", "abs_grad", "clip", "clip_grad", "maximum", "minimum", "maximum_grad", "greater", "equal",
-                    "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
-                    "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul", "softmax_grad", "log_softmax",
-                    "log_softmax_grad", "logsumexp", "extreme", "one_hot", "sort_rows", "attention",
-                    "attention_grad", "attention_bias_grad")},
-    "drop_path": "dropout of whole samples: tests/unit/kernels/test_kernels_reference.c compares it with dropout",
+       for name in ("nms", "roi_align", "roi_align_grad")},
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 
 # Compositions of operators that have a call of their own.
-COMPOSED = ("global_avgpool", "global_maxpool", "bce_with_logits")
+COMPOSED = (
+    "conv2d_transpose", "layer_norm", "rms_norm", "instance_norm", "global_avgpool", "global_maxpool",
+    "adaptive_avgpool2d", "pad2d", "pixel_shuffle", "pixel_unshuffle", "flip", "index_select", "embedding", "mean", "var",
+    "norm", "min_over", "argmax", "argmin", "topk", "argsort", "bce_with_logits",
+)
 
 
 def problems(operators, kinds):

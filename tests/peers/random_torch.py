@@ -140,13 +140,12 @@ def conv2d(e, x, n):
     stride, pad, dilation, groups = ints(n, 0, 2), ints(n, 2, 2), int(n[4]), int(n[5])
     bias = x[2] if len(x) > 2 else None
     right, bottom = ints((*n, 0, 0)[6:], 0, 2)
-    padded = F.pad(nchw(x[0]), (0, right, 0, bottom)) if right or bottom else nchw(x[0])
-    return nhwc(F.conv2d(padded, x[1], bias, stride, pad, dilation, groups))
+    return nhwc(F.conv2d(F.pad(nchw(x[0]), (0, right, 0, bottom)), x[1], bias, stride, pad, dilation, groups))
 
 
 def conv2d_transpose(e, x, n):
     stride, pad, dilation, groups = ints(n, 0, 2), ints(n, 2, 2), int(n[4]), int(n[5])
-    return nhwc(F.conv_transpose2d(nchw(x[0]), x[1], None, stride, pad, int(n[6]), groups,
+    return nhwc(F.conv_transpose2d(nchw(x[0]), x[1], None, stride, pad, int(n[8]), groups,
                                    dilation))
 
 
@@ -227,41 +226,32 @@ def dropout(e, x, n):
     return x[0] * kept / (1 - n[0])
 
 
-def max_in_windows(e, x, window, stride, pad):
+def max_in_windows(e, x, window, stride, pad, dilation=1, ceil_mode=False):
     given = e.of_ours(e.step.inputs[0])
-    place = e.decide(F.max_pool2d(nchw(x if given is None else given), window, stride, pad,
+    place = e.decide(F.max_pool2d(nchw(x if given is None else given), window, stride, pad, dilation, ceil_mode,
                                   return_indices=True)[1])
     y = nchw(x).flatten(2).gather(2, place.flatten(2)).reshape(place.shape)
     return nhwc(y)
 
 
-def sides(n):
-    """window, stride, pad, each of height and width."""
-    return tuple(zip(ints(n, 0, 3), ints(n, 3, 3)))
-
-
-def maxpool2d(e, x, n):
-    return max_in_windows(e, x[0], *sides(n))
-
-
-def global_maxpool(e, x, n):
-    return max_in_windows(e, x[0], tuple(x[0].shape[1:3]), None, 0).flatten(1)
-
-
-def avgpool(e, x, window, stride, pad):
-    y = nhwc(F.avg_pool2d(nchw(x), window, stride, pad, False, False))
+def separable(e, x, along, sides):
+    """along(x NCHW, sides): a linear operator of rows and columns of pictures, given by 'sides', one number for
+    each, None for a side of one pixel that stays."""
     if e.way != SQUARES:
-        return y
-    ones = torch.ones_like(nchw(x[:1]))
-    return y / nhwc(F.avg_pool2d(ones, window, stride, pad, False, True, 1))
+        return nhwc(along(nchw(x), sides))
+    rows, columns = (torch.eye(n, dtype=e.type) for n in x.shape[1:3])
+    rows = along(rows[None, :, :, None], (sides[0], None))[0, :, :, 0]
+    columns = along(columns[None, :, None, :], (None, sides[1]))[0, :, 0, :]
+    return torch.einsum("hp,nhwc,wq->npqc", rows.square(), x, columns.square())
 
 
-def avgpool2d(e, x, n):
-    return avgpool(e, x[0], *sides(n))
-
-
-def global_avgpool(e, x, n):
-    return avgpool(e, x[0], tuple(x[0].shape[1:3]), None, 0).flatten(1)
+def avgpool(e, x, window, stride, pad, ceil_mode, count_pad):
+    def along(t, sides):
+        def side(value, alone):
+            return tuple(alone if kept is None else value for kept in sides)
+        size = tuple(1 if kept is None else kept for kept in sides)
+        return F.avg_pool2d(t, size, side(stride, 1), side(pad, 0), ceil_mode, count_pad)
+    return separable(e, x, along, window)
 
 
 def upsample2d(e, x, n):
@@ -307,6 +297,7 @@ def ema(e, x, n, dtype):
     return []
 
 
+# Other files of kinds of cases add theirs.
 CALLS = {
     "conv2d": same(conv2d), "conv2d_transpose": same(conv2d_transpose),
     "linear": same(lambda e, x, n: F.linear(*x)),
@@ -321,14 +312,9 @@ CALLS = {
     "add": same(lambda e, x, n: x[0] + x[1]), "sub": same(sub),
     "mul": same(lambda e, x, n: x[0] * x[1]),
     "scale": same(scale), "scale_by": same(lambda e, x, n: x[0] * x[1]),
-    "fill_by": fill_by, "cast": cast, "normalize": normalize, "dropout": same(dropout),
-    "maxpool2d": same(maxpool2d), "global_maxpool": same(global_maxpool),
-    "avgpool2d": same(avgpool2d), "global_avgpool": same(global_avgpool),
-    "upsample2d": same(upsample2d),
-    "reshape": same(lambda e, x, n: x[0].reshape(ints(n, 1, int(n[0])))),
-    "reduce_sum": parameter(lambda e, x, n: x[0].sum()),
-    "softmax_xent": parameter(softmax_xent),
-    "softmax": same(lambda e, x, n: x[0].softmax(1)), "topk_hits": topk_hits,
+    "fill_by": fill_by, "cast": cast, "normalize": normalize,
+    "dropout": same(dropout), "drop_path": same(dropout),
+    "upsample2d": same(upsample2d), "softmax_xent": parameter(softmax_xent), "topk_hits": topk_hits,
     "bce_with_logits": same(bce_with_logits), "sgd": sgd, "ema": ema,
 }
 

@@ -7,7 +7,7 @@
 // numbered from 0 in the order of the lines; -1 means no tensor.
 //   value DTYPE RANK DIM...             a constant of the step
 //   variable DTYPE RANK DIM...          a variable with this first value
-//   call NAME COUNT INPUT... NUMBERS... one operator call; NAME and NUMBERS as in 'calls' below
+//   call NAME COUNT INPUT... NUMBERS... one operator call; as in program_calls.def
 //   gradient Y DY COUNT X...            makes COUNT values: the gradients of sum(Y DY)
 //   run BYTES COUNT VALUE...            BYTES follow; answers with these values
 // The answer is "ok", a line "DTYPE RANK DIM..." for each value, "end" and their bytes; or "failed"
@@ -24,7 +24,7 @@
 #define LINE_BYTES 65536
 #define MAX_VALUES 2048
 #define MAX_INPUTS 8
-#define MAX_NUMBERS 8
+#define MAX_NUMBERS 12
 #define THREADS 2
 
 typedef struct program_value {
@@ -44,6 +44,7 @@ typedef struct program {
 // The inputs, numbers and outputs of an operator call.
 typedef struct call_args {
     sr_tensor in[MAX_INPUTS];
+    int inputs;
     double number[MAX_NUMBERS];
     sr_tensor out[3];
 } call_args;
@@ -64,32 +65,6 @@ static sr_conv2d_opts conv_opts(const call_args *a) {
                             .extra_bottom = int_of(a, 7)};
 }
 
-static sr_pool2d_opts pool_opts(const call_args *a) {
-    return (sr_pool2d_opts){.window = int_of(a, 0),
-                            .stride = int_of(a, 1),
-                            .pad = int_of(a, 2),
-                            .window_w = int_of(a, 3),
-                            .stride_w = int_of(a, 4),
-                            .pad_w = int_of(a, 5),
-                            .has_pad_w = true};
-}
-
-// numbers: rank, dimensions
-static sr_tensor reshape(const call_args *a) {
-    int64_t dim[SR_MAX_RANK] = {0};
-    for (int i = 0; i < SR_MAX_RANK; i++)
-        dim[i] = (int64_t)a->number[1 + i];
-    return sr_reshape(a->in[0], int_of(a, 0), dim);
-}
-
-// numbers: dtype, rank, dimensions
-static sr_tensor fill(const call_args *a) {
-    int64_t dim[SR_MAX_RANK] = {0};
-    for (int i = 0; i < SR_MAX_RANK; i++)
-        dim[i] = (int64_t)a->number[2 + i];
-    return sr_fill_by(a->in[0], (sr_dtype)int_of(a, 0), int_of(a, 1), dim);
-}
-
 // numbers: dtype, three means, three deviations
 static sr_tensor normalize(const call_args *a) {
     double mean[4] = {0}, std[4] = {1, 1, 1, 1};
@@ -100,105 +75,61 @@ static sr_tensor normalize(const call_args *a) {
     return sr_normalize(a->in[0], mean, std, (sr_dtype)int_of(a, 0));
 }
 
-#define CALL(name, statement)                                                                      \
+static sr_axes axes_of(const call_args *a, int first) {
+    sr_axes axes = {.keep = a->number[first] != 0, .count = int_of(a, first + 1)};
+    for (int i = 0; i < SR_MAX_RANK; i++)
+        axes.axis[i] = int_of(a, first + 2 + i);
+    return axes;
+}
+
+// Several numbers as integers, for as long as the call takes.
+typedef struct integers {
+    int value[SR_MAX_RANK];
+    int64_t dim[SR_MAX_RANK];
+} integers;
+
+static integers integers_of(const call_args *a, int first) {
+    integers v;
+    for (int i = 0; i < SR_MAX_RANK; i++) {
+        v.value[i] = int_of(a, first + i);
+        v.dim[i] = v.value[i];
+    }
+    return v;
+}
+
+static void set_picked(call_args *a, sr_picked picked) {
+    a->out[0] = picked.value;
+    a->out[1] = picked.index;
+}
+
+#define INT(i) int_of(a, i)
+#define INTS(i) integers_of(a, i).value
+#define DIMS(i) int_of(a, i), integers_of(a, (i) + 1).dim
+#define AXES(i) axes_of(a, i)
+#define PICKED(expression) set_picked(a, expression)
+#define CALL_1(name, expression) CALL(name, 1, a->out[0] = (expression))
+
+#define CALL(name, outputs, ...)                                                                   \
     static void call_##name(call_args *a) {                                                        \
         const sr_tensor *in = a->in;                                                               \
-        const double *number = a->number;                                                          \
+        const double *n = a->number;                                                               \
         (void)in;                                                                                  \
-        (void)number;                                                                              \
-        statement;                                                                                 \
+        (void)n;                                                                                   \
+        __VA_ARGS__;                                                                               \
     }
-#define CALL_ONE(name, expression) CALL(name, a->out[0] = (expression))
-
-CALL_ONE(conv2d, sr_is_none(in[2]) ? sr_conv2d(in[0], in[1], conv_opts(a))
-                                   : sr_conv2d_bias(in[0], in[1], in[2], conv_opts(a)))
-static sr_tensor conv2d_transpose(const call_args *a) {
-    sr_conv2d_opts opts = conv_opts(a);
-    opts.extra_right = 0;
-    return sr_conv2d_transpose(a->in[0], a->in[1], opts, int_of(a, 6));
-}
-CALL_ONE(conv2d_transpose, conv2d_transpose(a))
-CALL_ONE(linear, sr_linear(in[0], in[1], in[2]))
-CALL_ONE(bias_add, sr_bias_add(in[0], in[1]))
-CALL_ONE(channel_sum, sr_channel_sum(in[0]))
-CALL_ONE(channel_dot, sr_channel_dot(in[0], in[1], in[2]))
-CALL(batchnorm_train,
-     const sr_batchnorm_out out = sr_batchnorm_train(in[0], in[1], in[2], number[0]);
-     a->out[0] = out.y; a->out[1] = out.mean; a->out[2] = out.var)
-CALL_ONE(batchnorm_infer, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], number[0]))
-CALL_ONE(relu, sr_relu(in[0]))
-CALL_ONE(leaky_relu, sr_leaky_relu(in[0], number[0]))
-CALL_ONE(gelu, sr_gelu(in[0]))
-CALL_ONE(tanh, sr_tanh_op(in[0]))
-CALL_ONE(sigmoid, sr_sigmoid(in[0]))
-CALL_ONE(softplus, sr_softplus(in[0]))
-CALL_ONE(add, sr_add(in[0], in[1]))
-CALL_ONE(sub, sr_sub(in[0], in[1]))
-CALL_ONE(mul, sr_mul(in[0], in[1]))
-CALL_ONE(scale, sr_scale(in[0], number[0], number[1]))
-CALL_ONE(scale_by, sr_scale_by(in[0], in[1]))
-CALL_ONE(fill_by, fill(a))
-CALL_ONE(cast, sr_cast(in[0], (sr_dtype)int_of(a, 0)))
-CALL_ONE(normalize, normalize(a))
-CALL_ONE(dropout, sr_dropout(in[0], in[1], number[0], (uint32_t)number[1]))
-CALL_ONE(maxpool2d, sr_maxpool2d(in[0], pool_opts(a)))
-CALL_ONE(avgpool2d, sr_avgpool2d(in[0], pool_opts(a)))
-CALL_ONE(global_avgpool, sr_global_avgpool(in[0]))
-CALL_ONE(global_maxpool, sr_global_maxpool(in[0]))
-CALL_ONE(upsample2d, sr_upsample2d(in[0], int_of(a, 0)))
-CALL_ONE(reshape, reshape(a))
-CALL_ONE(reduce_sum, sr_reduce_sum(in[0]))
-CALL_ONE(softmax_xent, sr_softmax_cross_entropy(in[0], in[1], number[0]))
-CALL_ONE(softmax, sr_softmax(in[0], 1))
-CALL_ONE(topk_hits, sr_topk_hits(in[0], in[1]))
-CALL_ONE(bce_with_logits, sr_bce_with_logits(in[0], number[0]))
-CALL(sgd, sr_sgd_update(in[0], in[1], in[2], in[3]))
-CALL(ema, sr_ema_update(in[0], in[1], in[2]))
+#include "program_calls.def"
+#undef CALL
 
 // The names of calls; a call makes 'outputs' values.
+#define CALL(name, outputs, ...) {#name, call_##name, outputs},
 static const struct {
     const char *name;
     void (*run)(call_args *);
     int outputs;
 } calls[] = {
-    // numbers: stride h, w, pad h, w, dilation, groups, padding more on the right, at the bottom
-    {"conv2d", call_conv2d, 1},
-    {"conv2d_transpose", call_conv2d_transpose, 1}, // stride to groups, output_pad
-    {"linear", call_linear, 1},
-    {"bias_add", call_bias_add, 1},
-    {"channel_sum", call_channel_sum, 1},
-    {"channel_dot", call_channel_dot, 1},
-    {"batchnorm_train", call_batchnorm_train, 3}, // eps
-    {"batchnorm_infer", call_batchnorm_infer, 1}, // eps
-    {"relu", call_relu, 1},
-    {"leaky_relu", call_leaky_relu, 1}, // slope
-    {"gelu", call_gelu, 1},
-    {"tanh", call_tanh, 1},
-    {"sigmoid", call_sigmoid, 1},
-    {"softplus", call_softplus, 1},
-    {"add", call_add, 1},
-    {"sub", call_sub, 1},
-    {"mul", call_mul, 1},
-    {"scale", call_scale, 1}, // alpha, beta
-    {"scale_by", call_scale_by, 1},
-    {"fill_by", call_fill_by, 1},     // dtype, rank, dimensions
-    {"cast", call_cast, 1},           // dtype
-    {"normalize", call_normalize, 1}, // dtype, three means, three deviations
-    {"dropout", call_dropout, 1},     // probability, scope; only two inputs count
-    {"maxpool2d", call_maxpool2d, 1}, // window, stride, pad of the height, and of the width
-    {"avgpool2d", call_avgpool2d, 1}, // the same
-    {"global_avgpool", call_global_avgpool, 1},
-    {"global_maxpool", call_global_maxpool, 1},
-    {"upsample2d", call_upsample2d, 1}, // factor
-    {"reshape", call_reshape, 1},       // rank, dimensions
-    {"reduce_sum", call_reduce_sum, 1},
-    {"softmax_xent", call_softmax_xent, 1}, // smoothing
-    {"softmax", call_softmax, 1},
-    {"topk_hits", call_topk_hits, 1},
-    {"bce_with_logits", call_bce_with_logits, 1}, // target
-    {"sgd", call_sgd, 0},
-    {"ema", call_ema, 0},
+#include "program_calls.def"
 };
+#undef CALL
 
 // ---- Reading ----
 
@@ -276,8 +207,11 @@ static sr_status make_value(program *p, bool variable, const uint8_t **data, siz
 static sr_status make_call(program *p) {
     call_args args = {0};
     const char *name = next_word(p);
-    const int inputs = next_int(p);
-    for (int i = 0; i < inputs && i < MAX_INPUTS; i++)
+    args.inputs = next_int(p);
+    if (args.inputs > MAX_INPUTS)
+        return SR_FAIL(SR_E_ARGUMENT, "call %s of %d values; at most %d are possible", name,
+                       args.inputs, MAX_INPUTS);
+    for (int i = 0; i < args.inputs; i++)
         args.in[i] = tensor_at(p, next_int(p));
     for (int i = 0; i < MAX_NUMBERS; i++)
         args.number[i] = next_number(p);

@@ -18,8 +18,10 @@ static const sr_option_table table = {
     .name = "loss.flooded", .options = rows, .count = 1, .struct_size = sizeof(options)};
 
 // |l - level| + level
-static sr_tensor record(sr_tensor logits, sr_tensor labels, const void *opaque) {
+static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
+                        const void *opaque) {
     const options *o = opaque;
+    (void)context;
     sr_tensor l = sr_softmax_cross_entropy(logits, labels, 0);
     sr_tensor above = sr_relu(sr_scale(l, 1, -o->level));
     sr_tensor below = sr_relu(sr_scale(l, -1, o->level));

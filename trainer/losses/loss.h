@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of classification: one descriptor and one file each, listed in
-// trainer/losses/loss_list.def.
+// trainer/losses/loss_list.def. Their formulas, and those of other tasks, are in loss_functions.h.
 #ifndef SR_TRAINER_LOSS_H
 #define SR_TRAINER_LOSS_H
 
@@ -11,16 +11,22 @@
 extern "C" {
 #endif
 
-#define SR_LOSS_ABI 1 // of sr_loss_desc
+#define SR_LOSS_ABI 2 // of sr_loss_desc
 
 // A loss's descriptor. Immutable.
 typedef struct sr_loss_desc {
     uint32_t struct_size, abi;
     const char *name, *help;
     const sr_option_table *options; // NULL: none
-    // Records one number per sample, f32 [N], from logits [N,K] (any float dtype) and labels i32
-    // [N]; the loss of a step is their mean. A sample with a negative label counts as 0.
-    sr_tensor (*record)(sr_tensor logits, sr_tensor labels, const void *options);
+    // Records one number per sample, f32 [N] (f64 of f64), from logits [N,K] (any float dtype) and
+    // labels i32 [N]; the loss of a step is their mean. A sample with a negative label counts as 0.
+    // The context is that of the logits, for constants.
+    sr_tensor (*record)(sr_context *context, sr_tensor logits, sr_tensor labels,
+                        const void *options);
+    // The same from targets f32 [N,K], such as those of mixed samples: the weighted sum of their
+    // one-hot labels. NULL: the loss of a mixed sample is that sum of the losses of both labels.
+    sr_tensor (*record_soft)(sr_context *context, sr_tensor logits, sr_tensor targets,
+                             const void *options);
 } sr_loss_desc;
 
 // All losses: those of trainer/losses/loss_list.def, then those of plug-ins.

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define SR_NO_DEPTH (-1)
+#define SR_NO_DEPTH (-1) // sr_param.depth of a model that declares none
 
 // A parameter or buffer of a built model.
 typedef struct sr_param {
@@ -19,7 +19,7 @@ typedef struct sr_param {
     sr_info info;
     sr_init init;
     double momentum;  // buffers
-    int depth;        // of its layer; SR_NO_DEPTH: the model declares none
+    int depth;        // of its layer, or SR_NO_DEPTH
     int64_t offset;   // element in the flat space
     sr_tensor *field; // of the model's state; sr_model_bind sets it to 'variable'
     sr_tensor variable;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classification with the loss of the recipe; top-1 and top-5 hits are counted.
 //
-// If the recipe mixes samples (mixup, CutMix), the loss of a sample is the weighted sum of the
-// losses for its own label and its partner's; hits in training count its own label only.
+// If the recipe mixes samples (mixup, CutMix), the loss of a sample is that for its mixed target,
+// or the weighted sum of the losses for its own label and its partner's; hits in training count its
+// own label only.
 #include "trainer/tasks/task.h"
 
 #define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
@@ -25,7 +26,26 @@ static sr_tensor infer(sr_lane_recording *r) {
 }
 
 static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {
-    return r->loss_desc->record(logits, labels, r->loss_options);
+    return r->loss_desc->record(r->context, logits, labels, r->loss_options);
+}
+
+// 'share' [N] of the one-hot vectors of labels [N]: [N,K] like the logits.
+static sr_tensor target_of(sr_tensor labels, sr_tensor share, const sr_info *logits) {
+    const int64_t column[2] = {logits->dim[0], 1};
+    return sr_mul(sr_one_hot(labels, logits->dim[logits->rank - 1], SR_F32),
+                  sr_reshape(share, 2, column));
+}
+
+static sr_tensor mixed_loss(const sr_lane_recording *r, sr_tensor logits, const sr_mixed *mixed) {
+    const sr_tensor own = r->inputs[LABEL], rest = sr_scale(mixed->weight, -1, 1);
+    sr_info info;
+    if (!r->loss_desc->record_soft || !sr_tensor_info(logits, &info)) {
+        return sr_add(sr_mul(mixed->weight, loss_of(r, logits, own)),
+                      sr_mul(rest, loss_of(r, logits, mixed->partner)));
+    }
+    const sr_tensor targets =
+        sr_add(target_of(own, mixed->weight, &info), target_of(mixed->partner, rest, &info));
+    return r->loss_desc->record_soft(r->context, logits, targets, r->loss_options);
 }
 
 static sr_mixed mix(sr_lane_recording *r) {
@@ -37,8 +57,7 @@ static sr_mixed mix(sr_lane_recording *r) {
 static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
     sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
-    r->loss = sr_add(sr_mul(mixed.weight, loss_of(r, logits, r->inputs[LABEL])),
-                     sr_mul(sr_scale(mixed.weight, -1, 1), loss_of(r, logits, mixed.partner)));
+    r->loss = mixed_loss(r, logits, &mixed);
     return logits;
 }
 

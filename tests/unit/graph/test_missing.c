@@ -159,6 +159,10 @@ CALL(global_avg, sr_global_avgpool(SR_NONE))
 CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
 CALL(resize, sr_resize2d(SR_NONE, (sr_resize2d_opts){.scale = 2}))
+CALL(iou, sr_box_iou(a->some, SR_NONE))
+CALL(kept, sr_nms(SR_NONE, a->some, SR_NONE, (sr_nms_opts){0}).index)
+CALL(kept_scores, sr_nms(a->some, SR_NONE, SR_NONE, (sr_nms_opts){0}).count)
+CALL(align, sr_roi_align(a->some, SR_NONE, a->some, (sr_roi_align_opts){.height = 1}))
 CALL(reshape, sr_reshape(SR_NONE, 1, dims))
 CALL(flatten, sr_flatten(SR_NONE))
 CALL(permute, sr_permute(SR_NONE, NULL))
@@ -289,6 +293,10 @@ static const missing_call calls[] = {
     {"sr_global_maxpool", "global_maxpool: x", global_max},
     {"sr_upsample2d", "upsample2d: x", upsample},
     {"sr_resize2d", "resize2d: x", resize},
+    {"sr_box_iou", "box_iou: b", iou},
+    {"sr_nms", "nms: boxes", kept},
+    {"sr_nms", "nms: scores", kept_scores},
+    {"sr_roi_align", "roi_align: boxes", align},
     {"sr_reshape", "reshape: x", reshape},
     {"sr_flatten", "flatten: x", flatten},
     {"sr_permute", "permute: x", permute},

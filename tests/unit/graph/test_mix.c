@@ -304,7 +304,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 // loss is log sum exp t - sum t^2.
 static void test_loss_is_that_of_mixed_targets(void **state) {
     (void)state;
-    static const double zero[3] = {0}, one[3] = {1, 1, 1}, no_smoothing = 0;
+    static const double zero[3] = {0}, one[3] = {1, 1, 1};
     static const sr_model_desc desc = {.forward = forward};
     sr_model model = {.desc = &desc}, *models[] = {&model};
     uint8_t pixels[SAMPLES][CLASSES] = {{0}};
@@ -320,6 +320,11 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
     assert_ok(sr_context_create(NULL, &context));
     int between = 0;
     size_t count;
+    _Alignas(max_align_t) char options[256];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    assert_true(sr_losses(&count)[0]->options->struct_size <= sizeof options);
+    assert_ok(sr_options_defaults(sr_losses(&count)[0]->options, options, &arena));
     for (int step = 0; step < 4; step++) {
         float t[SAMPLES][CLASSES], loss[SAMPLES];
         sr_context_begin_step(context);
@@ -330,7 +335,7 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
                                .mean = zero,
                                .std = one,
                                .loss_desc = sr_losses(&count)[0],
-                               .loss_options = &no_smoothing,
+                               .loss_options = options,
                                .mix = {.mixup = 1, .probability = 1},
                                .inputs = {sr_constant(context, &picture, pixels),
                                           sr_constant(context, &label, labels)},
@@ -350,6 +355,7 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
         }
     }
     assert_true(between > 4);
+    sr_arena_release(&arena);
     sr_context_free(context);
 }
 

@@ -26,6 +26,7 @@ static inline sr_dtype dtype_of(arg_role role, sr_dtype t) {
         return SR_U8;
     case KEY:
     case NUMBERS:
+    case ORDER:
         return SR_I32;
     case DOUBLE:
         return SR_F64;
@@ -50,5 +51,7 @@ static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 void case_attention(sr_kernel_id kernel); // kernel_cases_attention.c
+void case_nms(sr_kernel_id kernel);       // kernel_cases_boxes.c
+void case_roi_align(sr_kernel_id kernel); // kernel_cases_boxes.c
 
 #endif

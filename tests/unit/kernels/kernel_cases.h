@@ -24,6 +24,7 @@ typedef enum arg_role {
     INDEX,               // u8 from the reference maxpool2d of the same shape
     DOUBLE,              // f64
     NUMBERS,             // i32 from -1 to 'bound'
+    ORDER,               // i32: permutations of 0 to 'bound' - 1
 } arg_role;
 
 typedef struct argument {

@@ -45,6 +45,21 @@ static uint32_t kernel_seed(sr_kernel_id kernel) {
     return (uint32_t)sr_hash64(name, strlen(name));
 }
 
+// Rows of 'n' numbers in a random order.
+static void *make_order(int64_t count, int64_t n, uint32_t seed) {
+    int32_t *order = sr_alloc((size_t)count * sizeof *order + GUARD, "a test array");
+    const test_array *draws = array_random(SR_F64, count, seed, 0, 1);
+    assert_non_null(order);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t k = i % n, other = i - k + (int64_t)(array_get(draws, i) * (double)(k + 1));
+        order[i] = (int32_t)k;
+        order[i] = order[other];
+        order[other] = (int32_t)k;
+    }
+    (void)arrays_free(NULL);
+    return order;
+}
+
 static void *make_input(const problem *c, int i) {
     const argument *a = &c->arg[i];
     const sr_dtype dtype = c->request.dtype[i];
@@ -57,6 +72,8 @@ static void *make_input(const problem *c, int i) {
         return make_index(c, a->count);
     if (a->role == NUMBERS) // conversion rounds towards zero
         return fill_random(dtype, a->count, seed, -1.9, a->bound + 0.9);
+    if (a->role == ORDER)
+        return make_order(a->count, (int64_t)a->bound, seed);
     if (a->role == KEY)
         return fill_random(dtype, a->count, seed, -2e9, 2e9);
     if (a->role == HYPER) {

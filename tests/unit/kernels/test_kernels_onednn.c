@@ -104,9 +104,40 @@ static void test_amx_outranks_x86(void **state) {
     assert_string_equal("conv2d/x86-gemm", sr_kernel_find(&request)->name);
 }
 
+// The weight gradient of rows that are shorter than a stride is not left to oneDNN's bf16 kernel.
+static void test_rows_shorter_than_stride(void **state) {
+    (void)state;
+    sr_conv_params p = {.n = 8,
+                        .h = 18,
+                        .w = 2,
+                        .c = 16,
+                        .k = 16,
+                        .r = 3,
+                        .s = 3,
+                        .p = 9,
+                        .q = 1,
+                        .stride_h = 2,
+                        .stride_w = 2,
+                        .pad_top = 1,
+                        .pad_left = 1,
+                        .dilation_h = 1,
+                        .dilation_w = 1,
+                        .groups = 1};
+    sr_kernel_request request;
+    if ((sr_cpu_features() & SR_CPU_AMX_BF16) == 0)
+        test_skip("this processor has no AMX");
+    sr_kernel_request_init(&request, SR_DEVICE_CPU, SR_KERNEL_conv2d_dw, SR_BF16, &p, sizeof p);
+    assert_string_equal("conv2d_dw/onednn-amx", sr_kernel_find(&request)->name);
+    p.w = 1;
+    sr_kernel_request_init(&request, SR_DEVICE_CPU, SR_KERNEL_conv2d_dw, SR_BF16, &p, sizeof p);
+    assert_null(sr_kernel_find_in(&request, "onednn"));
+    assert_non_null(sr_kernel_find(&request));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amx_outranks_x86),
+        cmocka_unit_test(test_rows_shorter_than_stride),
         cmocka_unit_test_teardown(test_convolution_after_linear, arrays_free),
         cmocka_unit_test_teardown(test_strided_pointwise_gradient, arrays_free),
     };

@@ -257,7 +257,7 @@ enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LAN
 static void record_boxes(sr_lane_recording *r) {
     sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
     sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
-    r->loss = r->loss_desc->record(logits, r->inputs[COUNTS], r->loss_options);
+    r->loss = r->loss_desc->record(r->context, logits, r->inputs[COUNTS], r->loss_options);
     r->scalars[0] = sr_reduce_sum(r->inputs[BOXES]);
 }
 

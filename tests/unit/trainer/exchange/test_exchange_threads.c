@@ -11,7 +11,7 @@
 #include "kernels/base/memory.h"
 #include "tests/unit/support/stream_comm.h"
 #include "tests/unit/support/test_support.h"
-#include "tests/unit/trainer/exchange_world.h"
+#include "tests/unit/trainer/exchange/exchange_world.h"
 
 #define ELEMENTS (INT64_C(3) * SR_BLOCK_ELEMENTS + 1000)
 #define MAX_RANKS 4

@@ -11,7 +11,7 @@
 #include "kernels/base/clock.h"
 #include "tests/unit/support/stream_comm.h"
 #include "tests/unit/support/test_support.h"
-#include "tests/unit/trainer/exchange_world.h"
+#include "tests/unit/trainer/exchange/exchange_world.h"
 #include "trainer/exchange/exchange_internal.h"
 
 #define BLOCK INT64_C(64)

@@ -13,7 +13,7 @@
 #include "kernels/prepared_cache.h"
 #include "tests/unit/support/stream_comm.h"
 #include "tests/unit/support/test_support.h"
-#include "tests/unit/trainer/exchange_world.h"
+#include "tests/unit/trainer/exchange/exchange_world.h"
 #include "trainer/exchange/exchange_internal.h"
 
 #define ELEMENTS (INT64_C(2) * SR_BLOCK_ELEMENTS + 500)

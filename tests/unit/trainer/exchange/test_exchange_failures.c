@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "kernels/base/log.h"
-#include "tests/unit/trainer/exchange_simulation.h"
+#include "tests/unit/trainer/exchange/exchange_simulation.h"
 
 static void expect_failure_everywhere(const world *w, sr_status status, const char *text,
                                       bool one_cause) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange as a simulation: the same bits for every setting, device and driver; memory; misuse.
 #include "kernels/base/memory.h"
-#include "tests/unit/trainer/exchange_simulation.h"
+#include "tests/unit/trainer/exchange/exchange_simulation.h"
 
 // ---- bits
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// roi_align and its gradient: kernels/cpu/reference/reference_roi.c. One thread has 16 bytes of
+// neighbouring channels of a bin, or of a pixel of the gradient, or one channel. For the gradient,
+// boxes are prepared in the workspace first; a pixel looks at all of them.
+#include "kernels/cuda/cuda_index.h"
+#include "kernels/cuda/cuda_prepare.h"
+#include "kernels/cuda/cuda_vector.h"
+#include "kernels/roi.h"
+
+struct roi_args {
+    const void *x; // or dy
+    const float *boxes;
+    const int32_t *image;
+    void *y;           // or dx
+    sr_roi_box *ready; // of each box, for the gradient
+    sr_roi_params p;
+    int64_t lanes; // channels of a thread: sr_lanes or 1
+};
+
+static __device__ sr_roi_box box_of(const roi_args &a, int64_t r) {
+    double box[4];
+    for (int k = 0; k < 4; k++)
+        box[k] = (double)a.boxes[4 * r + k];
+    return sr_roi_box_of(&a.p, box, a.image[r]);
+}
+
+template <int N>
+static __device__ void add_weighted(float (&sum)[N], float weight, const float (&x)[N]) {
+    SR_UNROLL
+    for (int c = 0; c < N; c++)
+        sum[c] += weight * x[c];
+}
+
+// ---- roi_align: x, boxes, image -> y ----
+
+template <class T, int N> static __device__ void align(const roi_args &a) {
+    const sr_roi_params &p = a.p;
+    const int64_t i = sr_thread(), vectors = p.c / N;
+    if (i >= p.rois * p.p * p.q * vectors)
+        return;
+    const sr_place at = sr_place_of(i, p.p, p.q, vectors);
+    const sr_roi_box box = box_of(a, at.n);
+    const sr_roi_span rows = sr_roi_span_of(&box.high, at.h);
+    const sr_roi_span columns = sr_roi_span_of(&box.wide, at.w);
+    float sum[N] = {};
+    for (int h = rows.first; box.valid && h <= rows.last; h++) {
+        const float high = (float)sr_roi_weight(&box.high, at.h, h);
+        if (high == 0)
+            continue;
+        const int64_t row = (box.image * p.h + h) * p.w;
+        float line[N] = {};
+        for (int w = columns.first; w <= columns.last; w++) {
+            const float wide = (float)sr_roi_weight(&box.wide, at.w, w);
+            if (wide == 0)
+                continue;
+            float x[N];
+            sr_load_vector<T>(a.x, (row + w) * p.c + at.c * N, x);
+            add_weighted(line, wide, x);
+        }
+        add_weighted(sum, high, line);
+    }
+    const float share = box.valid ? (float)box.share : 0.0f;
+    SR_UNROLL
+    for (int c = 0; c < N; c++)
+        sum[c] = share * sum[c];
+    sr_store_vector<T>(a.y, i * N, sum);
+}
+
+template <class T> static __device__ void cuda_roi_align(const roi_args &a) {
+    if (a.lanes == 1)
+        align<T, 1>(a);
+    else
+        align<T, sr_lanes<T>>(a);
+}
+SR_CUDA_TYPED(cuda_roi_align, roi_args, 256, 0)
+
+// ---- roi_align_grad: dy, boxes, image -> dx ----
+
+SR_CUDA_KERNEL(cuda_roi_boxes, roi_args, 256, 0) {
+    const int64_t r = sr_thread();
+    if (r < a.p.rois)
+        a.ready[r] = box_of(a, r);
+}
+
+// What a box adds to channels c, ... of a pixel, before its share.
+template <class T, int N>
+static __device__ void sum_box(const roi_args &a, const sr_roi_box &box, int64_t r,
+                               const sr_place &at, float (&sum)[N]) {
+    const sr_roi_params &p = a.p;
+    for (int64_t i = 0; i < p.p; i++) {
+        const float high = (float)sr_roi_weight(&box.high, i, at.h);
+        if (high == 0)
+            continue;
+        float line[N] = {};
+        for (int64_t k = 0; k < p.q; k++) {
+            const float wide = (float)sr_roi_weight(&box.wide, k, at.w);
+            if (wide == 0)
+                continue;
+            float dy[N];
+            sr_load_vector<T>(a.x, ((r * p.p + i) * p.q + k) * p.c + at.c * N, dy);
+            add_weighted(line, wide, dy);
+        }
+        add_weighted(sum, high, line);
+    }
+}
+
+enum { LEVELS = 12 }; // of trees of sums: 2^17 boxes
+
+template <class T, int N> static __device__ void align_grad(const roi_args &a) {
+    const sr_roi_params &p = a.p;
+    const int64_t i = sr_thread(), vectors = p.c / N;
+    if (i >= p.n * p.h * p.w * vectors)
+        return;
+    const sr_place at = sr_place_of(i, p.h, p.w, vectors);
+    sr_tree<LEVELS, sr_sums<N>> tree;
+    sr_sums<N> total = {};
+    int terms = 0;
+    for (int64_t r = 0; r < p.rois; r++) {
+        const sr_roi_box &box = a.ready[r];
+        if (!box.valid || box.image != at.n || at.h < box.high.first || at.h > box.high.last ||
+            at.w < box.wide.first || at.w > box.wide.last)
+            continue;
+        float sum[N] = {};
+        sum_box<T>(a, box, r, at, sum);
+        if (terms == SR_REFERENCE_TERMS) {
+            tree.push(total);
+            total = {};
+            terms = 0;
+        }
+        terms++;
+        add_weighted(total.at, (float)box.share, sum);
+    }
+    sr_store_vector<T>(a.y, i * N, tree.total(total).at);
+}
+
+template <class T> static __device__ void cuda_roi_align_grad(const roi_args &a) {
+    if (a.lanes == 1)
+        align_grad<T, 1>(a);
+    else
+        align_grad<T, sr_lanes<T>>(a);
+}
+SR_CUDA_TYPED(cuda_roi_align_grad, roi_args, 256, 0)
+
+static roi_args args_of(const sr_kernel_request *request) {
+    roi_args a = {};
+    a.p = *sr_cuda_params<sr_roi_params>(request);
+    const int64_t lanes = sr_cuda_lanes(request->dtype[0]);
+    a.lanes = a.p.c % lanes == 0 ? lanes : 1;
+    return a;
+}
+
+sr_status sr_cuda_prepare_roi_align(const sr_kernel_request *request, sr_prepared *out) {
+    const roi_args a = args_of(request);
+    return sr_cuda_elementwise(request, a, cuda_roi_align_kernels[request->dtype[0]],
+                               a.p.rois * a.p.p * a.p.q * (a.p.c / a.lanes), out);
+}
+
+sr_status sr_cuda_prepare_roi_align_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const roi_args a = args_of(request);
+    if (a.p.rois > (int64_t)SR_REFERENCE_TERMS << LEVELS)
+        return SR_FAIL(SR_E_UNSUPPORTED, "roi_align_grad: %lld boxes; at most %d are possible",
+                       (long long)a.p.rois, SR_REFERENCE_TERMS << LEVELS);
+    sr_cuda_making making(request, a, out);
+    making.add_elements(&cuda_roi_boxes_kernel, a.p.rois);
+    making.add_elements(cuda_roi_align_grad_kernels[request->dtype[0]],
+                        a.p.n * a.p.h * a.p.w * (a.p.c / a.lanes));
+    out->workspace = (size_t)a.p.rois * sizeof(sr_roi_box);
+    return making.done();
+}

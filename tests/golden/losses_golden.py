@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/golden/losses.txt: losses, and their gradients in f64, by PyTorch and torchvision.
+
+    /usr/bin/python3 tests/golden/losses_golden.py
+
+A case is a name, its inputs, a random gradient dy of the result, the result, and the gradient of each
+float input: lines "case NAME INPUTS", "DTYPE RANK DIM... VALUE...". tests/unit/trainer/test_losses.c has
+the same names. What PyTorch does not have is computed by its definition, in other steps than serried's.
+"""
+import os
+
+import torch
+import torch.nn.functional as F
+import torchvision.ops
+
+torch.set_default_dtype(torch.float64)
+WEIGHTS = torch.tensor([0.5, 2.0, 1.0, 0.25, 3.0])
+CASES = {}
+
+
+def case(name, *inputs):
+    def note(function):
+        CASES[name] = (inputs, function)
+    return note
+
+
+def normal(*shape, scale=1.0):
+    return torch.randn(shape) * scale
+
+
+def labels(*shape, classes=5):
+    drawn = torch.randint(0, classes, shape)
+    drawn.view(-1)[1] = -1
+    return drawn
+
+
+def spread(values, weights):
+    return values * len(values) / weights.sum()
+
+
+def hidden(target, ignored=-1):
+    """With PyTorch's number of ignored labels."""
+    return torch.where((target < 0) | (target == ignored), -100, target)
+
+
+torch.manual_seed(1)
+X, L, T = normal(7, 5, scale=2), labels(7), torch.softmax(normal(7, 5), 1)
+HOT = F.one_hot(L.clamp(min=0), 5) * (L >= 0)[:, None].double()
+
+case("cross-entropy", X, L)(lambda x, t: F.cross_entropy(x, hidden(t), reduction="none"))
+case("cross-entropy smoothing", X, L)(
+    lambda x, t: F.cross_entropy(x, hidden(t), reduction="none", label_smoothing=0.1))
+case("cross-entropy weights", X, L)(lambda x, t: spread(
+    F.cross_entropy(x, hidden(t), WEIGHTS, reduction="none", label_smoothing=0.1), WEIGHTS[t] * (t >= 0)))
+case("cross-entropy ignore", X, L)(lambda x, t: spread(
+    F.cross_entropy(x, hidden(t, 2), reduction="none"), ((t >= 0) & (t != 2)).double()))
+case("sr_loss_mean weighted", X, L)(lambda x, t: F.cross_entropy(x, hidden(t, 2), WEIGHTS, label_smoothing=0.2))
+case("sr_loss_label_weights", X, L)(lambda x, t: x.sum(1) * WEIGHTS[t] * (t >= 0))
+case("sr_loss_cross_entropy pixels", normal(2, 3, 4, 5), labels(2, 3, 4))(
+    lambda x, t: F.cross_entropy(x.movedim(-1, 1), hidden(t), WEIGHTS, reduction="none"))
+case("sr_loss_soft_cross_entropy", X, T)(lambda x, t: -(t * x.log_softmax(1)).sum(1))  # timm
+case("bce", X, L)(lambda x, t: F.binary_cross_entropy_with_logits(x, HOT, reduction="none").mean(1) * (t >= 0))
+case("bce smoothing sum", X, L)(lambda x, t: F.binary_cross_entropy_with_logits(
+    x, HOT * 0.8 + 0.2 / 5, reduction="none").sum(1) * (t >= 0))
+case("bce soft threshold", X, torch.where((T - 0.2).abs() < 0.02, 0.3, T))(lambda x, t: F.binary_cross_entropy_with_logits(
+    x, (t > 0.2).double(), reduction="none").mean(1))
+case("sr_loss_bce", X, T)(lambda x, t: F.binary_cross_entropy_with_logits(
+    x, t, reduction="none", pos_weight=torch.tensor(2.5)))
+case("focal", X, L)(lambda x, t: -((1 - x.softmax(1).gather(1, t.clamp(min=0)[:, None])[:, 0])**2)
+                    * x.log_softmax(1).gather(1, t.clamp(min=0)[:, None])[:, 0] * (t >= 0))
+case("focal sigmoid", X, L)(lambda x, t: torchvision.ops.sigmoid_focal_loss(x, HOT, 0.25, 2).sum(1) * (t >= 0))
+case("sr_loss_focal weights", X, L)(
+    lambda x, t: ((1 - x.softmax(1).gather(1, t.clamp(min=0)[:, None])[:, 0])**0.5)
+    * F.cross_entropy(x, hidden(t), WEIGHTS, reduction="none"))
+case("sr_loss_sigmoid_focal", X, T)(lambda x, t: torchvision.ops.sigmoid_focal_loss(x, t, -1, 1.5))
+case("margin", X, L)(lambda x, t: F.multi_margin_loss(x, t.clamp(min=0), reduction="none") * (t >= 0))
+case("sr_loss_margin squared", X, L)(
+    lambda x, t: F.multi_margin_loss(x, t.clamp(min=0), 2, 0.7, reduction="none") * (t >= 0))
+
+
+@case("sr_loss_distillation", X, normal(7, 5, scale=2))
+def distillation(student, teacher):
+    s, t = F.log_softmax(student / 3, 1), F.log_softmax(teacher / 3, 1)
+    return F.kl_div(s, t, reduction="none", log_target=True).sum(1) * 9
+
+
+P, MASK = torch.sigmoid(normal(3, 4, 5, 2)), (torch.rand(3, 4, 5, 2) < 0.4).double()
+
+
+def dice(p, t, axes, below):
+    return 1 - (2 * (p * t).sum(axes) + 1) / (below.sum(axes) + 1)
+
+
+case("sr_loss_dice", P, MASK)(lambda p, t: dice(p, t, (1, 2), p + t))
+case("sr_loss_dice batch squared", P, MASK)(lambda p, t: dice(p, t, (0, 1, 2), p * p + t * t))
+
+
+def jaccard_gradient(truth):
+    """Berman et al. 2018, algorithm 1: of sorted truths."""
+    left = truth.sum() - truth.cumsum(0)
+    loss = 1 - left / (truth.sum() + (1 - truth).cumsum(0))
+    return torch.cat((loss[:1], loss[1:] - loss[:-1]))
+
+
+def lovasz(errors, truth):
+    errors, order = errors.sort(descending=True, stable=True)
+    return (errors.relu() * jaccard_gradient(truth[order])).sum()
+
+
+@case("sr_loss_lovasz_softmax", normal(2, 3, 4, 5).softmax(-1), labels(2, 3, 4, classes=4))
+def lovasz_softmax(p, t):
+    p, t = p.flatten(0, 2)[t.flatten() >= 0], t.flatten()[t.flatten() >= 0]
+    return torch.stack([lovasz(((t == c).double() - p[:, c]).abs(), (t == c).double())
+                        for c in t.unique()]).mean()
+
+
+@case("sr_loss_lovasz_hinge", normal(3, 4, 5), labels(3, 4, 5, classes=2))
+def lovasz_hinge(x, t):
+    losses = []
+    for own, truth in zip(x.flatten(1), t.flatten(1)):
+        own, truth = own[truth >= 0], truth[truth >= 0].double()
+        losses.append(lovasz(1 - own * (2 * truth - 1), truth))
+    return torch.stack(losses)
+
+
+A, B = normal(6, 4), normal(6, 4)
+case("sr_loss_l1", A, B)(lambda x, t: F.l1_loss(x, t, reduction="none"))
+case("sr_loss_smooth_l1", A, B)(lambda x, t: F.smooth_l1_loss(x, t, reduction="none", beta=0.8))
+case("sr_loss_huber", A, B)(lambda x, t: F.huber_loss(x, t, reduction="none", delta=0.8))
+case("sr_loss_gan_hinge real", A)(lambda x: F.relu(1 - x))
+case("sr_loss_gan_hinge fake", A)(lambda x: F.relu(1 + x))
+case("sr_loss_gan_hinge generator", A)(lambda x: -x)
+
+
+def boxes(count):
+    corner = torch.rand(count, 2) * 4
+    return torch.cat((corner, corner + 0.5 + torch.rand(count, 2) * 4), 1)
+
+
+BOXES, OTHERS = boxes(9), boxes(9)
+
+
+@case("sr_loss_boxes iou", BOXES, OTHERS)
+def iou(a, b):
+    """torchvision's box_iou has no 1e-7."""
+    areas = torchvision.ops.box_area(a) + torchvision.ops.box_area(b)
+    overlap = torch.diagonal(torchvision.ops.box_iou(a, b)) / (1 + torch.diagonal(torchvision.ops.box_iou(a, b))) * areas
+    return 1 - overlap / (areas - overlap + 1e-7)
+
+
+case("sr_loss_boxes giou", BOXES, OTHERS)(lambda a, b: torchvision.ops.generalized_box_iou_loss(a, b))
+case("sr_loss_boxes diou", BOXES, OTHERS)(lambda a, b: torchvision.ops.distance_box_iou_loss(a, b))
+
+
+def line(x):
+    kind = "f64" if x.is_floating_point() else "i32"
+    return " ".join([kind, str(x.dim()), *map(str, x.shape), *(repr(v) for v in x.detach().flatten().tolist())])
+
+
+def main():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt")
+    with open(path, "w", encoding="ascii") as out:
+        for name, (inputs, function) in CASES.items():
+            leaves = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+            y = function(*leaves)
+            dy = torch.randn(y.shape)
+            floats = [x for x in leaves if x.is_floating_point()]
+            found = torch.autograd.grad(y, floats, dy, allow_unused=True)
+            print("case", name.replace(" ", "/"), len(inputs), file=out)
+            for x in (*inputs, dy, y):
+                print(line(x), file=out)
+            for x, g in zip(floats, found):
+                print(line(torch.zeros_like(x) if g is None else g), file=out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binary cross-entropy of every class, each on its own (Wightman et al. 2021, "ResNet strikes
+// back", section 2): labels become one-hot targets, which are smoothed as in timm; mixed samples
+// have targets of both labels.
+#include <stddef.h>
+
+#include "trainer/losses/loss.h"
+#include "trainer/losses/losses_internal.h"
+
+typedef struct loss_options {
+    double label_smoothing, target_threshold;
+    bool sum_classes;
+} loss_options;
+
+static const sr_option rows[] = {
+    {.name = "label_smoothing",
+     .help = "fraction of the target spread over all classes (Szegedy et al. 2016)",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(loss_options, label_smoothing),
+     .default_text = "0",
+     .max = 1},
+    {.name = "target_threshold",
+     .help = "targets above it become 1, others 0, also those of mixed samples; 0: they stay",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(loss_options, target_threshold),
+     .default_text = "0",
+     .max = 1},
+    {.name = "sum_classes",
+     .help = "the sum over classes instead of their mean",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(loss_options, sum_classes),
+     .default_text = "false"},
+};
+
+static const sr_option_table table = {.name = "loss.bce",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(loss_options)};
+
+static sr_tensor record_soft(sr_context *context, sr_tensor logits, sr_tensor targets,
+                             const void *options) {
+    const loss_options *o = options;
+    const sr_tensor x = sr_losses_wide(sr_losses_rows(logits));
+    sr_tensor t = sr_losses_wide(sr_losses_rows(targets));
+    sr_info info;
+    (void)context;
+    if (!sr_tensor_info(x, &info))
+        return x;
+    if (o->label_smoothing > 0)
+        t = sr_scale(t, 1.0 - o->label_smoothing, o->label_smoothing / (double)info.dim[1]);
+    if (o->target_threshold > 0)
+        t = sr_greater(t, sr_losses_filled(t, o->target_threshold));
+    const sr_tensor sums = sr_losses_sum(sr_loss_bce(x, t, 1.0), 1, false);
+    return o->sum_classes ? sums : sr_scale(sums, 1.0 / (double)info.dim[1], 0.0);
+}
+
+static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
+                        const void *options) {
+    sr_info info;
+    if (!sr_tensor_info(logits, &info))
+        return logits;
+    const sr_dtype dtype = info.dtype == SR_F64 ? SR_F64 : SR_F32;
+    const sr_tensor targets = sr_one_hot(labels, info.dim[info.rank - 1], dtype);
+    return sr_losses_counted(record_soft(context, logits, targets, options), labels);
+}
+
+extern const sr_loss_desc sr_loss_row_bce;
+const sr_loss_desc sr_loss_row_bce = {.struct_size = sizeof(sr_loss_desc),
+                                      .abi = SR_LOSS_ABI,
+                                      .name = "bce",
+                                      .help = "binary cross-entropy of every class",
+                                      .options = &table,
+                                      .record = record,
+                                      .record_soft = record_soft};

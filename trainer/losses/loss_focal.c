@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Focal loss (Lin et al. 2017): samples that are classified well count less.
+#include <stddef.h>
+
+#include "trainer/losses/loss.h"
+#include "trainer/losses/losses_internal.h"
+
+enum { SOFTMAX, SIGMOID };
+
+typedef struct loss_options {
+    int form;
+    double gamma, alpha;
+} loss_options;
+
+static const char *const forms[] = {[SOFTMAX] = "softmax", [SIGMOID] = "sigmoid", NULL};
+
+static const sr_option rows[] = {
+    {.name = "form",
+     .help = "softmax: of the label alone; sigmoid: the sum over all classes, each on its own",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(loss_options, form),
+     .default_text = "softmax",
+     .choices = forms},
+    {.name = "gamma",
+     .help = "exponent of the probability that is missing; 0: cross-entropy",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(loss_options, gamma),
+     .default_text = "2",
+     .max = 16},
+    {.name = "alpha",
+     .help = "form sigmoid: weight of the label, 1 - alpha that of other classes; -1: both 1",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(loss_options, alpha),
+     .default_text = "0.25",
+     .min = -1,
+     .max = 1},
+};
+
+static const sr_option_table table = {.name = "loss.focal",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(loss_options)};
+
+static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
+                        const void *options) {
+    const loss_options *o = options;
+    sr_info info;
+    (void)context;
+    if (o->form == SOFTMAX)
+        return sr_loss_focal(logits, labels, o->gamma, (sr_label_opts){.has_ignored = false});
+    const sr_tensor x = sr_losses_wide(logits);
+    if (!sr_tensor_info(x, &info))
+        return x;
+    const sr_tensor t = sr_one_hot(labels, info.dim[info.rank - 1], info.dtype);
+    const sr_tensor losses = sr_loss_sigmoid_focal(x, t, o->alpha, o->gamma);
+    return sr_losses_counted(sr_losses_sum(losses, info.rank - 1, false), labels);
+}
+
+extern const sr_loss_desc sr_loss_row_focal;
+const sr_loss_desc sr_loss_row_focal = {.struct_size = sizeof(sr_loss_desc),
+                                        .abi = SR_LOSS_ABI,
+                                        .name = "focal",
+                                        .help = "focal loss, of a softmax or of sigmoids",
+                                        .options = &table,
+                                        .record = record};

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the functions of losses: the dtype that they compute in, labels as numbers.
+#ifndef SR_TRAINER_LOSSES_INTERNAL_H
+#define SR_TRAINER_LOSSES_INTERNAL_H
+
+#ifndef SR_OPS_PLAIN
+#define SR_OPS_PLAIN // these files define the functions, so the macros are off
+#endif
+#include "trainer/losses/loss_functions.h"
+
+// In the dtype that losses are computed in: f64 stays, others become f32.
+sr_tensor sr_losses_wide(sr_tensor x);
+// [rows, last dimension] of a tensor, its rows; other dimensions are joined. SR_NONE fails.
+sr_tensor sr_losses_rows(sr_tensor x);
+// With these dimensions, those of 'like' without its last 'less' ones.
+sr_tensor sr_losses_shaped(sr_tensor x, sr_tensor like, int less);
+// 1 where a label counts, else 0, in its shape.
+sr_tensor sr_losses_valid(sr_tensor labels, sr_dtype dtype, const sr_label_opts *opts);
+// The values where a label is not negative, else 0, in the shape of the labels.
+sr_tensor sr_losses_counted(sr_tensor values, sr_tensor labels);
+// As many numbers as 'like' has, each of this value, and no gradient to it.
+sr_tensor sr_losses_filled(sr_tensor like, double value);
+// Sum along one dimension, which stays if 'keep'.
+sr_tensor sr_losses_sum(sr_tensor x, int axis, bool keep);
+// The values times their number / the sum of the weights: their mean is the weighted mean.
+sr_tensor sr_losses_spread(sr_tensor values, sr_tensor weights);
+
+#endif
