@@ -39,7 +39,7 @@ static sr_status assemble_array(const sr_stage *stage, sr_slot_header *header, i
     const sr_slot_layout *m = &plan->layout;
     const sr_array_spec *spec = &stage->array[i];
     const sr_row_state *states = sr_stage_at(header, m->states);
-    size_t row = m->row_bytes[i];
+    size_t row = stage->row_bytes[i];
     if (spec->in_place) {
         header->counts[i] = plan->samples;
         return SR_OK;
@@ -89,6 +89,7 @@ static sr_status assemble(sr_stage *stage, int64_t slot) {
     sr_slot_header *header = sr_stage_slot(plan, slot);
     const sr_row_state *states = sr_stage_at(header, plan->layout.states);
     int64_t begin = sr_clock_ns();
+    sr_stage_shape(stage, slot);
     sr_stage_activity(stage, SR_ACTIVITY_ASSEMBLING, slot);
     header->replaced = 0;
     for (int64_t s = 0; s < plan->samples; s++)

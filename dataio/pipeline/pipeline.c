@@ -60,6 +60,36 @@ sr_status sr_slot_get(const sr_slot *slot, const char *name, const sr_array **ou
                    slot->arrays ? names : "none");
 }
 
+static sr_status check_draws(const sr_pipeline_options *o) {
+    if (o->order != SR_ORDER_EXAMPLES && (o->repeats > 1 || o->balance > 0))
+        return SR_FAIL(SR_E_USAGE, "samples are repeated, or drawn by class, in the order of "
+                                   "examples only");
+    if (o->repeats < 0 || o->repeats > o->lanes)
+        return SR_FAIL(SR_E_USAGE, "%d copies of a sample need as many lanes, there are %d",
+                       o->repeats, o->lanes);
+    if (!(o->balance >= 0 && o->balance <= 1))
+        return SR_FAIL(SR_E_USAGE, "the power of class frequencies is %g; it is 0 to 1",
+                       o->balance);
+    if (o->balance > 0 && !o->labels)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "pipeline: samples are drawn by class, but labels are missing");
+    return SR_OK;
+}
+
+// Every size is from 1 to the image size, for which the slots have room.
+static sr_status check_growth(const sr_pipeline_options *o) {
+    const sr_image_growth *g = &o->growth;
+    if (g->from == 0)
+        return SR_OK;
+    if (o->image_height != o->image_width || g->from < 1 || g->from > o->image_width ||
+        g->step < 1 || (o->image_width - g->from) % g->step != 0 || g->begin < 0 ||
+        g->end < g->begin)
+        return SR_FAIL(SR_E_USAGE, "images cannot grow from %lld to %lld x %lld in steps of %lld",
+                       (long long)g->from, (long long)o->image_width, (long long)o->image_height,
+                       (long long)g->step);
+    return SR_OK;
+}
+
 static sr_status check_options(const sr_pipeline_options *o) {
     if (!o->dataset)
         return SR_FAIL(SR_E_ARGUMENT, "pipeline: no data set given");
@@ -79,6 +109,8 @@ static sr_status check_options(const sr_pipeline_options *o) {
     if (o->workers < 0 || o->workers > SR_STAGE_MAX_WORKERS || o->transform_count < 0)
         return SR_FAIL(SR_E_USAGE, "data.workers=%d is not 0 (one per core) to %d", o->workers,
                        SR_STAGE_MAX_WORKERS);
+    SR_TRY(check_draws(o));
+    SR_TRY(check_growth(o));
     sr_transform_chain *chain;
     SR_TRY(sr_transform_chain_create(o->transforms, o->transform_count, &chain));
     sr_transform_chain_free(chain);
@@ -345,6 +377,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_plan *plan = &p->view.plan;
     sr_slot_header *header = sr_stage_slot(plan, p->next);
     int64_t counts[SR_SLOT_MAX_ARRAYS];
+    sr_stage_shape(&p->view, p->next);
     SR_TRY(sr_stage_error_adopt(&header->error, p->dataset));
     SR_TRY(sr_stage_check_slot(&p->view, header, counts));
     if (header->replaced > 0)

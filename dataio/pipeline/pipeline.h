@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dataio/pipeline/image_growth.h"
 #include "dataio/record/dataset.h"
 #include "dataio/transforms/transform.h"
 #include "kernels/base/dtype.h"
@@ -73,9 +74,13 @@ typedef struct sr_pipeline_options {
     int transform_count;
     const sr_transform_window *windows; // of each transform, or NULL: all are always applied
     int64_t image_height, image_width;  // of the slot's images after all transforms
+    sr_image_growth growth;             // of square images; zero: all steps have this size
     sr_data_order order;
     uint64_t seed;
-    int64_t batch; // samples of a whole step over all lanes
+    int repeats;           // copies of each sample, in different lanes (sampler.h); 0: 1
+    double balance;        // power of sr_class_draws; 0: every sample once an epoch
+    const int32_t *labels; // with 'balance', the class of each sample; read when the pipeline opens
+    int64_t batch;         // samples of a whole step over all lanes
     int lanes;
     int lane_begin, lane_end; // this rank's lanes
     int64_t position;         // samples consumed before the first step to deliver

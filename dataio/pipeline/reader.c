@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "dataio/pipeline/bundle_internal.h"
+#include "dataio/pipeline/class_members_internal.h"
 #include "dataio/pipeline/reader_cache_internal.h"
 #include "dataio/pipeline/sampler.h"
 #include "dataio/pipeline/stage_internal.h"
@@ -35,6 +36,8 @@ typedef struct reader {
     const sr_stage_plan *plan;
     sr_dataset *dataset;
     sr_sampler *sampler;
+    int64_t *members;       // memory of 'classes'
+    sr_class_draws classes; // of the sampler
     sr_reader_cache cache;
     sr_bundler bundler; // for transforms that combine samples
     lane_ahead *ahead;  // of all lanes
@@ -243,7 +246,12 @@ static sr_status begin(reader *r) {
                                   .batch = o->batch,
                                   .lanes = o->lanes,
                                   .chunk = plan->chunk,
-                                  .buffer = plan->buffer};
+                                  .buffer = plan->buffer,
+                                  .repeats = o->repeats};
+    if (o->balance > 0) {
+        SR_TRY(sr_class_members_read(plan, &r->members, &r->classes));
+        options.classes = &r->classes;
+    }
     SR_TRY(sr_sampler_create(&options, &r->sampler));
     if (o->order != SR_ORDER_CHUNKS)
         return SR_OK;
@@ -266,6 +274,7 @@ sr_status sr_reader_run(sr_stage *stage) {
     sr_bundler_release(&r.bundler);
     sr_reader_cache_release(&r.cache);
     sr_sampler_free(r.sampler);
+    sr_free(r.members);
     sr_free(r.ahead);
     if (r.turn >= 0)
         close(r.turn);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "kernels/base/math.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 
@@ -18,6 +19,7 @@
 #define TAG_CHUNKS 0x80000100u
 #define TAG_BUFFER 0x80000200u
 #define TAG_FOREIGN 0x80000300u
+#define TAG_CLASSES 0x80000400u
 
 #define CHUNK_BYTES (INT64_C(4) << 20)
 #define LANES_BYTES (INT64_C(512) << 20)
@@ -93,6 +95,7 @@ struct sr_sampler {
     int64_t lane_batch, chunks;
     int64_t window; // min(buffer, longest run)
     lane_stream *lanes;
+    double *ends; // of the classes' shares, summed up; NULL: samples are not drawn by class
 };
 
 static chunk_order order_of_epoch(const sr_sampler *sampler, int64_t epoch) {
@@ -200,11 +203,67 @@ static sr_status check_options(const sr_sampler_options *o) {
     if (o->lanes < 1 || o->batch < 1 || o->batch % o->lanes != 0)
         return SR_FAIL(SR_E_ARGUMENT, "sampler: batch %lld is not a positive multiple of %d lanes",
                        (long long)o->batch, o->lanes);
+    if (o->order != SR_ORDER_EXAMPLES && (o->repeats > 1 || o->classes))
+        return SR_FAIL(
+            SR_E_ARGUMENT,
+            "sampler: samples are repeated, or drawn by class, in the order of examples only");
+    if (o->repeats < 0 || o->repeats > o->lanes)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "sampler: %d copies of a sample need as many lanes, there are %d",
+                       o->repeats, o->lanes);
     if (o->order == SR_ORDER_CHUNKS && (o->chunk < 1 || o->buffer < 1))
         return SR_FAIL(SR_E_ARGUMENT,
                        "sampler: chunks of %lld and a buffer of %lld samples; both need at least 1",
                        (long long)o->chunk, (long long)o->buffer);
     return SR_OK;
+}
+
+void sr_class_shares(const int64_t *counts, int64_t classes, double power, double *out) {
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        out[c] = counts[c] > 0 ? sr_exp((1 - power) * sr_log_f64((double)counts[c])) : 0;
+        sum += out[c];
+    }
+    for (int64_t c = 0; c < classes; c++)
+        out[c] /= sum;
+}
+
+static sr_status prepare_classes(sr_sampler *sampler) {
+    const sr_class_draws *d = sampler->options.classes;
+    int64_t *counts = sr_alloc_array((size_t)d->classes + 1, sizeof *counts, "classes");
+    sampler->ends = sr_alloc_array((size_t)d->classes + 1, sizeof *sampler->ends, "classes");
+    if (!counts || !sampler->ends) {
+        sr_free(counts);
+        return SR_E_MEMORY;
+    }
+    for (int64_t c = 0; c < d->classes; c++)
+        counts[c] = d->first[c + 1] - d->first[c];
+    sr_class_shares(counts, d->classes, d->power, sampler->ends);
+    sr_free(counts);
+    for (int64_t c = 1; c < d->classes; c++)
+        sampler->ends[c] += sampler->ends[c - 1];
+    return SR_OK;
+}
+
+// Draw 'number' since the start of training: a class by its share, then one of its samples.
+static int64_t draw_by_class(const sr_sampler *sampler, int64_t number) {
+    const sr_class_draws *d = sampler->options.classes;
+    sr_rng rng;
+    sr_rng_init(&rng, sampler->options.seed, (uint32_t)number, (uint32_t)((uint64_t)number >> 32),
+                TAG_CLASSES);
+    const double at = sr_rng_uniform(&rng, 0, sampler->ends[d->classes - 1]);
+    int64_t low = 0, high = d->classes - 1; // the first class that ends behind 'at'
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (sampler->ends[middle] > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    while (d->first[low + 1] == d->first[low]) // rounded up to the end of all
+        low--;
+    return d->samples[d->first[low] +
+                      sr_rng_below(&rng, (uint32_t)(d->first[low + 1] - d->first[low]))];
 }
 
 sr_status sr_sampler_create(const sr_sampler_options *options, sr_sampler **out) {
@@ -214,6 +273,13 @@ sr_status sr_sampler_create(const sr_sampler_options *options, sr_sampler **out)
         return SR_E_MEMORY;
     sampler->options = *options;
     sampler->lane_batch = options->batch / options->lanes;
+    if (options->classes) {
+        const sr_status status = prepare_classes(sampler);
+        if (status != SR_OK) {
+            sr_sampler_free(sampler);
+            return status;
+        }
+    }
     if (options->order == SR_ORDER_CHUNKS) {
         int64_t longest = options->count / options->lanes + 1;
         sampler->window = options->buffer < longest ? options->buffer : longest;
@@ -238,6 +304,7 @@ void sr_sampler_free(sr_sampler *sampler) {
     for (int l = 0; sampler->lanes && l < sampler->options.lanes; l++)
         sr_free(sampler->lanes[l].buffer);
     sr_free(sampler->lanes);
+    sr_free(sampler->ends);
     sr_free(sampler);
 }
 
@@ -257,6 +324,31 @@ static sr_status lane_seek(sr_sampler *sampler, int number, int64_t dealt) {
     return SR_OK;
 }
 
+// Where the position stands in the sequence of all lanes.
+static int64_t sequence_number(const sr_sampler *sampler, int64_t position) {
+    const sr_sampler_options *o = &sampler->options;
+    const int64_t inside = position % o->batch, lane_batch = sampler->lane_batch;
+    if (o->repeats < 2)
+        return position;
+    return position - inside + inside % lane_batch * o->lanes + inside / lane_batch;
+}
+
+static void draw_example(const sr_sampler *sampler, sr_draw *draw) {
+    const sr_sampler_options *o = &sampler->options;
+    const int64_t number = sequence_number(sampler, draw->position);
+    const int64_t copies = o->repeats > 1 ? o->repeats : 1;
+    const int64_t index = number % o->count / copies;
+    draw->epoch = number / o->count;
+    if (o->classes) {
+        const int64_t of_epoch = (o->count + copies - 1) / copies;
+        draw->sample = draw_by_class(sampler, draw->epoch * of_epoch + index);
+        return;
+    }
+    const sr_permutation p =
+        sr_permutation_make(o->seed, (uint64_t)draw->epoch, TAG_EXAMPLES, o->count);
+    draw->sample = sr_permutation_at(&p, index);
+}
+
 sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out) {
     const sr_sampler_options *o = &sampler->options;
     if (position < 0)
@@ -265,10 +357,7 @@ sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out) {
     if (o->order == SR_ORDER_SEQUENTIAL) {
         draw.sample = position < o->count ? position : -1;
     } else if (o->order == SR_ORDER_EXAMPLES) {
-        draw.epoch = position / o->count;
-        sr_permutation p =
-            sr_permutation_make(o->seed, (uint64_t)draw.epoch, TAG_EXAMPLES, o->count);
-        draw.sample = sr_permutation_at(&p, position % o->count);
+        draw_example(sampler, &draw);
     } else {
         int lane = (int)(position % o->batch / sampler->lane_batch);
         int64_t dealt = position / o->batch * sampler->lane_batch + position % sampler->lane_batch;

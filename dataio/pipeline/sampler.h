@@ -8,6 +8,12 @@
 //
 // - SEQUENTIAL: position p is sample p; positions beyond the last sample have none (masked tail).
 // - EXAMPLES: epoch p / count, and inside it a keyed permutation evaluated in O(1) memory.
+//   With 'repeats', each sample is drawn that often in a row (repeated augmentation: Hoffer et al.,
+//   "Augment your batch", 2020, as in timm and DeiT): an epoch still deals 'count' samples, so it
+//   has count / repeats different ones. Neighbours in that sequence lie in different lanes: sample
+//   i of lane l in a step is number i * lanes + l of the step.
+//   With 'classes', the sample is drawn with replacement instead: a class by its share, and one of
+//   its samples.
 // - CHUNKS: chunks of consecutive samples are permuted afresh every epoch and the resulting
 //   sequence of samples is cut into 'lanes' contiguous runs. Lane l's stream is its runs of epochs
 //   0, 1, ...; inside a run a shuffle buffer of 'buffer' samples mixes neighbours and is drained at
@@ -43,6 +49,19 @@ sr_permutation sr_permutation_make(uint64_t seed, uint64_t epoch, uint32_t tag, 
 int64_t sr_permutation_at(const sr_permutation *permutation, int64_t index);
 int64_t sr_permutation_inverse(const sr_permutation *permutation, int64_t value);
 
+// The samples of each class, and how often the class is drawn. Borrowed by the sampler.
+typedef struct sr_class_draws {
+    int64_t classes;
+    const int64_t *first;   // [classes + 1]: samples of class c are [first[c], first[c + 1]) of
+    const int64_t *samples; // [first[classes]] in ascending order
+    double power;           // in [0, 1]: the share of a class of n samples is n to 1 - power
+} sr_class_draws;
+
+// The share of each class among the samples drawn, from the number of its samples (0: it is never
+// drawn): 'power' 0 leaves the frequencies as they are, 1 makes all classes equally frequent.
+// PyTorch's WeightedRandomSampler with weights 1 / n to the power gives the same shares.
+void sr_class_shares(const int64_t *counts, int64_t classes, double power, double *out);
+
 typedef struct sr_sampler_options {
     sr_data_order order;
     uint64_t seed;
@@ -50,6 +69,9 @@ typedef struct sr_sampler_options {
     int64_t batch; // a multiple of lanes
     int lanes;
     int64_t chunk, buffer; // samples; CHUNKS only
+    // EXAMPLES only:
+    int repeats;                   // copies of each sample, at most 'lanes'; 0 or 1: none
+    const sr_class_draws *classes; // NULL: every sample once an epoch
 } sr_sampler_options;
 
 typedef struct sr_draw {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataio/pipeline/class_members_internal.h"
 #include "kernels/base/memory.h"
 
 uint64_t sr_stage_row_bytes(const sr_array_spec *spec) {
@@ -41,13 +42,19 @@ static bool array_inside(uint64_t begin, uint64_t count, uint64_t bytes, uint64_
            inside(begin, all, end);
 }
 
+static bool growth_fits(const sr_pipeline_options *o) {
+    const sr_image_growth *g = &o->growth;
+    return g->from == 0 || (o->image_height == o->image_width && g->from > 0 && g->step > 0 &&
+                            g->from <= o->image_width && g->begin >= 0 && g->end >= g->begin);
+}
+
 static bool options_fit(const sr_stage_plan *plan) {
     const sr_pipeline_options *o = &plan->options;
     return o->lanes > 0 && o->lane_begin >= 0 && o->lane_end > o->lane_begin &&
            o->lane_end <= o->lanes && o->batch / o->lanes == plan->samples &&
            o->batch % o->lanes == 0 && o->position >= 0 && o->position < INT64_MAX / 2 &&
-           o->image_height > 0 && o->image_width > 0 && o->image_height <= 1 << 16 &&
-           o->image_width <= 1 << 16 && o->transform_count >= 0 &&
+           growth_fits(o) && o->image_height > 0 && o->image_width > 0 &&
+           o->image_height <= 1 << 16 && o->image_width <= 1 << 16 && o->transform_count >= 0 &&
            2 * (3 + 2 * (uint64_t)o->transform_count) <= plan->strings_bytes;
 }
 
@@ -66,9 +73,11 @@ static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
                         sizeof(sr_transform_window), bytes) &&
            plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
            plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
-           plan->class_count >= 0 && (uint64_t)plan->class_count <= plan->classes_bytes &&
-           plan->rings >= states && plan->ring_bytes % SR_STAGE_ALIGN == 0 &&
-           plan->ring_bytes > sr_ring_bytes(0) &&
+           plan->class_count <= INT32_MAX && plan->count <= INT64_MAX / 16 &&
+           plan->members >= states && plan->members % SR_STAGE_ALIGN == 0 &&
+           inside(plan->members, sr_class_members_bytes(plan), bytes) && plan->class_count >= 0 &&
+           (uint64_t)plan->class_count <= plan->classes_bytes && plan->rings >= states &&
+           plan->ring_bytes % SR_STAGE_ALIGN == 0 && plan->ring_bytes > sr_ring_bytes(0) &&
            array_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
            plan->slot_buffers >= states && plan->layout.bytes % SR_STAGE_ALIGN == 0 &&
            array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);
@@ -162,6 +171,26 @@ static sr_status copy_strings(sr_stage *stage) {
     return SR_OK;
 }
 
+static void set_arrays(sr_stage *stage) {
+    stage->arrays = stage->transformer->arrays(&stage->options, stage->array);
+    for (int i = 0; i < stage->arrays; i++)
+        stage->row_bytes[i] = sr_stage_row_bytes(&stage->array[i]);
+}
+
+void sr_stage_shape(sr_stage *stage, int64_t slot) {
+    const sr_pipeline_options *plan = &stage->plan.options;
+    int64_t step;
+    int lane;
+    if (plan->growth.from == 0)
+        return;
+    (void)sr_stage_position(&stage->plan, slot, &step, &lane);
+    const int64_t side = sr_image_side_at(&plan->growth, plan->image_width, step * plan->batch);
+    if (side == stage->options.image_width)
+        return;
+    stage->options.image_height = stage->options.image_width = side;
+    set_arrays(stage);
+}
+
 sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number) {
     *stage = (sr_stage){.header = memory->base, .number = number, .parent_pidfd = -1, .blamed = -1};
     if (memory->bytes >= sizeof *stage->header)
@@ -178,9 +207,8 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
         return SR_FAIL(SR_E_ARGUMENT,
                        "stage %d: the options in this shared memory are inconsistent", number);
     SR_TRY(copy_classes(stage));
-    const sr_transformer *transformer;
-    SR_TRY(sr_transformer_find(stage->options.transformer, &transformer));
-    stage->arrays = transformer->arrays(&stage->options, stage->array);
+    SR_TRY(sr_transformer_find(stage->options.transformer, &stage->transformer));
+    set_arrays(stage);
     if (!layout_fits(&stage->plan, stage->array, stage->arrays))
         return SR_FAIL(SR_E_ARGUMENT, "stage %d: the slots do not fit into this shared memory",
                        number);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataio/pipeline/class_members_internal.h"
 #include "dataio/pipeline/sampler.h"
 #include "dataio/pipeline/stage_internal.h"
 #include "kernels/base/machine.h"
@@ -203,6 +204,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->class_count = sr_dataset_class_count(dataset);
     plan->classes_bytes = classes_bytes(dataset);
     plan->classes = take(&at, plan->classes_bytes);
+    plan->members = take(&at, sr_class_members_bytes(plan));
     plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
     at = (at + 4095) / 4096 * 4096;
     plan->slot_buffers = take(&at, plan->layout.bytes * (uint64_t)plan->slots);
@@ -221,6 +223,11 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
     write_strings((char *)out->base + plan.strings, options);
     write_classes((char *)out->base + plan.classes, dataset);
     plan.base = out->base;
+    const sr_status status = sr_class_members_write(&plan, (void *)(plan.base + plan.members));
+    if (status != SR_OK) {
+        sr_shared_release(out);
+        return status;
+    }
     uint64_t capacity = sr_stage_ring_capacity(&plan);
     uint64_t ahead = BLOCKS_AHEAD * (uint64_t)plan.block;
     assert(ahead > 0);

@@ -83,11 +83,11 @@ typedef struct sr_slot_header {
 // The layout of a slot buffer, as offsets in bytes from its beginning.
 typedef struct sr_slot_layout {
     uint64_t bytes;
-    uint64_t array[SR_SLOT_MAX_ARRAYS];  // assembled arrays
-    uint64_t count[SR_SLOT_MAX_ARRAYS];  // companion "NAME.count" of ragged ones; else 0
-    uint64_t staged[SR_SLOT_MAX_ARRAYS]; // rows before assembly; 0 for in-place arrays
-    uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
-    uint64_t states, errors; // sr_row_state per sample, sr_stage_error per block
+    uint64_t array[SR_SLOT_MAX_ARRAYS];     // assembled arrays
+    uint64_t count[SR_SLOT_MAX_ARRAYS];     // companion "NAME.count" of ragged ones; else 0
+    uint64_t staged[SR_SLOT_MAX_ARRAYS];    // rows before assembly; 0 for in-place arrays
+    uint64_t row_bytes[SR_SLOT_MAX_ARRAYS]; // of the largest pictures
+    uint64_t states, errors;                // sr_row_state per sample, sr_stage_error per block
 } sr_slot_layout;
 
 // The memory layout and the work of the stages. Written once before any stage starts. Every process
@@ -109,6 +109,7 @@ typedef struct sr_stage_plan {
     uint64_t strings, strings_bytes; // offset and bytes of the options' strings
     uint64_t classes, classes_bytes; // class names, each with its terminator
     int64_t class_count;
+    uint64_t members; // offset of the samples of each class (class_members_internal.h)
     sr_slot_layout layout;
     sr_pipeline_options options; // pointers are invalid; the strings are stored in fixed order
     uint8_t *base;               // of the memory in this process; set in copies only
@@ -152,8 +153,12 @@ typedef struct sr_stage {
     char *class_text; // of 'classes'
     sr_dataset *dataset;
     const sr_reader_disk *disk;
+    // Arrays of the slot that sr_stage_shape was called for, and bytes of their rows; image size in
+    // 'options', too.
+    const struct sr_transformer *transformer;
     int arrays;
     sr_array_spec array[SR_SLOT_MAX_ARRAYS];
+    uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
 } sr_stage;
 
 // Creates and fills the shared memory for these options (already checked).
@@ -179,6 +184,8 @@ sr_slot_header *sr_stage_slot(const sr_stage_plan *plan, int64_t slot);
 void *sr_stage_at(const sr_slot_header *header, uint64_t offset);
 // Position of a slot's first sample, and its step and lane.
 int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step, int *lane);
+// Sets this view's arrays to the size that a slot's pictures have; at first it is the largest.
+void sr_stage_shape(sr_stage *stage, int64_t slot);
 const char *sr_stage_name(int number, char *out); // "transformer 2"; out of 32 bytes
 
 void sr_stage_activity(sr_stage *stage, sr_activity activity, int64_t sample);

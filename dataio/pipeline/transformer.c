@@ -89,7 +89,8 @@ static sr_status apply(worker *w, const target *t, const sr_cell *cell, int64_t 
         const sr_array_spec *a = &w->stage->array[i];
         uint64_t base = a->in_place ? m->array[i] : m->staged[i];
         uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1;
-        call.rows[i] = sr_stage_at(t->header, base + (uint64_t)t->sample * rows * m->row_bytes[i]);
+        call.rows[i] =
+            sr_stage_at(t->header, base + (uint64_t)t->sample * rows * w->stage->row_bytes[i]);
     }
     w->identity = call.identity;
     SR_TRY(judge_memory(w, w->transformer->apply(&w->context, &call)));
@@ -112,7 +113,7 @@ static void clear_rows(const worker *w, const target *t) {
     for (int i = 0; i < w->stage->arrays; i++) {
         const sr_array_spec *a = &w->stage->array[i];
         uint64_t base = a->in_place ? m->array[i] : m->staged[i];
-        uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1, row = m->row_bytes[i];
+        uint64_t rows = a->capacity > 0 ? (uint64_t)a->capacity : 1, row = w->stage->row_bytes[i];
         memset(sr_stage_at(t->header, base + (uint64_t)t->sample * rows * row), 0, rows * row);
     }
 }
@@ -256,6 +257,7 @@ static sr_status run(worker *w) {
         if (stop)
             return SR_OK;
         int64_t begin = sr_clock_ns();
+        sr_stage_shape(w->stage, t.slot);
         sr_stage_activity(w->stage, SR_ACTIVITY_DECODING, cell.sample);
         SR_TRY(process(w, &t, &cell));
         int64_t all = sr_clock_ns() - begin, decode = sr_canvas_decode_ns(w->canvas) - decoded;

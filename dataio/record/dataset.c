@@ -17,6 +17,7 @@
 #include "dataio/record/container.h"
 #include "dataio/record/links.h"
 #include "dataio/record/protocol.h"
+#include "dataio/record/record_facts_internal.h"
 #include "dataio/record/shard_internal.h"
 #include "kernels/base/file.h"
 
@@ -151,6 +152,31 @@ void sr_dataset_free(sr_dataset *dataset) {
     sr_free(dataset->first);
     sr_free(dataset->buffer);
     sr_free(dataset);
+}
+
+void sr_dataset_class_sizes(const sr_dataset *dataset, int64_t *out) {
+    for (int c = 0; c < sr_dataset_class_count(dataset); c++)
+        out[c] = 0;
+    for (int f = 0; f < sr_dataset_file_count(dataset); f++) {
+        const sr_data_file *file = sr_dataset_file(dataset, f);
+        for (int c = 0; c < file->class_count; c++)
+            out[c] += (int64_t)file->class_records[c];
+    }
+}
+
+sr_status sr_dataset_read_labels(sr_dataset *dataset, int64_t first, int64_t count, int32_t *out) {
+    for (int64_t i = first; i < first + count; i++) {
+        const void *record;
+        size_t bytes;
+        sr_record_facts facts;
+        char name[300];
+        SR_TRY(sr_dataset_read(dataset, i, &record, &bytes));
+        SR_TRY(sr_record_facts_read(record, bytes, &facts));
+        if (!facts.has_label || facts.label < 0 || facts.label > INT32_MAX)
+            return SR_FAIL(SR_E_DATA, "%s has no class", sr_dataset_sample_name(dataset, i, name));
+        out[i - first] = (int32_t)facts.label;
+    }
+    return SR_OK;
 }
 
 bool sr_dataset_has_split(const char *path, const char *split) {

@@ -42,6 +42,12 @@ int64_t sr_dataset_count(const sr_dataset *dataset);
 int sr_dataset_class_count(const sr_dataset *dataset);
 // Borrowed until free.
 const char *sr_dataset_class_name(const sr_dataset *dataset, int index);
+// Number of samples of each class, of records that have one; 'out' has room for all classes.
+void sr_dataset_class_sizes(const sr_dataset *dataset, int64_t *out);
+// Reads 'count' records from 'first' on: the class of each into out[count]. SR_E_DATA naming a
+// sample without one.
+SR_NODISCARD sr_status sr_dataset_read_labels(sr_dataset *dataset, int64_t first, int64_t count,
+                                              int32_t *out);
 // Whether the path has this split.
 bool sr_dataset_has_split(const char *path, const char *split);
 // Identity of the content (SHA-256 hex over the records' hashes in order; not of paths).

@@ -187,9 +187,9 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
 
 enum { REHEARSED_WIDTH = 301, REHEARSED_HEIGHT = 203 };
 
-static sr_status rehearse_at(const sr_transform_chain *chain, sr_canvas *canvas, int64_t position,
-                             const sr_encoded *picture, int64_t height, int64_t width,
-                             uint8_t *target) {
+static sr_status rehearse(const sr_transform_chain *chain, sr_canvas *canvas, int64_t position,
+                          const sr_encoded *picture, int64_t height, int64_t width,
+                          uint8_t *target) {
     const sr_canvas_identity identity = {.position = position};
     SR_TRY(sr_canvas_open(canvas, picture, &identity, height, width, target));
     const sr_status status = sr_transform_chain_apply(chain, canvas);
@@ -198,23 +198,8 @@ static sr_status rehearse_at(const sr_transform_chain *chain, sr_canvas *canvas,
     return status;
 }
 
-// At the start, and at each end of a window.
-static sr_status rehearse(const sr_transform_chain *chain, sr_canvas *canvas,
-                          const sr_encoded *picture, int64_t height, int64_t width,
-                          uint8_t *target) {
-    SR_TRY(rehearse_at(chain, canvas, 0, picture, height, width, target));
-    for (int i = 0; i < chain->count; i++) {
-        const sr_transform_window *window = &chain->links[i].window;
-        if (window->begin > 0)
-            SR_TRY(rehearse_at(chain, canvas, window->begin, picture, height, width, target));
-        if (window->end > 0)
-            SR_TRY(rehearse_at(chain, canvas, window->end, picture, height, width, target));
-    }
-    return SR_OK;
-}
-
-sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t height,
-                                      int64_t width) {
+sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t position,
+                                      int64_t height, int64_t width) {
     const size_t bytes = (size_t)REHEARSED_WIDTH * REHEARSED_HEIGHT * 3;
     sr_canvas *canvas = NULL;
     uint8_t *pixels = sr_alloc(bytes, "a picture for transforms");
@@ -227,7 +212,7 @@ sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t h
                                 .width = REHEARSED_WIDTH,
                                 .channels = 3};
     if (status == SR_OK)
-        status = rehearse(chain, canvas, &picture, height, width, target);
+        status = rehearse(chain, canvas, position, &picture, height, width, target);
     sr_canvas_free(canvas);
     sr_free(target);
     sr_free(pixels);

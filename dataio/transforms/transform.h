@@ -74,10 +74,10 @@ int sr_transform_chain_foreign(const sr_transform_chain *chain);
 // Applies each transform in its window alone; 'windows' has one for each. What is not applied draws
 // nothing, and the draws of the others stay as they are. Without this call all are applied.
 void sr_transform_chain_limit(sr_transform_chain *chain, const sr_transform_window *windows);
-// Applies the transforms to an empty picture at the beginning and after each change of the list,
-// for errors that would come late in a run. SR_E_SHAPE if a picture has another size than this.
-SR_NODISCARD sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain, int64_t height,
-                                                   int64_t width);
+// Applies the transforms of a position to an empty picture, for errors that would come late in a
+// run: SR_E_SHAPE if it has another size than this afterwards.
+SR_NODISCARD sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain,
+                                                   int64_t position, int64_t height, int64_t width);
 // Applies the transforms of the sample's position and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
 

@@ -130,6 +130,17 @@ sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                                    from->warmup, from->warmup_start, lengths));
 }
 
+sr_image_growth sr_choose_growth(const sr_recipe *recipe, const sr_schedule_lengths *lengths) {
+    if (recipe->progressive.from == 0)
+        return (sr_image_growth){0};
+    const int64_t begin = (int64_t)sr_length_samples(recipe->progressive.begin, lengths),
+                  end = (int64_t)sr_length_samples(recipe->progressive.end, lengths);
+    return (sr_image_growth){.from = recipe->progressive.from,
+                             .step = recipe->progressive.step,
+                             .begin = begin,
+                             .end = end > begin ? end : begin};
+}
+
 static const char *const metric_names[SR_BEST_METRICS] = {
     [SR_BEST_TOP1] = "val/top1", [SR_BEST_TOP5] = "val/top5", [SR_BEST_LOSS] = "val/loss"};
 

@@ -171,7 +171,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->lane_end = sr_lanes_first(e->lanes, ranks, rank + 1);
     e->lane_samples = o->batch / o->lanes;
     e->image_height = o->image_height;
-    e->image_width = o->image_width;
+    e->image_width = e->lane_side = o->image_width;
     e->dtype = dtypes[o->recipe->precision];
     e->threads = o->threads > 0 ? o->threads : sr_cpu_count();
     for (int c = 0; c < 3; c++) {
@@ -239,9 +239,29 @@ void sr_engine_free(sr_engine *e) {
 // ---- Recording ----
 
 void sr_engine_set_lengths(sr_engine *e, const sr_schedule_lengths *lengths) {
+    e->growth = sr_choose_growth(e->recipe, lengths);
     e->mix_until = sr_length_samples(e->recipe->mix.until, lengths);
     for (int p = 0; p < e->phase_count; p++)
         sr_phase_set_lengths(e->phases[p], lengths);
+}
+
+void sr_engine_get_size(const sr_engine *e, int64_t step, int64_t *height, int64_t *width) {
+    *width = sr_image_side_at(&e->growth, e->image_width, step * e->batch);
+    *height = e->growth.from > 0 ? *width : e->image_height;
+}
+
+// Lanes have this size from now on.
+static sr_status use_size(sr_engine *e, int64_t height, int64_t width) {
+    if (width == e->lane_side)
+        return SR_OK;
+    e->lane_side = width;
+    return sr_input_feed_describe(&e->feed, e->lane_samples, height, width);
+}
+
+static sr_status use_size_of(sr_engine *e, int64_t step) {
+    int64_t height, width;
+    sr_engine_get_size(e, step, &height, &width);
+    return use_size(e, height, width);
 }
 
 // Evaluation sees samples as they are.
@@ -272,6 +292,7 @@ static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t st
                                .loss_desc = e->loss.desc,
                                .loss_options = e->loss.options,
                                .mix = mix_of(e, training, step),
+                               .flip = !training && e->recipe->eval.flip,
                                .statistics = &e->statistics};
     return sr_input_feed_record(&e->feed, slot, out);
 }
@@ -499,7 +520,9 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     SR_TRY(sr_engine_trace_begin(e->trace));
     SR_TRY(sr_phase_begin_step(phase));
     SR_TRY(sr_exchange_step_begin(phase->exchange, step));
-    sr_status status = record_phase(e, phase_index, step, &plan, &count);
+    sr_status status = use_size_of(e, step);
+    if (status == SR_OK)
+        status = record_phase(e, phase_index, step, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
         status = run_lanes(e, phase, step, plan, count, source);
@@ -544,6 +567,7 @@ const sr_slot *sr_engine_get_slot(const sr_engine *e) {
 
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
     int count;
+    SR_TRY(use_size(e, e->image_height, e->image_width));
     return record_phase(e, phase, 0, out, &count);
 }
 
@@ -604,6 +628,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     sr_float_control();
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
+    SR_TRY(use_size_of(e, step));
     SR_TRY(begin_record(e, 0, true, step, &e->feed.lane, &r));
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {

@@ -60,6 +60,8 @@ sr_engine_info sr_engine_get_info(const sr_engine *engine);
 // The lengths of the run, once they are known: what begins or ends at a length does so from then
 // on. Without this call the run has no end and everything is as in its first step.
 void sr_engine_set_lengths(sr_engine *engine, const sr_schedule_lengths *lengths);
+// The size of a step's pictures.
+void sr_engine_get_size(const sr_engine *engine, int64_t step, int64_t *height, int64_t *width);
 // A phase by its number. Borrowed until the engine is freed.
 sr_phase *sr_engine_get_phase(const sr_engine *engine, int phase);
 // What a lane's slot has, in training: the arrays of the task's transformer, without data, of which

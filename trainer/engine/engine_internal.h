@@ -24,6 +24,8 @@ struct sr_engine {
     double mean[3], std[3];
     uint64_t seed;
     double mix_until; // samples; 0: to the end
+    sr_image_growth growth;
+    int64_t lane_side; // of square images in 'feed.lane'; image_width if they do not grow
     int64_t batch, lane_samples, image_height, image_width;
     int lanes, lane_begin, lane_end;
 

@@ -127,6 +127,28 @@ static void read_image(sr_recipe_internal *in) {
                   small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
 }
 
+// Recipes without growing images keep the identity that they had before the keys existed.
+static void read_progressive(sr_recipe_internal *in) {
+    static const char *const rows[] = {"progressive.from", "progressive.step", "progressive.begin",
+                                       "progressive.end"};
+    const sr_recipe *r = &in->v.recipe;
+    const int64_t from = r->progressive.from, side = r->image_width;
+    const sr_recipe_node *node = row(in, rows[0]);
+    if (!r->eval.flip)
+        row(in, "eval.flip")->option_class = SR_OPTION_NEUTRAL;
+    if (from == 0) {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
+        return;
+    }
+    if (r->image_height != side)
+        sr_recipe_mistake(in, node->at, "images that grow are square, but image is [%lld, %lld]",
+                          (long long)r->image_height, (long long)side);
+    else if (from > side || (side - from) % r->progressive.step != 0)
+        sr_recipe_mistake(in, node->at, "images cannot grow from %lld to %lld in steps of %lld",
+                          (long long)from, (long long)side, (long long)r->progressive.step);
+}
+
 // Recipes without mixing keep the identity that they had before mixing existed.
 static void read_mix(const sr_recipe_internal *in) {
     static const char *const rows[] = {"mix.mixup", "mix.cutmix", "mix.probability", "mix.until"};
@@ -137,6 +159,25 @@ static void read_mix(const sr_recipe_internal *in) {
         return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;
+}
+
+// Recipes in which every sample is drawn once an epoch keep the identity that they had before the
+// keys existed.
+static void read_draws(sr_recipe_internal *in) {
+    const sr_recipe *r = &in->v.recipe;
+    sr_recipe_node *repeats = row(in, "data.repeats"), *balance = row(in, "data.balance");
+    const bool repeated = r->data.repeats > 1, balanced = r->data.balance > 0;
+    if (!repeated)
+        repeats->option_class = SR_OPTION_NEUTRAL;
+    if (!balanced)
+        balance->option_class = SR_OPTION_NEUTRAL;
+    if ((repeated || balanced) && r->data.order != SR_ORDER_EXAMPLES)
+        sr_recipe_mistake(in, (repeated ? repeats : balance)->at,
+                          "data.%s needs 'data.order: examples'", repeated ? "repeats" : "balance");
+    else if (repeated && r->data.repeats > r->lanes)
+        sr_recipe_mistake(in, repeats->at,
+                          "%lld copies of a sample lie in different lanes, but lanes is %lld",
+                          (long long)r->data.repeats, (long long)r->lanes);
 }
 
 // Recipes without portable numerics keep the identity that they had before the key existed.
@@ -289,9 +330,10 @@ static sr_status carry_expected(sr_recipe_internal *in) {
 // Sorts the top level into the usual order of a recipe; keys that are not listed follow.
 static void order_top(sr_recipe_node *root) {
     static const char *const order[] = {
-        "about", "task",      "model",    "phases",  "weights", "weights_reset", "data",
-        "image", "batch",     "lanes",    "epochs",  "steps",   "seed",          "precision",
-        "loss",  "optimizer", "schedule", "augment", "mix",     "eval",          "ema"};
+        "about",   "task",  "model",       "phases", "weights",   "weights_reset",
+        "data",    "image", "progressive", "batch",  "lanes",     "epochs",
+        "steps",   "seed",  "precision",   "loss",   "optimizer", "schedule",
+        "augment", "mix",   "eval",        "ema"};
     sr_recipe_node *rest = root->first;
     root->first = root->last = NULL;
     root->count = 0;
@@ -326,10 +368,12 @@ static sr_status resolve(sr_recipe_internal *in) {
     SR_TRY(carry_expected(in));
     refuse_unknown(in, in->written, "");
     read_image(in);
+    read_progressive(in);
     read_mix(in);
     read_loss_scale(in);
     read_portable(in);
     read_lanes(in);
+    read_draws(in);
     read_length(in);
     read_on_corrupt(in);
     read_profile(in);

@@ -127,13 +127,19 @@ typedef struct sr_recipe {
         sr_on_corrupt on_corrupt;
         int64_t skip_limit;      // of on_corrupt: skip:N
         int order;               // sr_data_order
+        int64_t repeats;         // copies of each sample in a batch
+        double balance;          // power of class frequencies that draws make up for; 0: none
         sr_float_list mean, std; // 0..1 scale, of red, green, blue
     } data;
     int64_t image_height, image_width; // of training images after all transforms
-    int64_t batch;                     // global
-    int64_t lanes;                     // if not given: a power of two
-    double epochs;                     // 0 if the length is given in steps
-    int64_t steps;                     // 0 if the length is given in epochs
+    struct {
+        int64_t from, step;   // sides; from 0: images have their size from the start
+        sr_length begin, end; // of the growth
+    } progressive;            // of square images
+    int64_t batch;            // global
+    int64_t lanes;            // if not given: a power of two
+    double epochs;            // 0 if the length is given in steps
+    int64_t steps;            // 0 if the length is given in epochs
     int64_t seed;
     int precision; // sr_precision
     struct {
@@ -156,6 +162,7 @@ typedef struct sr_recipe {
         int64_t resize; // shorter side before the crop
         int64_t crop;   // square
         int64_t batch;
+        bool flip; // average over the picture and its mirror image
     } eval;
     struct {
         double decay;     // 0: no EMA

@@ -40,10 +40,8 @@ static bool mixes(const sr_recipe *recipe) {
 static sr_status begin(sr_training *t, first_batch *b) {
     const sr_engine_info *e = &t->info;
     const int64_t pixels = e->lane_samples * e->image_height * e->image_width * 3;
-    *b = (first_batch){.training = t,
-                       .lanes = e->lanes < MAX_TILES ? e->lanes : MAX_TILES,
-                       .width = e->image_width,
-                       .height = e->image_height};
+    *b = (first_batch){.training = t, .lanes = e->lanes < MAX_TILES ? e->lanes : MAX_TILES};
+    sr_engine_get_size(t->engine, 0, &b->height, &b->width);
     b->per_lane = (MAX_TILES + b->lanes - 1) / b->lanes;
     b->per_lane = b->per_lane < e->lane_samples ? b->per_lane : (int)e->lane_samples;
     sr_samples_shrink(b->width, b->height, SR_TILE_SIDE, &b->shown_width, &b->shown_height);

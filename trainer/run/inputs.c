@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/pipeline/sampler.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/engine/state.h"
+
+enum { LABELS_AT_ONCE = 4096 };
 
 // ---- Data sets ----
 
@@ -33,7 +36,53 @@ static sr_status take_class_names(sr_inputs *in) {
     for (int i = 0; i < in->class_count; i++)
         names[i] = sr_dataset_class_name(in->train, i);
     in->class_names = names;
+    in->class_sizes =
+        sr_alloc_array((size_t)in->class_count + 1, sizeof *in->class_sizes, "class sizes");
+    if (!in->class_sizes)
+        return SR_E_MEMORY;
+    sr_dataset_class_sizes(in->train, in->class_sizes);
     return SR_OK;
+}
+
+// Rank 0's reading takes no longer than the other ranks wait.
+static sr_status read_piece(sr_comm *comm, sr_inputs *in, int64_t first, int64_t count) {
+    sr_kept_error kept = {.status = SR_OK};
+    if (sr_comm_rank(comm) == 0)
+        sr_error_keep(&kept, sr_dataset_read_labels(in->train, first, count, in->labels + first));
+    int32_t failed = kept.status != SR_OK;
+    SR_TRY(sr_comm_broadcast(comm, 0, &failed, sizeof failed, "rank 0 to read labels"));
+    SR_TRY(sr_error_restore(&kept));
+    if (failed)
+        return SR_FAIL(SR_E_DATA, "rank 0 cannot read the classes of all samples");
+    return sr_comm_broadcast(comm, 0, in->labels + first, (size_t)count * sizeof *in->labels,
+                             "labels");
+}
+
+sr_status sr_inputs_read_labels(const sr_recipe *recipe, sr_comm *comm, sr_inputs *in) {
+    if (!(recipe->data.balance > 0))
+        return SR_OK;
+    in->labels = sr_alloc_array((size_t)in->count, sizeof *in->labels, "labels");
+    if (!in->labels)
+        return SR_E_MEMORY;
+    for (int64_t first = 0; first < in->count; first += LABELS_AT_ONCE) {
+        const int64_t left = in->count - first;
+        SR_TRY(read_piece(comm, in, first, left < LABELS_AT_ONCE ? left : LABELS_AT_ONCE));
+    }
+    return SR_OK;
+}
+
+void sr_inputs_describe_draws(const sr_recipe *recipe, const sr_inputs *in, sr_text *out) {
+    double *shares = sr_alloc_array((size_t)in->class_count + 1, sizeof *shares, "class sizes");
+    if (!shares || !in->class_sizes || !(recipe->data.balance > 0)) {
+        sr_free(shares);
+        return;
+    }
+    sr_class_shares(in->class_sizes, in->class_count, recipe->data.balance, shares);
+    sr_text_add(out, "samples of a class     data set     an epoch\n");
+    for (int c = 0; c < in->class_count; c++)
+        sr_text_add(out, "  %-20s %10lld %12.1f\n", in->class_names[c],
+                    (long long)in->class_sizes[c], shares[c] * (double)in->count);
+    sr_free(shares);
 }
 
 sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
@@ -94,6 +143,8 @@ void sr_inputs_release(sr_inputs *in) {
         void *out;
     } names = {.in = in->class_names};
     sr_free(names.out);
+    sr_free(in->class_sizes);
+    sr_free(in->labels);
     sr_dataset_free(in->train);
     *in = (sr_inputs){0};
 }
@@ -135,17 +186,45 @@ static int64_t position_of(sr_length length, const sr_schedule_lengths *lengths)
     return (int64_t)(ceil(sr_length_samples(length, lengths) / batch) * batch);
 }
 
-static sr_status check_chain(sr_recipe *r, const sr_transform_window *windows) {
-    sr_transform_chain *chain;
-    SR_TRY(sr_transform_chain_create(r->augment, r->augment_count, &chain));
-    sr_transform_chain_limit(chain, windows);
-    const sr_status status = sr_transform_chain_rehearse(chain, r->image_height, r->image_width);
-    sr_transform_chain_free(chain);
+static sr_status rehearse_at(sr_recipe *r, const sr_transform_chain *chain,
+                             const sr_image_growth *growth, int64_t position) {
+    const int64_t width = sr_image_side_at(growth, r->image_width, position);
+    const sr_status status = sr_transform_chain_rehearse(
+        chain, position, growth->from > 0 ? width : r->image_height, width);
     if (status != SR_E_SHAPE)
         return status;
     char message[512];
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     return sr_recipe_fail(r, "augment", "%s", message);
+}
+
+// At the start and at each change: of the list, and of the size.
+static sr_status rehearse(sr_recipe *r, const sr_transform_chain *chain,
+                          const sr_image_growth *growth, const sr_transform_window *windows) {
+    const int64_t sides = sr_image_side_count(growth, r->image_width);
+    SR_TRY(rehearse_at(r, chain, growth, 0));
+    for (int i = 0; i < r->augment_count; i++) {
+        SR_TRY(rehearse_at(r, chain, growth, windows[i].begin));
+        SR_TRY(rehearse_at(r, chain, growth, windows[i].end));
+    }
+    for (int64_t i = 1; i < sides; i++) {
+        const double done = (double)i / (double)(sides - 1);
+        SR_TRY(
+            rehearse_at(r, chain, growth,
+                        growth->begin + (int64_t)((double)(growth->end - growth->begin) * done)));
+    }
+    return SR_OK;
+}
+
+static sr_status check_chain(sr_recipe *r, const sr_schedule_lengths *lengths,
+                             const sr_transform_window *windows) {
+    const sr_image_growth growth = sr_choose_growth(r, lengths);
+    sr_transform_chain *chain;
+    SR_TRY(sr_transform_chain_create(r->augment, r->augment_count, &chain));
+    sr_transform_chain_limit(chain, windows);
+    const sr_status status = rehearse(r, chain, &growth, windows);
+    sr_transform_chain_free(chain);
+    return status;
 }
 
 sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr_arena *arena,
@@ -169,10 +248,10 @@ sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr
                                   r->augment[i].name, (long long)w.begin,
                                   w.end > 0 ? "ends before" : "the run is shorter");
     }
-    if (!limited)
+    if (!limited && r->progressive.from == 0)
         return SR_OK;
     *out = windows;
-    return check_chain(r, windows);
+    return check_chain(r, lengths, windows);
 }
 
 // What the ranks of a device may use of its memory: what nobody has, and what they have. Adds how

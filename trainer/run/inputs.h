@@ -18,6 +18,8 @@ typedef struct sr_inputs {
     int64_t count; // of samples for training
     int class_count;
     const char *const *class_names;
+    int64_t *class_sizes;  // samples for training of each class
+    int32_t *labels;       // class of each sample, if samples are drawn by class
     char identity[65];     // of the training split
     char val_path[1024];   // of the data set with the val split; "": no evaluation
     int64_t val_count;     //
@@ -31,6 +33,13 @@ typedef struct sr_inputs {
 SR_NODISCARD sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs *out);
 // Zeroed inputs are legal.
 void sr_inputs_release(sr_inputs *inputs);
+
+// Collective: reads the labels of the training data on rank 0, if the recipe draws samples by
+// class.
+SR_NODISCARD sr_status sr_inputs_read_labels(const sr_recipe *recipe, sr_comm *comm, sr_inputs *in);
+// How many samples of each class an epoch has on average, as a table for people; empty if each
+// sample is drawn once an epoch.
+void sr_inputs_describe_draws(const sr_recipe *recipe, const sr_inputs *in, sr_text *out);
 
 // SR_E_USAGE naming the first class of the data set at 'path' that is not the class of this number
 // in 'names', which are those of 'whose' ("the model").
@@ -49,8 +58,8 @@ SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64
                                          sr_schedule_lengths *out);
 
 // The positions at which each of the recipe's transforms is applied, in whole steps; *out has
-// augment_count of them in the arena, or is NULL if no transform begins or ends. SR_E_USAGE for one
-// that is never applied, and if what remains gives pictures of another size.
+// augment_count of them in the arena, or is NULL if nothing changes during the run. SR_E_USAGE for
+// one that is never applied, and if what remains gives pictures of another size.
 SR_NODISCARD sr_status sr_inputs_windows(sr_recipe *recipe, const sr_schedule_lengths *lengths,
                                          sr_arena *arena, const sr_transform_window **out);
 

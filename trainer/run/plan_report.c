@@ -69,6 +69,12 @@ static void print_device(const sr_engine *engine) {
 
 static void print_lanes(const sr_recipe *r, int ranks) {
     int64_t samples = r->batch / r->lanes;
+    if (r->progressive.from > 0)
+        (void)printf(
+            "\nimages grow from %lld to %lld in steps of %lld; memory and operators above are "
+            "those of the largest\n",
+            (long long)r->progressive.from, (long long)r->image_width,
+            (long long)r->progressive.step);
     (void)printf("\nlanes: %lld, each of %lld sample%s\n", (long long)r->lanes, (long long)samples,
                  samples == 1 ? "" : "s");
     for (int rank = 0; rank < ranks; rank++)
@@ -157,7 +163,7 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
                : SR_OK;
 }
 
-static void print_data(const sr_inputs *in) {
+static void print_data(const sr_recipe *r, const sr_inputs *in) {
     if (!in->train) {
         (void)printf("\ndata: data.train is missing; 1000 classes are assumed\n");
         return;
@@ -168,6 +174,12 @@ static void print_data(const sr_inputs *in) {
         (void)printf(", %lld for evaluation\n", (long long)in->val_count);
     else
         (void)printf(", none for evaluation\n");
+    sr_text text;
+    sr_text_init(&text);
+    sr_inputs_describe_draws(r, in, &text);
+    if (!text.failed)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
 }
 
 static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
@@ -178,7 +190,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
         (void)fputs(yaml.data, stdout);
     sr_text_release(&yaml);
     SR_TRY(status);
-    print_data(&w->inputs);
+    print_data(r, &w->inputs);
     for (int p = 0; p < sr_engine_get_info(w->engine).phases; p++)
         SR_TRY(report_phase(w->engine, p));
     print_device(w->engine);

@@ -272,6 +272,16 @@ static sr_status choose_folder(sr_training *t) {
     return status;
 }
 
+// The classes of an epoch, if samples are drawn by class: in log.txt, for people to check.
+static void announce_draws(const sr_training *t) {
+    sr_text text;
+    sr_text_init(&text);
+    sr_inputs_describe_draws(t->recipe, &t->inputs, &text);
+    if (!text.failed && text.length > 0)
+        SR_INFO("data.balance %g: %s", t->recipe->data.balance, text.data);
+    sr_text_release(&text);
+}
+
 static void announce(const sr_training *t) {
     char parameters[32], fields[128], cpus[128];
     if (t->rank != 0)
@@ -291,6 +301,7 @@ static void announce(const sr_training *t) {
     if (t->cores.bound && t->cores.ranks > 1)
         SR_INFO("%d ranks share the cores of this host; rank 0 runs on processors %s",
                 t->cores.ranks, sr_cpu_set_text(&t->cores.cpus, cpus, sizeof cpus));
+    announce_draws(t);
     sr_run_folder_make_latest(t->run); // after loading weights, whose path may use the old link
     SR_INFO("run folder: %s", t->location.folder);
     (void)snprintf(fields, sizeof fields,
@@ -312,8 +323,12 @@ static sr_status open_feed(sr_training *t) {
                                          .windows = windows,
                                          .image_height = r->image_height,
                                          .image_width = r->image_width,
+                                         .growth = sr_choose_growth(r, &lengths),
                                          .order = (sr_data_order)r->data.order,
                                          .seed = (uint64_t)r->seed,
+                                         .repeats = (int)r->data.repeats,
+                                         .balance = r->data.balance,
+                                         .labels = t->inputs.labels,
                                          .batch = r->batch,
                                          .lanes = (int)r->lanes,
                                          .lane_begin = t->info.lane_begin,
@@ -377,6 +392,7 @@ static sr_status check_inputs(sr_training *t) {
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
+    SR_TRY(sr_inputs_read_labels(t->recipe, t->comm, &t->inputs));
     SR_TRY(sr_check_ranks(t->recipe, t->ranks));
     SR_TRY(sr_placement_make(t->comm, &t->cores));
     SR_TRY(sr_choose_device(t->recipe, t->cores.index, &t->device));

@@ -34,6 +34,7 @@ typedef struct sr_lane_recording {
     const sr_loss_desc *loss_desc; // NULL if the task has its own loss
     const void *loss_options;
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
+    bool flip;                        // inference averages over pictures and their mirror images
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;

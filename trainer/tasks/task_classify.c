@@ -9,6 +9,7 @@
 #define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
 
 enum { IMAGE, LABEL }; // inputs
+enum { WIDTH = 2 };    // of the dimensions of pictures
 
 static sr_tensor images(const sr_lane_recording *r) {
     return sr_normalize(r->inputs[IMAGE], r->mean, r->std, r->dtype);
@@ -16,7 +17,12 @@ static sr_tensor images(const sr_lane_recording *r) {
 
 static sr_tensor infer(sr_lane_recording *r) {
     sr_tensor x = images(r);
-    return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+    sr_tensor logits = sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+    if (!r->flip)
+        return logits;
+    sr_tensor mirrored = sr_flip(x, WIDTH);
+    return sr_scale(sr_add(logits, sr_cast(sr_task_forward(r, 0, &mirrored, r->training), SR_F32)),
+                    0.5, 0);
 }
 
 static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {

@@ -181,6 +181,40 @@ static void test_windows(void **state) {
     assert_int_not_equal(plain.hash[1], limited.hash[1]);
 }
 
+static void test_growth(void **state) {
+    (void)state;
+    sums plain, growing;
+    sr_pipeline_options o = usual();
+    deal_to_ranks(o, 1, &plain);
+    o.growth = (sr_image_growth){.from = 8, .step = 4, .begin = BATCH, .end = 15 * BATCH};
+    check_ranks_and_resume(&o, &growing);
+    assert_int_not_equal(plain.hash[0], growing.hash[0]);
+    assert_int_not_equal(plain.hash[1], growing.hash[1]);
+}
+
+// Repeated samples, and samples drawn by class.
+static void test_draws(void **state) {
+    (void)state;
+    static int32_t labels[COUNT];
+    sr_dataset *dataset;
+    sums plain, repeated, balanced, both;
+    sr_pipeline_options o = usual();
+    assert_ok(sr_dataset_open(folder, "train", &dataset));
+    assert_ok(sr_dataset_read_labels(dataset, 0, COUNT, labels));
+    sr_dataset_free(dataset);
+    deal_to_ranks(o, 1, &plain);
+    o.repeats = 3;
+    check_ranks_and_resume(&o, &repeated);
+    o.balance = 0.5;
+    o.labels = labels;
+    check_ranks_and_resume(&o, &both);
+    o.repeats = 0;
+    check_ranks_and_resume(&o, &balanced);
+    assert_int_not_equal(plain.hash[0], repeated.hash[0]);
+    assert_int_not_equal(plain.hash[0], balanced.hash[0]);
+    assert_int_not_equal(repeated.hash[0], both.hash[0]);
+}
+
 // -- killing -----------------------------------------------------------------------------------
 
 static sr_rng chance;
@@ -247,6 +281,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ranks_and_workers),
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_draws),
         cmocka_unit_test(test_kills),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

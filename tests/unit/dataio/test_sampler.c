@@ -359,8 +359,115 @@ static void test_giant_chunks(void **state) {
         assert_int_equal(i, sr_permutation_inverse(&p, sr_permutation_at(&p, i)));
 }
 
+// Copies of a sample follow each other in different lanes, and an epoch is as long as without them.
+static void check_repeats(int64_t count, int64_t batch, int lanes, int repeats) {
+    enum { EPOCHS = 3 };
+    const sr_sampler_options o = {.order = SR_ORDER_EXAMPLES,
+                                  .seed = 42,
+                                  .count = count,
+                                  .batch = batch,
+                                  .lanes = lanes,
+                                  .repeats = repeats};
+    sr_sampler *sampler;
+    assert_ok(sr_sampler_create(&o, &sampler));
+    const size_t cells = (size_t)(EPOCHS * count);
+    uint64_t *in_lanes = sr_alloc_array(cells, sizeof *in_lanes, "lanes");
+    int *seen = sr_alloc_array(cells, sizeof *seen, "seen");
+    int64_t dealt[EPOCHS] = {0};
+    for (int64_t p = 0; p < (EPOCHS * count / batch + 1) * batch; p++) {
+        sr_draw d;
+        const int64_t lane = p % batch / (batch / lanes);
+        assert_ok(sr_sampler_at(sampler, p, &d));
+        assert_in_range(d.sample, 0, count - 1);
+        if (d.epoch >= EPOCHS)
+            continue;
+        const size_t cell = (size_t)(d.epoch * count + d.sample);
+        assert_int_equal(0, in_lanes[cell] >> lane & 1);
+        in_lanes[cell] |= UINT64_C(1) << lane;
+        seen[cell]++;
+        dealt[d.epoch]++;
+    }
+    for (int e = 0; e < EPOCHS; e++) {
+        int64_t whole = 0, rest = 0;
+        for (int64_t i = 0; i < count; i++) {
+            whole += seen[e * count + i] == repeats;
+            rest += seen[e * count + i] % repeats;
+        }
+        assert_int_equal(count, dealt[e]);
+        assert_int_equal(count / repeats, whole);
+        assert_int_equal(count % repeats, rest);
+    }
+    sr_free(in_lanes);
+    sr_free(seen);
+    sr_sampler_free(sampler);
+}
+
+static void test_repeats(void **state) {
+    (void)state;
+    check_repeats(240, 24, 8, 3);
+    check_repeats(241, 24, 8, 3);
+    check_repeats(100, 32, 4, 4);
+    check_repeats(57, 40, 8, 5);
+    const sr_sampler_options many = {
+        .order = SR_ORDER_EXAMPLES, .count = 9, .batch = 8, .lanes = 2, .repeats = 3};
+    const sr_sampler_options chunks = {.order = SR_ORDER_CHUNKS,
+                                       .count = 9,
+                                       .batch = 8,
+                                       .lanes = 4,
+                                       .chunk = 2,
+                                       .buffer = 2,
+                                       .repeats = 2};
+    sr_sampler *sampler;
+    assert_status(SR_E_ARGUMENT, sr_sampler_create(&many, &sampler));
+    assert_status(SR_E_ARGUMENT, sr_sampler_create(&chunks, &sampler));
+}
+
+// Shares as WeightedRandomSampler's with weights of n to -power; the class without samples never.
+static void test_classes(void **state) {
+    (void)state;
+    enum { CLASSES = 4, COUNT = 1000, EPOCHS = 40 };
+    static const int64_t sizes[CLASSES] = {700, 0, 250, 50};
+    int64_t first[CLASSES + 1] = {0}, samples[COUNT];
+    for (int c = 0; c < CLASSES; c++)
+        first[c + 1] = first[c] + sizes[c];
+    for (int i = 0; i < COUNT; i++)
+        samples[i] = COUNT - 1 - i;
+    for (int power = 0; power <= 2; power++) {
+        const sr_class_draws draws = {
+            .classes = CLASSES, .first = first, .samples = samples, .power = power / 2.0};
+        const sr_sampler_options o = {.order = SR_ORDER_EXAMPLES,
+                                      .seed = 1,
+                                      .count = COUNT,
+                                      .batch = 8,
+                                      .lanes = 2,
+                                      .classes = &draws};
+        sr_sampler *sampler;
+        double shares[CLASSES];
+        int64_t drawn[COUNT] = {0}, of_class[CLASSES] = {0};
+        assert_ok(sr_sampler_create(&o, &sampler));
+        sr_class_shares(sizes, CLASSES, power / 2.0, shares);
+        for (int64_t p = 0; p < EPOCHS * COUNT; p++) {
+            sr_draw d;
+            assert_ok(sr_sampler_at(sampler, p, &d));
+            assert_int_equal(p / COUNT, d.epoch);
+            drawn[d.sample]++;
+        }
+        for (int c = 0; c < CLASSES; c++) {
+            for (int64_t i = first[c]; i < first[c + 1]; i++)
+                of_class[c] += drawn[samples[i]];
+            const double want = shares[c] * EPOCHS * COUNT, more = (double)of_class[c] - want;
+            assert_true(more * more <= 16 * want); // four standard deviations
+        }
+        assert_int_equal(0, of_class[1]);
+        const double off = power == 0 ? shares[0] - 0.7 : shares[0] - shares[3];
+        assert_true(power == 1 || (off < 1e-12 && off > -1e-12));
+        sr_sampler_free(sampler);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_repeats),      cmocka_unit_test(test_classes),
         cmocka_unit_test(test_permutation),  cmocka_unit_test(test_permutation_uniform),
         cmocka_unit_test(test_exactly_once), cmocka_unit_test(test_sequential),
         cmocka_unit_test(test_any_way),      cmocka_unit_test(test_shuffles),

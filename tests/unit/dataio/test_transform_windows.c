@@ -71,9 +71,10 @@ static void test_rehearsal(void **state) {
     const sr_transform_window bad[] = {{.end = 64}, {.begin = 64}, {.begin = 96}};
     sr_transform_chain *chain = make(specs, 3);
     sr_transform_chain_limit(chain, good);
-    assert_ok(sr_transform_chain_rehearse(chain, SIDE, SIDE));
+    assert_ok(sr_transform_chain_rehearse(chain, 0, SIDE, SIDE));
+    assert_ok(sr_transform_chain_rehearse(chain, 64, SIDE, SIDE));
     sr_transform_chain_limit(chain, bad);
-    assert_status(SR_E_SHAPE, sr_transform_chain_rehearse(chain, SIDE, SIDE));
+    assert_status(SR_E_SHAPE, sr_transform_chain_rehearse(chain, 64, SIDE, SIDE));
     assert_message("from sample 64 of the run on");
     sr_transform_chain_free(chain);
 }

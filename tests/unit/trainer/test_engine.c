@@ -169,6 +169,88 @@ static void test_slots_are_checked(void **state) {
     }
 }
 
+// ---- Pictures that grow ----
+
+typedef struct growing_source {
+    engine_fixture *f;
+    int64_t step;
+} growing_source;
+
+static sr_status get_grown(void *user, int lane, sr_slot *out) {
+    const growing_source *s = user;
+    int64_t height, width;
+    sr_engine_get_size(s->f->engine, s->step, &height, &width);
+    *out = picture_slot(ENGINE_BATCH / ENGINE_LANES, (int)width, s->f->images, s->f->labels);
+    (void)lane;
+    return SR_OK;
+}
+
+static void run_growing(int threads, char digest[SR_SHA256_HEX], int64_t sides[6]) {
+    engine_fixture f = {0};
+    const sr_schedule_lengths lengths = {
+        .total = 6 * ENGINE_BATCH, .epoch = 2 * ENGINE_BATCH, .batch = ENGINE_BATCH};
+    sr_plan *largest;
+    engine_begin(&f, "tests/recipes/tiny.yaml", threads,
+                 "progressive={from: 16, step: 8, begin: 1it, end: 5it}");
+    sr_engine_set_lengths(f.engine, &lengths);
+    growing_source s = {.f = &f};
+    const sr_lane_source source = {.get = get_grown, .done = done_bad, .user = &s};
+    assert_ok(sr_engine_compile(f.engine, 0, &largest));
+    const size_t peak = sr_plan_peak_bytes(largest);
+    for (int step = 0; step < 6; step++) {
+        int64_t height;
+        s.step = step;
+        sr_engine_get_size(f.engine, step, &height, &sides[step]);
+        sr_phase_set_step(sr_engine_get_phase(f.engine, 0), step, step * ENGINE_BATCH, 0.05,
+                          1.0 / ENGINE_BATCH, (sr_ema_settings){0});
+        assert_ok(sr_engine_step(f.engine, 0, step, &source));
+    }
+    assert_true(sr_context_get_stats(sr_engine_get_info(f.engine).context).planned_peak_bytes <=
+                peak);
+    assert_ok(sr_state_digest(f.engine, 6 * ENGINE_BATCH, 6, digest));
+    engine_end(&f);
+}
+
+// Plans of all sizes share the memory of the largest; the bits depend on no number of threads.
+static void test_growing_pictures(void **state) {
+    (void)state;
+    static const int64_t want[6] = {16, 16, 24, 24, 32, 32};
+    char one[SR_SHA256_HEX], three[SR_SHA256_HEX];
+    int64_t sides[6];
+    run_growing(1, one, sides);
+    assert_memory_equal(want, sides, sizeof sides);
+    run_growing(3, three, sides);
+    assert_string_equal(one, three);
+}
+
+// With eval.flip an evaluation gives the mean of a picture's logits and its mirror image's.
+static void test_evaluation_of_mirror_images(void **state) {
+    (void)state;
+    enum { N = ENGINE_BATCH / ENGINE_LANES, ROW = ENGINE_SIDE * 3 };
+    float logits[3][N * ENGINE_CLASSES];
+    engine_fixture plain = {0}, flipped = {0};
+    engine_begin(&plain, "tests/recipes/tiny.yaml", 1, NULL);
+    engine_begin(&flipped, "tests/recipes/tiny.yaml", 1, "eval.flip=true");
+    sr_slot slot = picture_slot(N, ENGINE_SIDE, plain.images, plain.labels);
+    assert_ok(sr_engine_infer(plain.engine, &slot, logits[0], sizeof logits[0]));
+    assert_ok(sr_engine_infer(flipped.engine, &slot, logits[2], sizeof logits[2]));
+    for (int row = 0; row < N * ENGINE_SIDE; row++) {
+        uint8_t *pixels = plain.images + (ptrdiff_t)row * ROW;
+        for (int x = 0; x < ENGINE_SIDE / 2; x++) {
+            uint8_t kept[3];
+            memcpy(kept, pixels + 3 * (ptrdiff_t)x, 3);
+            memcpy(pixels + 3 * (ptrdiff_t)x, pixels + ROW - 3 * (ptrdiff_t)(x + 1), 3);
+            memcpy(pixels + ROW - 3 * (ptrdiff_t)(x + 1), kept, 3);
+        }
+    }
+    assert_ok(sr_engine_infer(plain.engine, &slot, logits[1], sizeof logits[1]));
+    for (int i = 0; i < N * ENGINE_CLASSES; i++)
+        assert_true(logits[2][i] == 0.5f * (logits[0][i] + logits[1][i]));
+    assert_true(logits[0][0] != logits[1][0]);
+    engine_end(&plain);
+    engine_end(&flipped);
+}
+
 // A task that reads what no task of serried reads: it needs no change elsewhere.
 enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LANES };
 
@@ -318,6 +400,8 @@ int main(void) {
         cmocka_unit_test(test_a_replayed_step_allocates_nothing),
         cmocka_unit_test(test_two_phases_step),
         cmocka_unit_test(test_slots_are_checked),
+        cmocka_unit_test(test_growing_pictures),
+        cmocka_unit_test(test_evaluation_of_mirror_images),
         cmocka_unit_test(test_a_task_of_other_inputs),
         cmocka_unit_test(test_a_task_without_its_array),
     };

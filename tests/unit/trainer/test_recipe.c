@@ -125,6 +125,15 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "checkpoint: {every: 5}\n",
      "r.yaml:4:21: error: every: expected a length or a time above zero, such as [1ep, 10min], got "
      "'5'\n  checkpoint: {every: 5}\n                      ^"},
+    {RECIPE_BASIS "data: {balance: 0.5, order: chunks}\n",
+     "r.yaml:4:17: error: data.balance needs 'data.order: examples'\n"
+     "  data: {balance: 0.5, order: chunks}\n                  ^"},
+    {RECIPE_BASIS "progressive: {from: 150}\n",
+     "r.yaml:4:21: error: images cannot grow from 150 to 224 in steps of 32\n"
+     "  progressive: {from: 150}\n                      ^"},
+    {RECIPE_BASIS "lanes: 2\ndata: {repeats: 3}\n",
+     "r.yaml:5:17: error: 3 copies of a sample lie in different lanes, but lanes is 2\n"
+     "  data: {repeats: 3}\n                  ^"},
     {RECIPE_BASIS "augment: flip\n",
      "r.yaml:4:10: error: 'augment' is a list of transforms; give the whole list, such as [flip]\n "
      " augment: flip\n           ^"},
@@ -602,6 +611,10 @@ static void test_identity(void **state) {
         "augment=[]",
         "mix={cutmix: 1, probability: 0}",
         "mix.until=90%",
+        "data.repeats=1",
+        "data.balance=0",
+        "progressive.step=16",
+        "eval.flip=false",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -614,6 +627,10 @@ static void test_identity(void **state) {
         "precision=bf16",
         "numerics.portable=true",
         "data.order=chunks",
+        "data.repeats=2",
+        "progressive.from=160",
+        "eval.flip=true",
+        "data.balance=0.5",
         "data.mean=[0,0,0]",
         "eval.crop=200",
         "ema=0.9",
