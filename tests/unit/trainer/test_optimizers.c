@@ -188,9 +188,10 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
 }
 
 // Settings that use all states, for optimisers whose defaults leave some out.
-static const char *const wider[] = {"adamw, amsgrad: true, weight_decay: 0.1",
-                                    "rmsprop, centered: true, momentum: 0.9",
-                                    "rmsprop, tensorflow: true, momentum: 0.9"};
+static const char *const wider[] = {
+    "adamw, amsgrad: true, weight_decay: 0.1", "rmsprop, centered: true, momentum: 0.9",
+    "rmsprop, tensorflow: true, momentum: 0.9", "lars, always_adapt: true, clip_norm: 0.1",
+    "lamb, always_adapt: true, clip_norm: 0.1"};
 
 static void test_bits(void **state) {
     char text[256];
@@ -227,14 +228,16 @@ static void test_skipped_step(void **state) {
 static void test_states_that_options_do_not_use(void **state) {
     static const struct {
         const char *optimizer;
-        int states;
-    } cases[] = {{"{name: sgd, lr: 1, momentum: 0}", 1}, // older checkpoints have it
-                 {"{name: adam, lr: 1}", 2},
-                 {"{name: adamw, lr: 1, amsgrad: true}", 3},
-                 {"{name: rmsprop, lr: 1}", 1},
-                 {"{name: rmsprop, lr: 1, momentum: 0.5}", 2},
-                 {"{name: rmsprop, lr: 1, centered: true}", 2},
-                 {"{name: lion, lr: 1}", 1}};
+        int states, sums;
+    } cases[] = {{"{name: sgd, lr: 1, momentum: 0}", 1, 0}, // older checkpoints have it
+                 {"{name: adam, lr: 1}", 2, 0},
+                 {"{name: adamw, lr: 1, amsgrad: true}", 3, 0},
+                 {"{name: rmsprop, lr: 1}", 1, 0},
+                 {"{name: rmsprop, lr: 1, momentum: 0.5}", 2, 0},
+                 {"{name: rmsprop, lr: 1, centered: true}", 2, 0},
+                 {"{name: lion, lr: 1}", 1, 0},
+                 {"{name: lars, lr: 1}", 1, 1},
+                 {"{name: lamb, lr: 1}", 2, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const update_settings settings = {.optimizer = cases[i].optimizer, .lanes = 1};
@@ -244,22 +247,30 @@ static void test_states_that_options_do_not_use(void **state) {
         assert_ok(sr_comm_create(&options, &comm));
         assert_ok(update_open(&f, &settings, comm));
         assert_int_equal(cases[i].states, sr_phase_get_info(f.phase).states);
-        assert_int_equal(cases[i].states + 2, sr_phase_get_info(f.phase).arrays);
+        assert_int_equal(cases[i].states + cases[i].sums + 2, sr_phase_get_info(f.phase).arrays);
         update_close(&f);
         sr_comm_free(comm);
     }
 }
 
 static void test_refused_options(void **state) {
-    static const char *const wrong[] = {"{name: adam, lr: 1, betas: [0.9]}",
-                                        "{name: adamw, lr: 1, betas: [0.9, 1]}",
-                                        "{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}"};
+    static const struct {
+        const char *optimizer, *message;
+    } wrong[] = {
+        {"{name: adam, lr: 1, betas: [0.9]}",
+         "betas are two numbers below 1, such as [0.9, 0.999]"},
+        {"{name: adamw, lr: 1, betas: [0.9, 1]}", "betas are two numbers below 1"},
+        {"{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}", "betas are two numbers below 1"},
+        {"{name: lamb, lr: 1, betas: [1, 0.9]}", "betas are two numbers below 1"},
+        {"{name: lars, lr: 1, momentum: 0, nesterov: true}", "nesterov needs momentum above 0"},
+        {"{name: lars, lr: 1, clip_value: 1}", "optimizer lars needs the norms of gradients, which "
+                                               "clip_value would change; use clip_norm"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        const update_settings settings = {.optimizer = wrong[i], .lanes = 1};
+        const update_settings settings = {.optimizer = wrong[i].optimizer, .lanes = 1};
         update_fixture f = {0};
         assert_status(SR_E_USAGE, update_open(&f, &settings, NULL));
-        assert_message("betas are two numbers below 1, such as [0.9, 0.999]");
+        assert_message(wrong[i].message);
         update_close(&f);
     }
 }
