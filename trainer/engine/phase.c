@@ -140,6 +140,7 @@ sr_status sr_phase_create(const sr_phase_options *o, sr_phase **out) {
     phase->optimizer = o->optimizer;
     phase->optimizer_options = o->optimizer_options;
     phase->lanes = o->lanes;
+    phase->ema_buffers = o->ema_buffers;
     phase->loss_scale.scale = o->loss_scale;
     phase->loss_scale_every = o->loss_scale_every;
     phase->gradient_norm = (double)NAN;
@@ -189,10 +190,6 @@ void sr_phase_free(sr_phase *phase) {
     sr_free(phase->uses);
     sr_model_free(phase->model);
     sr_free(phase);
-}
-
-bool sr_phase_has_state(const sr_phase *phase, int state) {
-    return !sr_address_is_none(phase->states[state]);
 }
 
 static int count_states(const sr_phase *phase) {

@@ -82,6 +82,7 @@ struct sr_phase {
     int lanes;
     sr_step_settings now;
     sr_ema_settings ema_now;
+    bool ema_buffers; // running statistics are averaged, too
     // Loss scaling: 'every' as in the recipe; a scale of 0: none. Of the last step: whether it was
     // skipped, and the norm of its gradients (NaN: not measured).
     sr_loss_scale loss_scale;
@@ -109,7 +110,7 @@ typedef struct sr_phase_options {
     const sr_optimizer_desc *optimizer;
     const void *optimizer_options;
     const sr_recipe_optimizer *settings;
-    bool has_ema;
+    bool has_ema, ema_buffers;
     double loss_scale; // 0: none
     int64_t loss_scale_every;
     int lanes;
@@ -155,7 +156,9 @@ SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
 // part in the exchange, stand in it with their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 // Whether a state of the optimiser exists, with its options.
-bool sr_phase_has_state(const sr_phase *phase, int state);
+static inline bool sr_phase_has_state(const sr_phase *phase, int state) {
+    return !sr_address_is_none(phase->states[state]);
+}
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
 

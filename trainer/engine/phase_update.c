@@ -155,9 +155,13 @@ static sr_status update_piece(sr_phase *phase, int segment, int64_t begin, int64
                               "running statistics", stream));
     else
         SR_TRY(update_param(phase, segment, begin, count, sum, values, stream));
-    if (!sr_phase_has_average(phase) || !phase->ema_now.due)
+    if (sr_address_is_none(phase->ema))
         return SR_OK;
     const sr_address average = sr_phase_element(phase->ema, begin);
+    if (use->kind == SR_SEGMENT_BUFFER && !phase->ema_buffers)
+        return sr_stream_copy(stream, average, values, bytes);
+    if (!phase->ema_now.due)
+        return SR_OK;
     SR_TRY(update_average(phase, average, values, ROW_AVERAGE, count, "average of parameters",
                           stream));
     return phase->ema_now.lookahead ? sr_stream_copy(stream, values, average, bytes) : SR_OK;

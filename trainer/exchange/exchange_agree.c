@@ -47,12 +47,13 @@ static int64_t list_pieces(const sr_exchange *x, int64_t blocks, sr_exchange_pie
             const sr_segment *segment = &x->segments[s];
             if (segment->count == 0)
                 continue;
-            if (out)
+            if (out) {
                 out[count] =
                     (sr_exchange_piece){.segment = s,
                                         .block = b,
                                         .begin = segment->begin > begin ? segment->begin : begin,
                                         .end = min64(segment->begin + segment->count, end)};
+            }
             count++;
         }
     }
@@ -126,10 +127,7 @@ static sr_status measure_owned(sr_exchange *x, int round) {
     for (int b = 0; b < x->bucket_count; b++) {
         const sr_range own = sr_exchange_bucket_range(x, b, x->rank);
         for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
-            const sr_status status =
-                measure_block(x, round, begin, min64(begin + x->block, own.end));
-            if (status != SR_OK)
-                return sr_exchange_fail_reduce(x, status);
+            SR_TRY(measure_block(x, round, begin, min64(begin + x->block, own.end)));
         }
     }
     return SR_OK;

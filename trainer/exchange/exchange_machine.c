@@ -48,12 +48,14 @@ static bool is_ready(const sr_exchange *x, int bucket, int ready_prefix) {
 // The measures of all ranks are here: a further round, or the updates.
 static sr_status end_round(sr_exchange *x) {
     const sr_exchange_agreement *a = &x->agreement;
-    const sr_status status =
-        x->agree(x->user, x->step, a->round, a->pieces, a->host, a->piece_count);
+    const bool ends = a->round + 1 >= x->rounds;
+    sr_status status = x->agree(x->user, x->step, a->round, a->pieces, a->host, a->piece_count);
+    if (status == SR_OK && !ends)
+        status = sr_exchange_agreement_begin(x, a->round + 1);
     if (status != SR_OK)
         return sr_exchange_fail_reduce(x, status);
-    if (a->round + 1 < x->rounds)
-        return sr_exchange_agreement_begin(x, a->round + 1);
+    if (!ends)
+        return SR_OK;
     x->pass = SR_PASS_SPREAD;
     x->started = x->finished = 0;
     return SR_OK;

@@ -172,12 +172,14 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
                                       .lanes = 3};
     update_rank first = {0}, ranks[MAX_RANKS] = {0};
     run(&settings, &layouts[0], broken_step, &first);
+    assert_non_null(first.got);
     for (int64_t i = 0; i < first.count; i++)
         assert_true(isfinite(first.got[i]));
     assert_int_equal(broken_step >= 0, first.skipped);
     for (size_t i = 1; i < sizeof layouts / sizeof layouts[0]; i++) {
         run(&settings, &layouts[i], broken_step, ranks);
         for (int r = 0; r < layouts[i].ranks; r++) {
+            assert_non_null(ranks[r].got);
             assert_int_equal(first.count, ranks[r].count);
             if (memcmp(first.got, ranks[r].got, (size_t)first.count * sizeof(float)) != 0)
                 fail_msg("%s: layout %zu, rank %d: other bits", optimizer, i, r);
@@ -275,6 +277,47 @@ static void test_refused_options(void **state) {
     }
 }
 
+// ---- The average ----
+
+enum { BUFFER = 58, OF_BUFFER = 5, ALL = BUFFER + OF_BUFFER }; // of the values, then of the average
+
+// The average of parameters and running statistics, e = 0.75 e + 0.25 v after each step, or with
+// the statistics of the last step.
+static void check_average(bool keeps_buffers) {
+    const update_settings settings = {.optimizer = "{name: sgd, lr: 0.0625}",
+                                      .lanes = 2,
+                                      .averages = true,
+                                      .keeps_buffers = keeps_buffers};
+    const sr_comm_options options = {.backend = "self"};
+    update_fixture f = {0};
+    sr_comm *comm;
+    double want[ALL];
+    float *got;
+    int64_t count;
+    assert_ok(sr_comm_create(&options, &comm));
+    assert_ok(update_open(&f, &settings, comm));
+    for (int step = 0; step <= 5; step++) {
+        if (step > 0)
+            assert_ok(update_steps(&f, step - 1, step));
+        assert_ok(update_read(&f, &got, &count));
+        for (int i = 0; i < ALL; i++) {
+            const double value = (double)got[i];
+            const bool present = step == 0 || (keeps_buffers && i >= BUFFER);
+            want[i] = present ? value : 0.75 * want[i] + 0.25 * value;
+            assert_true(fabs((double)got[ALL + i] - want[i]) < 1e-6);
+        }
+        sr_free(got);
+    }
+    update_close(&f);
+    sr_comm_free(comm);
+}
+
+static void test_average_of_buffers(void **state) {
+    (void)state;
+    check_average(false);
+    check_average(true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
@@ -282,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_skipped_step),
         cmocka_unit_test(test_states_that_options_do_not_use),
         cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_average_of_buffers),
     };
     return cmocka_run_group_tests_name("optimizers", tests, NULL, NULL);
 }
