@@ -56,6 +56,7 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .optimizer_options = optimizer.options,
                                 .settings = &from->optimizer,
                                 .has_ema = r->ema.decay > 0,
+                                .ema_buffers = r->ema.buffers,
                                 .loss_scale = e->dtype == SR_F16 ? r->loss_scale.initial : 0,
                                 .loss_scale_every = r->loss_scale.every,
                                 .lanes = e->lanes,
