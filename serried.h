@@ -50,6 +50,7 @@
 // Data: records and shards, pictures, transforms, the pipeline of a rank.
 #include "dataio/image/canvas.h"
 #include "dataio/jpeg/decode.h"
+#include "dataio/pipeline/image_growth.h"
 #include "dataio/pipeline/pipeline.h"
 #include "dataio/record/dataset.h"
 #include "dataio/record/record.h"
