@@ -34,9 +34,11 @@
 // Models, losses, optimisers, schedules.
 #include "trainer/losses/loss.h"
 #include "trainer/losses/loss_functions.h"
+#include "trainer/models/attention_layers.h"
 #include "trainer/models/built_model.h"
 #include "trainer/models/layers.h"
 #include "trainer/models/model.h"
+#include "trainer/models/weight_names.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
 #include "trainer/tasks/task.h"
@@ -48,6 +50,7 @@
 // Data: records and shards, pictures, transforms, the pipeline of a rank.
 #include "dataio/image/canvas.h"
 #include "dataio/jpeg/decode.h"
+#include "dataio/pipeline/image_growth.h"
 #include "dataio/pipeline/pipeline.h"
 #include "dataio/record/dataset.h"
 #include "dataio/record/record.h"

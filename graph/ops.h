@@ -254,6 +254,7 @@ typedef struct sr_nms_opts {
     bool only_above; // only boxes whose score is above ...
     double above;    // ... this one: padding has lower scores
 } sr_nms_opts;
+// Boxes that sr_nms keeps.
 typedef struct sr_kept {
     sr_tensor index; // i32 [N,capacity]: of the boxes that are kept, the best first, then -1
     sr_tensor count; // i32 [N]: number of them

@@ -46,7 +46,7 @@ FAULTS = [
           "    return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);",
           "    return sr_exchange_put(phase->exchange, run->lane, segment, data, count, run->engine->feed.copies);",
           [ENGINE]),
-    Fault("scalars: copied outside of the stream that sums them", "trainer/engine/phase.c",
+    Fault("scalars: copied outside of the stream that sums them", "trainer/engine/phase_update.c",
           "        return sr_stream_copy(stream, values, sum, bytes);",
           "        return sr_device_copy(phase->device, values, sum, bytes);", [ENGINE]),
     Fault("scalars: brought to the host before the exchange has ended", "trainer/engine/engine.c",
@@ -55,7 +55,7 @@ FAULTS = [
     Fault("scalars: those of another phase", "trainer/engine/engine.c",
           "    SR_TRY(sr_phase_end_step(phase));\n", "    SR_TRY(sr_phase_end_step(e->phases[0]));\n", [ENGINE]),
     # Parameters, settings, averages.
-    Fault("settings: not brought to the device", "trainer/engine/phase.c",
+    Fault("settings: not brought to the device", "trainer/engine/phase_update.c",
           "    return sr_device_upload(phase->device, phase->hyper, phase->settings,\n"
           "                            changing_rows(phase) * HYPER_ROW * sizeof(float));",
           "    (void)phase;\n    return SR_OK;", [LOSSES]),
@@ -69,7 +69,7 @@ FAULTS = [
     Fault("parameters: bound to the memory of a state", "trainer/engine/phase.c",
           "sr_model_bind(phase->model, o->context, phase->values)",
           "sr_model_bind(phase->model, o->context, phase->states[0])", [LOSSES]),
-    Fault("average: copied outside of the stream that updates it", "trainer/engine/phase.c",
+    Fault("average: copied outside of the stream that updates it", "trainer/engine/phase_update.c",
           "sr_stream_copy(stream, values, average, bytes) : SR_OK;",
           "sr_device_copy(phase->device, values, average, bytes) : SR_OK;", [ENGINE]),
     Fault("checkpoint: read without a map", "trainer/engine/state.c",

@@ -94,8 +94,8 @@ FAULTS = [
           " && sr_event_done(transfer->updated)", "", ["test_exchange_failures"]),
     # The optimiser.
     Fault("sgd: momentum starts again in step 1", "trainer/optimizers/optimizer_sgd.c",
-          "request->step == 0 ? 1.0f : 0.0f}", "request->step <= 1 ? 1.0f : 0.0f}", [LOSSES]),
-    Fault("sgd: biases and norms decay as weights", "trainer/engine/phase.c",
+          "request->step == 0};", "request->step <= 1};", [LOSSES]),
+    Fault("sgd: biases and norms decay as weights", "trainer/engine/phase_update.c",
           ".weight_decay = phase->weight_decay * g->decay_scale,",
           ".weight_decay = phase->weight_decay,", [LOSSES]),
 ]

@@ -135,6 +135,38 @@ SR_CUDA_KERNEL(cuda_lion, sgd_args, 256, 0) {
     sr_store_vector<sr_f32>(a.p, i, a.count, p);
 }
 
+struct lamb_args {
+    const float *p;
+    float *m, *v, *g;
+    const float *hyper;
+    void *workspace;
+    int64_t count;
+};
+
+// hyper: b1, factor of g in m, b2, 1 - b2, gradient scale, decay, 1 / bias correction, unused, root
+// of the bias correction, eps
+SR_CUDA_KERNEL(cuda_lamb, lamb_args, 256, 0) {
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    const float *h = a.hyper;
+    float p[LANES], g[LANES], m[LANES], v[LANES];
+    sr_load_vector<sr_f32>(a.p, i, a.count, p);
+    sr_load_vector<sr_f32>(a.g, i, a.count, g);
+    sr_load_vector<sr_f32>(a.m, i, a.count, m);
+    sr_load_vector<sr_f32>(a.v, i, a.count, v);
+    SR_UNROLL
+    for (int k = 0; k < LANES; k++) {
+        const float gradient = g[k] * h[4];
+        m[k] = h[0] * m[k] + h[1] * gradient;
+        v[k] = h[2] * v[k] + h[3] * (gradient * gradient);
+        g[k] = h[6] * (m[k] / (sqrtf(v[k]) / h[8] + h[9])) + h[5] * p[k];
+    }
+    sr_store_vector<sr_f32>(a.m, i, a.count, m);
+    sr_store_vector<sr_f32>(a.v, i, a.count, v);
+    sr_store_vector<sr_f32>(a.g, i, a.count, g);
+}
+
 struct ema_args {
     float *e;
     const float *p, *hyper;
@@ -222,6 +254,11 @@ sr_status sr_cuda_prepare_rmsprop(const sr_kernel_request *request, sr_prepared 
 sr_status sr_cuda_prepare_lion(const sr_kernel_request *request, sr_prepared *out) {
     const sgd_args a = {NULL, NULL, NULL, NULL, NULL, count_of(request)};
     return sr_cuda_elementwise(request, a, &cuda_lion_kernel, sr_blocks_for(a.count, LANES), out);
+}
+
+sr_status sr_cuda_prepare_lamb(const sr_kernel_request *request, sr_prepared *out) {
+    const lamb_args a = {NULL, NULL, NULL, NULL, NULL, NULL, count_of(request)};
+    return sr_cuda_elementwise(request, a, &cuda_lamb_kernel, sr_blocks_for(a.count, LANES), out);
 }
 
 sr_status sr_cuda_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {

@@ -226,5 +226,6 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     offer_update(&m, SR_KERNEL_adam);
     offer_update(&m, SR_KERNEL_rmsprop);
     offer_update(&m, SR_KERNEL_lion);
+    offer_update(&m, SR_KERNEL_lamb);
     offer_update(&m, SR_KERNEL_ema);
 }

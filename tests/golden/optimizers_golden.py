@@ -42,7 +42,9 @@ class Formula(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self):
+        norm = torch.cat([p.grad.reshape(-1) for group in self.param_groups for p in group["params"]]).norm()
         for group in self.param_groups:
+            group["limit"] = max(1, norm / group["max_grad_norm"]) if group.get("max_grad_norm") else 1
             for p in group["params"]:
                 self.update(p, self.state[p], group)
 
@@ -68,6 +70,42 @@ def rmsprop_tensorflow(p, state, group):
     step = group["lr"] * g / torch.sqrt(square - mean * mean + group["eps"])
     state["m"] = step = group["momentum"] * state.get("m", 0) + step
     p.sub_(step)
+
+
+def trust(o, p, g, ratio):
+    """1 where a norm is 0, or where the tensor has no weight decay and does not adapt."""
+    adapts = o["weight_decay"] != 0 or o["always_adapt"]
+    return ratio if adapts and p.norm() > 0 and g.norm() > 0 else torch.ones(())
+
+
+def lars(p, state, o):
+    g, decay = p.grad, o["weight_decay"]
+    ratio = trust(o, p, g, o["trust_coeff"] * p.norm() / (g.norm() + decay * p.norm() + o["eps"]))
+    if o["trust_clip"] and (decay != 0 or o["always_adapt"]):
+        ratio = torch.clamp(ratio / o["lr"], max=1)
+    g = ratio * (g + decay * p)
+    if o["momentum"]:
+        state["m"] = o["momentum"] * state["m"] + (1 - o["dampening"]) * g if "m" in state else g
+        g = g + o["momentum"] * state["m"] if o["nesterov"] else state["m"]
+    p.sub_(o["lr"] * g)
+
+
+def lamb(p, state, o):
+    (b1, b2), t = o["betas"], state.get("t", 0) + 1
+    g, corrects = p.grad / o["limit"], o["bias_correction"]
+    state["t"] = t
+    state["m"] = m = b1 * state.get("m", 0) + (1 - b1 if o["grad_averaging"] else 1) * g
+    state["v"] = v = b2 * state.get("v", 0) + (1 - b2) * g * g
+    u = m / (1 - b1**t if corrects else 1) / (torch.sqrt(v / (1 - b2**t if corrects else 1)) + o["eps"])
+    u = u + o["weight_decay"] * p
+    ratio = trust(o, p, u, p.norm() / u.norm())
+    p.sub_(o["lr"] * (torch.clamp(ratio, max=1) if o["trust_clip"] else ratio) * u)
+
+
+LARS = {"momentum": 0.9, "dampening": 0, "nesterov": False, "trust_coeff": 0.001, "eps": 1e-8,
+        "trust_clip": False, "always_adapt": False}
+LAMB = {"betas": (0.9, 0.999), "eps": 1e-6, "max_grad_norm": 1, "bias_correction": True,
+        "grad_averaging": True, "trust_clip": False, "always_adapt": False}
 
 
 def of_others(**settings):
@@ -110,6 +148,24 @@ CASES = [
     ("rmsprop, tensorflow and centered", "tensorflow: true, centered: true, alpha: 0.9, eps: 0.001",
      formula(rmsprop_tensorflow, momentum=0, alpha=0.9, eps=0.001, centered=True), NONE, 0),
     ("lion", "", formula(lion, betas=(0.9, 0.99)), NONE, 0),
+    ("lars", "weight_decay: 0.1", formula(lars, **LARS, weight_decay=0.1), NONE, 0),
+    ("lars, no decay", "weight_decay: 0.1, no_decay: [bias, norm], momentum: 0.5, dampening: 0.25, trust_coeff: 0.25",
+     formula(lars, **{**LARS, "momentum": 0.5, "dampening": 0.25, "trust_coeff": 0.25}, weight_decay=0.1),
+     of_others(weight_decay=0), 0),
+    ("lars, trust_clip", "always_adapt: true, trust_clip: true, trust_coeff: 0.125, eps: 0.01, nesterov: true",
+     formula(lars, **{**LARS, "always_adapt": True, "trust_clip": True, "trust_coeff": 0.125, "eps": 0.01,
+                      "nesterov": True}), NONE, 0),
+    ("lars, clip_norm", "weight_decay: 0.1, clip_norm: 0.5, momentum: 0",
+     formula(lars, **{**LARS, "momentum": 0}, weight_decay=0.1), NONE, 0.5),
+    ("lamb", "weight_decay: 0.1", formula(lamb, **LAMB, weight_decay=0.1), NONE, 0),
+    ("lamb, no decay", "weight_decay: 0.1, no_decay: [bias, norm], max_grad_norm: 0, betas: [0.5, 0.75]",
+     formula(lamb, **{**LAMB, "max_grad_norm": 0, "betas": (0.5, 0.75)}, weight_decay=0.1),
+     of_others(weight_decay=0), 0),
+    ("lamb, trust_clip", "always_adapt: true, trust_clip: true, grad_averaging: false, bias_correction: false, eps: 0.5",
+     formula(lamb, **{**LAMB, "always_adapt": True, "trust_clip": True, "grad_averaging": False,
+                      "bias_correction": False, "eps": 0.5}), NONE, 0),
+    ("lamb, clip_norm", "weight_decay: 0.1, clip_norm: 0.5, layer_decay: 0.75, no_decay: [bias, norm]",
+     formula(lamb, **LAMB, weight_decay=0.1), by_layer, 0.5),
     ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), NONE, 0),
 ]
 

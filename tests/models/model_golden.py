@@ -18,9 +18,9 @@ largest relative difference of PyTorch's own float32 losses from them. One line 
 output and loss: of the first of these steps, loss one for each sample; evaluation: the output in evaluation
 mode; gradient: of the sum of the losses; statistic: the batch's, of a running one. P: projections, as in
 network_golden.py. With HOW "names" a file has parameters and buffers instead, without numbers. Counters
-have lines without numbers in any case.
+have lines without numbers in any case; tables, which are constants among the buffers, have numbers.
 
-Generated values of tensor t (in state_dict order, counters left out) are those of network_golden.py, but:
+Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
 norm weights and running variances are 1 + u / 5, also at the end of a block; tensors of 3 dimensions
 (tokens, positions, scales of layers) are u / 5; what has as many rows as there are classes, as the last layer
 has, is a fiftieth, so that training multiplies no rounding errors.
@@ -35,8 +35,10 @@ import torchvision
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "golden"))
+sys.path.insert(0, os.path.join(FOLDER, "..", "peers"))
 import network_golden  # noqa: E402
-from network_golden import LOSS, OUTPUT, pictures, signs, uniform  # noqa: E402
+import torch_models  # noqa: E402
+from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa: E402
 
 CLASSES, SAMPLES, STEPS, RATE, PROJECTIONS = 10, 8, 20, 0.01, 4
 
@@ -55,9 +57,9 @@ class HardSigmoid(torch.nn.Module):
         return F.relu6(x + 3) / 6
 
 
-def create(name, classes=CLASSES):
-    """The network of torchvision as it is after its own initialisation, without dropping anything."""
-    made = torchvision.models.__dict__[name](num_classes=classes)
+def create(name, side, classes=CLASSES):
+    """The network as it is after its own initialisation, without dropping anything."""
+    made = torch_models.family(name, classes, side)
     for module in list(made.modules()):
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0.0
@@ -76,10 +78,25 @@ def values_of(name, index, tensor):
     return 1 + u / 5 if is_scale else u / 5
 
 
-def network(name):
-    """The network with generated values, and the names of its tensors without counters."""
-    made = create(name).double()
-    tensors = [(n, t) for n, t in made.state_dict().items() if t.is_floating_point()]
+def kinds(made):
+    """name -> (parameter, buffer, counter or table; tensor) of everything in the state dict."""
+    parameters, found = dict(made.named_parameters()), {}
+    for n, tensor in made.state_dict().items():
+        last = n.rsplit(".", 1)[-1]
+        if n in parameters:
+            kind = "parameter"
+        elif last == "num_batches_tracked":
+            kind = "counter"
+        else:
+            kind = "buffer" if last in ("running_mean", "running_var") else "table"
+        found[n] = (kind, tensor)
+    return found
+
+
+def network(name, side):
+    """The network with generated values, and the names of its tensors without counters and tables."""
+    made = create(name, side).double()
+    tensors = [(n, t) for n, (kind, t) in kinds(made).items() if kind in ("parameter", "buffer")]
     with torch.no_grad():
         for index, (n, tensor) in enumerate(tensors):
             values = values_of(n, index, tensor).astype("float32").astype("float64")
@@ -93,7 +110,7 @@ def logits_of(output):
 
 def one_pass(name, side):
     """(kind, index, name) -> tensor."""
-    made, names = network(name)
+    made, names = network(name, side)
     x, labels = pictures(0, CLASSES, side, SAMPLES)
     with torch.no_grad():
         results = {("evaluation", OUTPUT, "evaluation"): logits_of(made.eval()(x))}
@@ -115,7 +132,7 @@ def one_pass(name, side):
 
 
 def train(name, side, dtype):
-    made, _ = network(name)
+    made, _ = network(name, side)
     made = made.to(dtype).train()
     optimizer = torch.optim.SGD(made.parameters(), RATE)
     losses = []
@@ -133,6 +150,12 @@ def shape_text(tensor):
     return "x".join(str(n) for n in tensor.shape) or "1"
 
 
+def numbers_of(tensor, index):
+    flat = tensor.detach().double().reshape(-1).numpy()
+    projections = [(flat * s).sum() for s, _ in zip(signs(index, flat.size), range(PROJECTIONS))]
+    return [f"{v:.12g}" for v in ((flat * flat).sum() ** 0.5, *projections)]
+
+
 def write(name, side, how, folder):
     """Writes folder/NAME.txt."""
     exact = train(name, side, torch.float64) if how != "names" else [0.0] * STEPS
@@ -141,21 +164,19 @@ def write(name, side, how, folder):
     with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
         print(name, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
         print("losses", *(f"{loss:.9g}" for loss in exact), file=file)
+        everything = kinds(create(name, side))
         if how == "names":
-            made = create(name)
-            parameters = dict(made.named_parameters())
-            for n, tensor in made.state_dict().items():
-                if tensor.is_floating_point():
-                    print("parameter" if n in parameters else "buffer", n, shape_text(tensor), file=file)
+            for n, (kind, tensor) in everything.items():
+                if kind in ("parameter", "buffer"):
+                    print(kind, n, shape_text(tensor), file=file)
         else:
-            results = one_pass(name, side)
-            for (kind, index, n), tensor in results.items():
-                flat = tensor.reshape(-1).numpy()
-                numbers = [(flat * s).sum() for s, _ in zip(signs(index, flat.size), range(PROJECTIONS))]
-                print(kind, n, shape_text(tensor), *(f"{v:.12g}" for v in (tensor.norm().item(), *numbers)), file=file)
-        for n, tensor in create(name).state_dict().items():
-            if not tensor.is_floating_point():
+            for (kind, index, n), tensor in one_pass(name, side).items():
+                print(kind, n, shape_text(tensor), *numbers_of(tensor, index), file=file)
+        for n, (kind, tensor) in everything.items():
+            if kind == "counter":
                 print("counter", n, "1", file=file)
+            if kind == "table":
+                print("table", n, shape_text(tensor), *numbers_of(tensor, SEED), file=file)
     print(f"{name}: losses {exact[0]:.3f} to {exact[-1]:.3f}, float32's differ by {own:.1e}", flush=True)
 
 

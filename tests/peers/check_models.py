@@ -5,13 +5,16 @@
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
    float64, is at most four times torchvision's own in float32 (the worse of planar and channels-last), or
    8 eps of their norm.
-2. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
+2. So do weights whose tensors have the names of another library, written by rules of this file, and position
+   embeddings of smaller pictures, which torchvision's interpolate_embeddings resizes.
+3. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
    there.
 
 Without a MODEL: those that the short tests compare. Exits with 77 if torch or torchvision is missing.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,18 +62,18 @@ def normalise(images, dtype):
 def warmed_up(name, side):
     """torchvision's network with its own initial values and running statistics of pictures."""
     torch.manual_seed(7)
-    made = model_golden.create(name).train()
+    made = model_golden.create(name, side).train()
     with torch.no_grad():
         for _ in range(WARM_UP):
             made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
-    return made.eval()
+    return without_zeros(made.eval())
 
 
-def check_weights(name, side, folder):
-    made = warmed_up(name, side)
+def check_logits(name, what, made, tensors, side, folder):
+    """Logits of a file with 'tensors' are those of 'made'."""
     images = torch.randint(256, (SAMPLES, side, side, 3), dtype=torch.uint8)
     weights, inputs, out = (os.path.join(folder, part) for part in ("weights", "inputs", "out.safetensors"))
-    weights, inputs = save(made.state_dict(), weights), save({"images": images}, inputs)
+    weights, inputs = save(tensors, weights), save({"images": images}, inputs)
     run(os.path.join(BUILD, "tests", "run_model"), name, str(model_golden.CLASSES), weights, inputs, out)
     ours = load(out)["logits"].double()
     x, own = normalise(images, torch.float32), []
@@ -78,13 +81,84 @@ def check_weights(name, side, folder):
         for layout in (torch.contiguous_format, torch.channels_last):
             own.append(made.to(memory_format=layout)(x.to(memory_format=layout)).double())
         truth = made.to(memory_format=torch.contiguous_format).double()(x.double())
+    made.float()
     error = (ours - truth).norm().item()
     limit = max(FACTOR * max((o - truth).norm().item() for o in own),
                 LEAST_EPS * torch.finfo(torch.float32).eps * truth.norm().item())
     good = error <= limit
-    print(f"{'ok    ' if good else 'FAILED'} {name}: logits of its weights: {error:.1e}, limit {limit:.1e}", flush=True)
+    print(f"{'ok    ' if good else 'FAILED'} {name}: logits of {what}: {error:.1e}, limit {limit:.1e}", flush=True)
     if not good:
         failures.append(name)
+
+
+def check_weights(name, side, folder):
+    made = warmed_up(name, side)
+    check_logits(name, "its weights", made, made.state_dict(), side, folder)
+
+
+# Rules from torchvision's names, each for the names that the ones before it gave.
+LAYOUTS = {
+    "convnext_tiny": {
+        "timm": (("features.0", "stem"), ("classifier.0", "head.norm"), ("classifier.2", "head.fc"),
+                 (r"features\.([246])", lambda m: f"stages.{int(m[1]) // 2}.downsample"),
+                 (r"features\.([1357])", lambda m: f"stages.{int(m[1]) // 2}.blocks"), ("layer_scale", "gamma"),
+                 ("block.0", "conv_dw"), ("block.2", "norm"), ("block.3", "mlp.fc1"), ("block.5", "mlp.fc2")),
+        "Facebook": (("classifier.0", "norm"), ("classifier.2", "head"), ("layer_scale", "gamma"),
+                     (r"features\.([0246])", lambda m: f"downsample_layers.{int(m[1]) // 2}"),
+                     (r"features\.([1357])", lambda m: f"stages.{int(m[1]) // 2}"),
+                     ("block.0", "dwconv"), ("block.2", "norm"), ("block.3", "pwconv1"), ("block.5", "pwconv2")),
+    },
+    "swin_t": {
+        "timm": (("mlp.0", "mlp.fc1"), ("mlp.3", "mlp.fc2"), ("^head", "head.fc"),
+                 ("features.0.0", "patch_embed.proj"), ("features.0.2", "patch_embed.norm"),
+                 (r"features\.([246])", lambda m: f"layers.{int(m[1]) // 2}.downsample"),
+                 (r"features\.([1357])", lambda m: f"layers.{int(m[1]) // 2}.blocks")),
+        "Microsoft": (("mlp.0", "mlp.fc1"), ("mlp.3", "mlp.fc2"),
+                      ("features.0.0", "patch_embed.proj"), ("features.0.2", "patch_embed.norm"),
+                      (r"features\.([246])", lambda m: f"layers.{int(m[1]) // 2 - 1}.downsample"),
+                      (r"features\.([1357])", lambda m: f"layers.{int(m[1]) // 2}.blocks")),
+    },
+    "vit_tiny_patch16_224": {
+        "torchvision": (),
+        "torchvision before 0.13": (("mlp.0", "mlp.linear_1"), ("mlp.3", "mlp.linear_2")),
+    },
+}
+
+
+def in_layout(tensors, rules):
+    found = {}
+    for name, tensor in tensors.items():
+        for pattern, by in rules:
+            name = re.sub(pattern, by, name)
+        if name.endswith("gamma"):
+            tensor = tensor.flatten()
+        found[name] = tensor
+    return found
+
+
+def vit_tiny(side):
+    vit = torchvision.models.vision_transformer.VisionTransformer
+    return vit(side, 16, 12, 3, 192, 768, num_classes=model_golden.CLASSES).eval()
+
+
+def without_zeros(made):
+    """A last layer of zeros, as torchvision's vision transformers have it at first, hides everything."""
+    for parameter in made.parameters():
+        if parameter.dim() == 2 and not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.02)
+    return made
+
+
+def check_layouts(name, side, folder):
+    torch.manual_seed(8)
+    for layout, rules in LAYOUTS.get(name, {}).items():
+        made = without_zeros(vit_tiny(side) if name.startswith("vit") else model_golden.create(name, side).eval())
+        check_logits(name, f"weights with names of {layout}", made, in_layout(made.state_dict(), rules), side, folder)
+    if name.startswith("vit"):
+        small, large = without_zeros(vit_tiny(side)), vit_tiny(2 * side)
+        tensors = {n: t.clone() for n, t in small.state_dict().items()}
+        large.load_state_dict(torchvision.models.vision_transformer.interpolate_embeddings(2 * side, 16, tensors))
+        check_logits(name, "resized positions", large, small.state_dict(), 2 * side, folder)
 
 
 def main():
@@ -98,6 +172,7 @@ def main():
                 print(run(os.path.join(BUILD, "tests", "test_models"), os.path.join(folder, f"{name}.txt")), flush=True)
             if how in ("all", "short"):
                 check_weights(name, side, folder)
+                check_layouts(name, side, folder)
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)
 

@@ -93,6 +93,11 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
     SR_TRY(choose(recipe, choice, "optimizer", all, count, arena, &index));
     SR_TRY(check_rate(recipe, phase));
     out->desc = all[index];
+    if (out->desc->reductions > 0 && recipe->phases[phase].optimizer.clip_value > 0)
+        return sr_recipe_fail(recipe, choice->path,
+                              "optimizer %s needs the norms of gradients, which clip_value would "
+                              "change; use clip_norm",
+                              out->desc->name);
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }

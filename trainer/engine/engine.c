@@ -45,8 +45,12 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
     SR_TRY(sr_choose_optimizer(e->recipe, index, &e->arena, &optimizer));
     if (from->name[0])
         (void)snprintf(prefix, sizeof prefix, "%s.", from->name);
-    const sr_model_build build = {
-        .desc = model.desc, .options = model.options, .prefix = prefix, .classes = o->classes};
+    const sr_model_build build = {.desc = model.desc,
+                                  .options = model.options,
+                                  .prefix = prefix,
+                                  .classes = o->classes,
+                                  .image_height = o->image_height,
+                                  .image_width = o->image_width};
     sr_phase_options options = {.name = from->name,
                                 .device = e->device,
                                 .context = e->context,
@@ -56,6 +60,7 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .optimizer_options = optimizer.options,
                                 .settings = &from->optimizer,
                                 .has_ema = r->ema.decay > 0,
+                                .ema_buffers = r->ema.buffers,
                                 .loss_scale = e->dtype == SR_F16 ? r->loss_scale.initial : 0,
                                 .loss_scale_every = r->loss_scale.every,
                                 .lanes = e->lanes,

@@ -28,7 +28,8 @@ typedef struct sr_phase_info {
 sr_phase_info sr_phase_get_info(const sr_phase *phase);
 
 // The average of the parameters in one step, e = decay e + (1 - decay) p. The phase has one where
-// the recipe has ema.decay. It begins where sr_phase_start_average was called, and at loaded
+// the recipe has ema.decay. Running statistics are averaged like parameters, or are those of the
+// last step (ema.buffers). It begins where sr_phase_start_average was called, and at loaded
 // weights; sr_engine_use_average evaluates it.
 typedef struct sr_ema_settings {
     double decay;   // of this step; 0: no EMA

@@ -6,9 +6,9 @@
 // of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
 // (buffers), the sum itself (scalars).
 //
-// Where gradients are clipped by their norm, or the loss is scaled, the exchange agrees on the sum
-// of squares of all gradients first: no segment but the scalars is updated in a step whose
-// gradients are not finite, if the loss is scaled.
+// Where gradients are clipped by their norm, the loss is scaled, or an optimiser needs norms of
+// tensors, the exchange agrees on sums of squares first: no segment but the scalars is updated in a
+// step whose gradients are not finite, if the loss is scaled.
 #ifndef SR_TRAINER_PHASE_INTERNAL_H
 #define SR_TRAINER_PHASE_INTERNAL_H
 
@@ -48,6 +48,12 @@ typedef struct sr_step_settings {
     double sum_scale; // the sums over lanes times this are the gradients
 } sr_step_settings;
 
+// Norms of a tensor, of this step.
+typedef struct sr_tensor_norms {
+    double sum;    // of the sum of gradients, or of the direction that the optimiser made of it
+    double values; // of the parameters
+} sr_tensor_norms;
+
 typedef struct sr_prepared_cache sr_prepared_cache; // kernels/prepared_cache.h
 
 struct sr_phase {
@@ -76,12 +82,14 @@ struct sr_phase {
     int lanes;
     sr_step_settings now;
     sr_ema_settings ema_now;
+    bool ema_buffers; // running statistics are averaged, too
     // Loss scaling: 'every' as in the recipe; a scale of 0: none. Of the last step: whether it was
     // skipped, and the norm of its gradients (NaN: not measured).
     sr_loss_scale loss_scale;
     int64_t loss_scale_every;
     bool skipped;
-    double gradient_norm;
+    double gradient_norm, clip_factor; // gradients are multiplied by the factor
+    sr_tensor_norms *norms;            // of each segment; NULL: the optimiser needs none
     // Updates: their kernels, and numbers that these read on the device ('hyper', by rows). What
     // changes every step is uploaded from settings[].
     sr_prepared_cache *kernels;
@@ -102,7 +110,7 @@ typedef struct sr_phase_options {
     const sr_optimizer_desc *optimizer;
     const void *optimizer_options;
     const sr_recipe_optimizer *settings;
-    bool has_ema;
+    bool has_ema, ema_buffers;
     double loss_scale; // 0: none
     int64_t loss_scale_every;
     int lanes;
@@ -116,6 +124,28 @@ typedef struct sr_phase_options {
 SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
 // Frees the phase with its model; NULL is legal.
 void sr_phase_free(sr_phase *phase);
+// An element of a flat array of floats.
+static inline sr_address sr_phase_element(sr_address base, int64_t index) {
+    return sr_address_add(base, (size_t)index * sizeof(float));
+}
+
+// phase_update.c: the exchange's calls (exchange.h).
+SR_NODISCARD sr_status sr_phase_update(void *user, int64_t step, int64_t begin, int64_t end,
+                                       sr_address sum, sr_address values, sr_stream *stream);
+SR_NODISCARD sr_status sr_phase_measure(void *user, int64_t step, int round, int64_t begin,
+                                        int64_t end, sr_address sum, sr_address out,
+                                        sr_stream *stream);
+SR_NODISCARD sr_status sr_phase_agree(void *user, int64_t step, int round,
+                                      const sr_exchange_piece *pieces, const double *measures,
+                                      int64_t count);
+// Whether the ranks agree on anything before the update: otherwise each bucket is updated as soon
+// as it is folded.
+bool sr_phase_is_agreed(const sr_phase *phase);
+// Makes the memory of the settings, after the layout; computes those of a step, but for what is
+// agreed on.
+SR_NODISCARD sr_status sr_phase_make_settings(sr_phase *phase);
+void sr_phase_fill_settings(sr_phase *phase);
+
 // What the loss of each sample is multiplied by before it is differentiated; 0: nothing.
 double sr_phase_loss_seed(const sr_phase *phase);
 // Brings the settings of the step to the device, before its first lane.
@@ -126,7 +156,9 @@ SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
 // part in the exchange, stand in it with their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 // Whether a state of the optimiser exists, with its options.
-bool sr_phase_has_state(const sr_phase *phase, int state);
+static inline bool sr_phase_has_state(const sr_phase *phase, int state) {
+    return !sr_address_is_none(phase->states[state]);
+}
 // False for frozen parameters.
 bool sr_phase_trains(const sr_phase *phase, int param);
 

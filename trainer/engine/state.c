@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/json_tree.h"
 #include "trainer/engine/digest.h"
 #include "trainer/engine/engine_internal.h"
+#include "trainer/engine/load_weights.h"
 
 // ---- Host access ----
 
@@ -65,7 +66,8 @@ static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
 static int count_tensors(const sr_engine *e) {
     int count = 0;
     for (int p = 0; p < e->phase_count; p++)
-        count += e->models[p]->param_count + e->models[p]->counter_count;
+        count +=
+            e->models[p]->param_count + e->models[p]->counter_count + e->models[p]->table_count;
     return count;
 }
 
@@ -77,7 +79,17 @@ static sr_stored_tensor stored_param(const sr_param *p, const float *flat) {
     return t;
 }
 
-// Parameters, buffers and PyTorch's step counters, with the values or the averages.
+static sr_stored_tensor stored_table(const sr_model_table *table) {
+    sr_stored_tensor t = {.name = table->name,
+                          .dtype = table->info.dtype,
+                          .rank = table->info.rank,
+                          .data = table->data};
+    for (int i = 0; i < table->info.rank; i++)
+        t.shape[i] = table->info.dim[i];
+    return t;
+}
+
+// Parameters, buffers, and PyTorch's step counters and tables, with the values or the averages.
 static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
                         const int64_t *steps, sr_stored_tensor *out) {
     int count = 0;
@@ -89,6 +101,8 @@ static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
         for (int i = 0; i < model->counter_count; i++)
             out[count++] = (sr_stored_tensor){
                 .name = model->counters[i], .dtype = SR_I64, .rank = 0, .data = steps};
+        for (int i = 0; i < model->table_count; i++)
+            out[count++] = stored_table(&model->tables[i]);
     }
     return count;
 }
@@ -340,118 +354,19 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, in
 
 // ---- Loading ----
 
-typedef struct load_report {
-    sr_text missing, mismatched, unexpected;
-    int loaded, missing_count, mismatched_count, unexpected_count;
-} load_report;
-
-static bool may_differ(const sr_string_list *reset, const char *name) {
-    for (size_t i = 0; reset && i < reset->count; i++) {
-        size_t n = strlen(reset->items[i]);
-        if (strncmp(name, reset->items[i], n) == 0 && (name[n] == '\0' || name[n] == '.'))
-            return true;
-    }
-    return false;
-}
-
-static bool same_shape(const sr_param *p, const sr_stored_tensor *t) {
-    bool same = t->rank == p->info.rank;
-    for (int i = 0; same && i < t->rank; i++)
-        same = t->shape[i] == p->info.dim[i];
-    return same;
-}
-
-// Reads a tensor as f32; bf16 and f16 are widened.
-static sr_status read_floats(sr_safetensors *file, const sr_stored_tensor *t, int64_t count,
-                             float *out) {
-    if (t->dtype == SR_F32)
-        return sr_safetensors_read(file, t, 0, count, out);
-    if (t->dtype != SR_BF16 && t->dtype != SR_F16)
-        return SR_FAIL(SR_E_DATA, "%s: tensor %s is %s; f32, bf16 or f16 is needed",
-                       sr_safetensors_path(file), t->name, sr_dtype_name(t->dtype));
-    uint16_t *narrow = sr_alloc_array((size_t)count, sizeof *narrow, "weights");
-    if (!narrow)
-        return SR_E_MEMORY;
-    sr_status status = sr_safetensors_read(file, t, 0, count, narrow);
-    for (int64_t i = 0; status == SR_OK && i < count; i++)
-        out[i] = t->dtype == SR_BF16 ? sr_bf16_to_f32(narrow[i]) : sr_f16_to_f32(narrow[i]);
-    sr_free(narrow);
-    return status;
-}
-
-static sr_status load_param(const sr_param *p, sr_safetensors *file, const sr_string_list *reset,
-                            float *flat, load_report *report) {
-    const sr_stored_tensor *t = sr_safetensors_find(file, p->name);
-    if (t && same_shape(p, t)) {
-        report->loaded++;
-        return read_floats(file, t, sr_info_count(&p->info), flat + p->offset);
-    }
-    if (may_differ(reset, p->name))
-        return SR_OK;
-    if (t) {
-        report->mismatched_count++;
-        sr_text_add(&report->mismatched, " %s", p->name);
-    } else {
-        report->missing_count++;
-        sr_text_add(&report->missing, " %s", p->name);
-    }
-    return SR_OK;
-}
-
-static bool is_known(const sr_engine *e, const char *name) {
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_model *m = e->models[p];
-        for (int i = 0; i < m->param_count; i++)
-            if (strcmp(m->params[i].name, name) == 0)
-                return true;
-        for (int i = 0; i < m->counter_count; i++)
-            if (strcmp(m->counters[i], name) == 0)
-                return true;
-    }
-    return false;
-}
-
-static void find_unexpected(const sr_engine *e, sr_safetensors *file, load_report *report) {
-    for (int k = 0; k < sr_safetensors_count(file); k++) {
-        const char *name = sr_safetensors_get(file, k)->name;
-        if (!is_known(e, name) && report->unexpected_count++ < 8)
-            sr_text_add(&report->unexpected, " %s", name);
-    }
-}
-
-static sr_status check_report(const load_report *report, const char *path) {
-    if (report->missing_count + report->mismatched_count == 0)
-        return SR_OK;
-    return SR_FAIL(SR_E_USAGE,
-                   "%s does not fit the model:%s%s%s%s; name what may differ in weights_reset",
-                   path, report->missing_count ? " missing:" : "", report->missing.data,
-                   report->mismatched_count ? " of another shape:" : "", report->mismatched.data);
-}
-
 static sr_status load_arrays(const sr_engine *e, const host_arrays *host, sr_safetensors *file,
                              const sr_string_list *reset, int array, bool verbose) {
-    load_report report = {.loaded = 0};
-    sr_status status = SR_OK;
-    sr_text_init(&report.missing);
-    sr_text_init(&report.mismatched);
-    sr_text_init(&report.unexpected);
+    sr_model_values models[SR_MAX_PHASES];
+    sr_text report;
     for (int p = 0; p < e->phase_count; p++) {
-        float *flat = host->flat[p][array];
-        assert(flat);
-        for (int i = 0; i < e->models[p]->param_count && status == SR_OK; i++)
-            status = load_param(&e->models[p]->params[i], file, reset, flat, &report);
+        models[p] = (sr_model_values){.model = e->models[p], .flat = host->flat[p][array]};
+        assert(models[p].flat);
     }
-    find_unexpected(e, file, &report);
-    if (status == SR_OK && verbose)
-        SR_INFO("%s: %d tensor%s loaded, %d missing, %d unexpected%s, %d of another shape",
-                sr_safetensors_path(file), report.loaded, report.loaded == 1 ? "" : "s",
-                report.missing_count, report.unexpected_count, report.unexpected.data,
-                report.mismatched_count);
-    if (status == SR_OK)
-        status = check_report(&report, sr_safetensors_path(file));
-    sr_text_release(&report.missing);
-    sr_text_release(&report.mismatched);
-    sr_text_release(&report.unexpected);
+    sr_text_init(&report);
+    const sr_status status = sr_weights_load(models, e->phase_count, file, reset, &report);
+    if (report.data[0] && verbose)
+        SR_INFO("%s: %s", sr_safetensors_path(file), report.data);
+    sr_text_release(&report);
     return status;
 }
 

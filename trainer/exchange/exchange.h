@@ -52,17 +52,27 @@ int sr_lanes_first(int lanes, int ranks, int rank);
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            sr_address sum, sr_address values, sr_stream *stream);
 
-#define SR_EXCHANGE_MEASURES 2 // numbers of a block
+// The part of a segment that is inside one block: what is measured at a time, wherever buckets and
+// owners end.
+typedef struct sr_exchange_piece {
+    int segment;
+    int64_t block, begin, end; // elements of the flat space
+} sr_exchange_piece;
 
-// Puts on the stream what adds to out, f64[SR_EXCHANGE_MEASURES] of zeros, what is to be known of
-// sum[0, end - begin) before anything is updated: a part of a norm. Called like the update, for the
-// same ranges.
-typedef sr_status (*sr_exchange_measure_fn)(void *user, int64_t step, int64_t begin, int64_t end,
-                                            sr_address sum, sr_address out, sr_stream *stream);
-// The measures of all blocks in order, the same on every rank: the updates that follow use what is
-// decided here. On the communication thread.
-typedef sr_status (*sr_exchange_agree_fn)(void *user, int64_t step, const double *measures,
-                                          int64_t blocks);
+#define SR_EXCHANGE_MEASURES 2 // numbers of a piece
+
+// Puts on the stream what adds to out, f64[pieces][SR_EXCHANGE_MEASURES] of zeros, what is to be
+// known of the pieces in sum[0, end - begin) before anything is updated: parts of norms. Called
+// like the update, for whole blocks that have a piece. It may change the sum, which the next round
+// and the update get, and in later rounds everything else that belongs to the range.
+typedef sr_status (*sr_exchange_measure_fn)(void *user, int64_t step, int round, int64_t begin,
+                                            int64_t end, sr_address sum, sr_address out,
+                                            sr_stream *stream);
+// The measures of all pieces in the order of the flat space, the same on every rank: the next round
+// and the updates use what is decided here. On the communication thread, with an empty stream.
+typedef sr_status (*sr_exchange_agree_fn)(void *user, int64_t step, int round,
+                                          const sr_exchange_piece *pieces, const double *measures,
+                                          int64_t count);
 
 // What is exchanged, and what the owner makes of it.
 typedef struct sr_exchange_options {
@@ -75,9 +85,11 @@ typedef struct sr_exchange_options {
     int64_t elements;
     sr_exchange_update_fn update;
     // For updates that depend on all gradients: buckets are folded and measured under the backward
-    // pass, and updated when the ranks have agreed. NULL: each bucket is updated when it is folded.
+    // pass, and updated when the ranks have agreed, in so many rounds: those after the first
+    // measure again. NULL: each bucket is updated when it is folded.
     sr_exchange_measure_fn measure;
     sr_exchange_agree_fn agree;
+    int rounds; // 0: 1
     void *user;
     double report_seconds, act_seconds; // 0: 10, 120; a first step has longer
 } sr_exchange_options;

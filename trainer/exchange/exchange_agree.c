@@ -1,33 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agreement between folding and updating: the measures of all blocks (norms of gradients) on every
+// Agreement between folding and updating: the measures of all pieces (norms of gradients) on every
 // rank, so that all decide alike how, and whether, they update.
 //
 // A rank measures the blocks that it owns, on its stream. The measures are copied to the host, and
 // every rank sends its own to all others. Nobody adds anything here: 'agree' gets the measures of
-// all blocks in the order of the flat space, which is the same on any number of ranks.
+// all pieces in the order of the flat space, which is the same on any number of ranks. Blocks
+// belong to one owner, and a piece is part of a segment inside a block, so neither the number of
+// ranks nor the size of buckets decides what is measured at a time.
+//
+// A second round is for updates that need the norm of what they computed from the first one: the
+// owner goes over its blocks again. It has no messages but the measures.
 #include <string.h>
 
 #include "kernels/base/memory.h"
 #include "trainer/exchange/exchange_internal.h"
 
-// Blocks of the flat space that a rank owns in a bucket, by number.
-static sr_range blocks_of(const sr_exchange *x, int bucket, int rank) {
+// Pieces of the flat space that a rank owns in a bucket, by number.
+static sr_range pieces_of(const sr_exchange *x, int bucket, int rank) {
     const sr_range part = sr_exchange_bucket_range(x, bucket, rank);
-    return (sr_range){part.begin / x->block, (part.end + x->block - 1) / x->block};
+    const int64_t *first = x->agreement.first_piece;
+    return (sr_range){first[part.begin / x->block], first[(part.end + x->block - 1) / x->block]};
 }
 
-static sr_address measures_at(const sr_exchange *x, int64_t block) {
+static sr_address measures_at(const sr_exchange *x, int64_t piece) {
     return sr_address_add(x->agreement.measures,
-                          (size_t)block * SR_EXCHANGE_MEASURES * sizeof(double));
+                          (size_t)piece * SR_EXCHANGE_MEASURES * sizeof(double));
+}
+
+static int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// Lists the pieces, block by block; with 'out' NULL it only counts them.
+static int64_t list_pieces(const sr_exchange *x, int64_t blocks, sr_exchange_piece *out,
+                           int64_t *first) {
+    int64_t count = 0;
+    int next = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t begin = b * x->block, end = min64(x->elements, begin + x->block);
+        if (out)
+            first[b] = count;
+        while (next < x->segment_count &&
+               x->segments[next].begin + x->segments[next].count <= begin)
+            next++;
+        for (int s = next; s < x->segment_count && x->segments[s].begin < end; s++) {
+            const sr_segment *segment = &x->segments[s];
+            if (segment->count == 0)
+                continue;
+            if (out) {
+                out[count] =
+                    (sr_exchange_piece){.segment = s,
+                                        .block = b,
+                                        .begin = segment->begin > begin ? segment->begin : begin,
+                                        .end = min64(segment->begin + segment->count, end)};
+            }
+            count++;
+        }
+    }
+    if (out)
+        first[blocks] = count;
+    return count;
+}
+
+static sr_status make_pieces(sr_exchange *x) {
+    sr_exchange_agreement *a = &x->agreement;
+    const int64_t blocks = (x->elements + x->block - 1) / x->block;
+    a->piece_count = list_pieces(x, blocks, NULL, NULL);
+    a->pieces = sr_alloc_array((size_t)a->piece_count, sizeof *a->pieces, "pieces");
+    a->first_piece = sr_alloc_array((size_t)blocks + 1, sizeof *a->first_piece, "pieces");
+    if (!a->pieces || !a->first_piece)
+        return SR_E_MEMORY;
+    (void)list_pieces(x, blocks, a->pieces, a->first_piece);
+    return SR_OK;
 }
 
 sr_status sr_exchange_agreement_create(sr_exchange *x) {
     sr_exchange_agreement *a = &x->agreement;
-    const size_t blocks = (size_t)((x->elements + x->block - 1) / x->block);
-    const size_t bytes = blocks * SR_EXCHANGE_MEASURES * sizeof(double);
     const int messages = 2 * (x->size - 1) * x->bucket_count;
-    a->blocks = (int64_t)blocks;
-    a->host = sr_alloc_array(blocks * SR_EXCHANGE_MEASURES, sizeof *a->host, "measures");
+    SR_TRY(make_pieces(x));
+    const size_t count = (size_t)a->piece_count * SR_EXCHANGE_MEASURES;
+    const size_t bytes = count * sizeof(double);
+    a->host = sr_alloc_array(count, sizeof *a->host, "measures");
     a->requests = sr_alloc_array((size_t)messages + 1, sizeof *a->requests, "messages");
     if (!a->host || !a->requests)
         return SR_E_MEMORY;
@@ -48,23 +101,47 @@ void sr_exchange_agreement_free(sr_exchange *x) {
         sr_device_unregister_host(x->device, a->host);
     sr_free(a->host);
     sr_free(a->requests);
+    sr_free(a->pieces);
+    sr_free(a->first_piece);
+}
+
+// Puts the measure of a block, whose sum is kept, on the stream.
+static sr_status measure_block(sr_exchange *x, int round, int64_t begin, int64_t end) {
+    const int64_t *first = &x->agreement.first_piece[begin / x->block];
+    const sr_address out = measures_at(x, first[0]);
+    if (first[0] == first[1])
+        return SR_OK;
+    SR_TRY(sr_stream_clear(x->stream, out,
+                           (size_t)(first[1] - first[0]) * SR_EXCHANGE_MEASURES * sizeof(double)));
+    return x->measure(x->user, x->step, round, begin, end,
+                      sr_exchange_element(x->agreement.sums, begin), out, x->stream);
 }
 
 sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end, sr_address sum) {
-    const size_t bytes = (size_t)(end - begin) * sizeof(float);
-    const sr_address kept = sr_address_add(x->agreement.sums, (size_t)begin * sizeof(float));
-    const sr_address out = measures_at(x, begin / x->block);
-    SR_TRY(sr_stream_copy(x->stream, kept, sum, bytes));
-    SR_TRY(sr_stream_clear(x->stream, out, SR_EXCHANGE_MEASURES * sizeof(double)));
-    return x->measure(x->user, x->step, begin, end, kept, out, x->stream);
+    SR_TRY(sr_stream_copy(x->stream, sr_exchange_element(x->agreement.sums, begin), sum,
+                          (size_t)(end - begin) * sizeof(float)));
+    return measure_block(x, 0, begin, end);
 }
 
-sr_status sr_exchange_agreement_begin(sr_exchange *x) {
+static sr_status measure_owned(sr_exchange *x, int round) {
+    for (int b = 0; b < x->bucket_count; b++) {
+        const sr_range own = sr_exchange_bucket_range(x, b, x->rank);
+        for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
+            SR_TRY(measure_block(x, round, begin, min64(begin + x->block, own.end)));
+        }
+    }
+    return SR_OK;
+}
+
+sr_status sr_exchange_agreement_begin(sr_exchange *x, int round) {
     sr_exchange_agreement *a = &x->agreement;
+    a->round = round;
     a->sent = false;
     a->group = (sr_message_group){.requests = a->requests};
+    if (round > 0)
+        SR_TRY(measure_owned(x, round));
     for (int b = 0; b < x->bucket_count; b++) {
-        const sr_range own = blocks_of(x, b, x->rank);
+        const sr_range own = pieces_of(x, b, x->rank);
         if (own.begin < own.end)
             SR_TRY(sr_stream_download(
                 x->stream, a->host + own.begin * SR_EXCHANGE_MEASURES, measures_at(x, own.begin),
@@ -75,12 +152,12 @@ sr_status sr_exchange_agreement_begin(sr_exchange *x) {
 
 static sr_status post(sr_exchange *x, int peer, int bucket, bool receives) {
     sr_exchange_agreement *a = &x->agreement;
-    const sr_range blocks = blocks_of(x, bucket, receives ? peer : x->rank);
-    double *data = a->host + blocks.begin * SR_EXCHANGE_MEASURES;
+    const sr_range pieces = pieces_of(x, bucket, receives ? peer : x->rank);
+    double *data = a->host + pieces.begin * SR_EXCHANGE_MEASURES;
     const size_t bytes =
-        (size_t)(blocks.end - blocks.begin) * SR_EXCHANGE_MEASURES * sizeof(double);
+        (size_t)(pieces.end - pieces.begin) * SR_EXCHANGE_MEASURES * sizeof(double);
     sr_comm_request *request = &a->requests[a->group.count];
-    if (blocks.begin >= blocks.end)
+    if (pieces.begin >= pieces.end)
         return SR_OK;
     SR_TRY(receives ? sr_comm_irecv(x->comm, peer, SR_EXCHANGE_TAG_MEASURES, data, bytes, request)
                     : sr_comm_isend(x->comm, peer, SR_EXCHANGE_TAG_MEASURES, data, bytes, request));

@@ -92,9 +92,12 @@ extern const sr_exchange_driver sr_exchange_host, sr_exchange_on_stream;
 // Between folding and updating (exchange_agree.c).
 typedef struct sr_exchange_agreement {
     sr_address sums;     // folded sums of the owned parts, at their places in the flat space
-    sr_address measures; // f64 [blocks][SR_EXCHANGE_MEASURES]
-    int64_t blocks;
-    double *host; // the measures of all blocks
+    sr_address measures; // f64 [piece_count][SR_EXCHANGE_MEASURES]
+    double *host;        // of all ranks
+    sr_exchange_piece *pieces;
+    int64_t piece_count;
+    int64_t *first_piece; // of each block; [blocks]: how many
+    int round;
     bool registered;
     sr_event *copied;
     sr_comm_request *requests;
@@ -123,6 +126,7 @@ struct sr_exchange {
     sr_exchange_update_fn update;
     sr_exchange_measure_fn measure; // NULL: no agreement
     sr_exchange_agree_fn agree;
+    int rounds;
     void *user;
     int64_t report_ns, act_ns;
     sr_exchange_bucket *buckets; // [0] lies at the end of the flat space
@@ -228,11 +232,12 @@ bool sr_exchange_name_group(sr_exchange *x, const sr_message_group *group, const
 // exchange_agree.c, for exchanges with 'measure'.
 SR_NODISCARD sr_status sr_exchange_agreement_create(sr_exchange *x);
 void sr_exchange_agreement_free(sr_exchange *x);
-// Keeps a folded block, 'sum', and puts its measure on the stream.
+// Keeps a folded block, 'sum', and puts its measure in the first round on the stream.
 SR_NODISCARD sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end,
                                            sr_address sum);
-// After all buckets were folded; then until the measures of all ranks are gathered.
-SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x);
+// Begins a round: the first after all buckets were folded; later ones measure what this rank owns
+// again. Then until the measures of all ranks are gathered.
+SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x, int round);
 SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathered);
 
 // exchange_failure.c: records the first failure; 'told' is what the peers are told, NULL when they

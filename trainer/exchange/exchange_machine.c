@@ -45,22 +45,34 @@ static bool is_ready(const sr_exchange *x, int bucket, int ready_prefix) {
            (bucket < ready_prefix && (!tree || !x->driver->ready || x->driver->ready(tree)));
 }
 
+// The measures of all ranks are here: a further round, or the updates.
+static sr_status end_round(sr_exchange *x) {
+    const sr_exchange_agreement *a = &x->agreement;
+    const bool ends = a->round + 1 >= x->rounds;
+    sr_status status = x->agree(x->user, x->step, a->round, a->pieces, a->host, a->piece_count);
+    if (status == SR_OK && !ends)
+        status = sr_exchange_agreement_begin(x, a->round + 1);
+    if (status != SR_OK)
+        return sr_exchange_fail_reduce(x, status);
+    if (!ends)
+        return SR_OK;
+    x->pass = SR_PASS_SPREAD;
+    x->started = x->finished = 0;
+    return SR_OK;
+}
+
 // After a pass over all buckets.
 static sr_status next_pass(sr_exchange *x, bool *moved) {
     bool gathered = false;
     if (x->pass == SR_PASS_FOLD && x->finished == x->bucket_count) {
-        SR_TRY(sr_exchange_agreement_begin(x));
+        SR_TRY(sr_exchange_agreement_begin(x, 0));
         x->pass = SR_PASS_AGREE;
         *moved = true;
     }
     if (x->pass == SR_PASS_AGREE)
         SR_TRY(sr_exchange_agreement_advance(x, &gathered));
     if (gathered) {
-        const sr_status status = x->agree(x->user, x->step, x->agreement.host, x->agreement.blocks);
-        if (status != SR_OK)
-            return sr_exchange_fail_reduce(x, status);
-        x->pass = SR_PASS_SPREAD;
-        x->started = x->finished = 0;
+        SR_TRY(end_round(x));
         *moved = true;
     }
     return SR_OK;

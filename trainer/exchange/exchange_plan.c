@@ -233,6 +233,7 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
     x->update = o->update;
     x->measure = o->measure;
     x->agree = o->agree;
+    x->rounds = o->rounds > 0 ? o->rounds : 1;
     x->user = o->user;
     x->report_ns = (int64_t)((o->report_seconds > 0 ? o->report_seconds : 10) * 1e9);
     x->act_ns = (int64_t)((o->act_seconds > 0 ? o->act_seconds : 120) * 1e9);
@@ -275,7 +276,8 @@ void sr_exchange_unbuild(sr_exchange *x) {
 }
 
 static uint64_t hash_options(const sr_exchange *x) {
-    int64_t numbers[] = {x->lanes, x->block, x->elements, x->bucket_elements, x->segment_count};
+    int64_t numbers[] = {x->lanes,           x->block,         x->elements,
+                         x->bucket_elements, x->segment_count, x->measure ? x->rounds : 0};
     uint64_t hash = sr_hash64_seed(x->driver->name, strlen(x->driver->name),
                                    sr_hash64(numbers, sizeof numbers));
     for (int i = 0; i < x->segment_count; i++) {

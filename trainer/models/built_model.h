@@ -23,7 +23,15 @@ typedef struct sr_param {
     int64_t offset;   // element in the flat space
     sr_tensor *field; // of the model's state; sr_model_bind sets it to 'variable'
     sr_tensor variable;
+    sr_grid grid; // of sr_build_grid; height 0: none
 } sr_param;
+
+// A table of sr_build_table.
+typedef struct sr_model_table {
+    char *name; // full
+    sr_info info;
+    const void *data;
+} sr_model_table;
 
 // Elements. Every parameter begins at a multiple of these, so on a cache line.
 #define SR_FLAT_ALIGN 16
@@ -37,8 +45,11 @@ typedef struct sr_model {
     int param_count;
     char **counters;
     int counter_count;
-    int64_t elements;  // length of the flat space
-    double parameters; // trained and frozen values, for reports
+    sr_model_table *tables;
+    int table_count;
+    size_t prefix_length; // of the phase, in all names
+    int64_t elements;     // length of the flat space
+    double parameters;    // trained and frozen values, for reports
 } sr_model;
 
 // What a model is built from.
@@ -47,6 +58,7 @@ typedef struct sr_model_build {
     const void *options;
     const char *prefix; // "G." or ""
     int64_t classes;
+    int64_t image_height, image_width; // 0: 224
 } sr_model_build;
 
 // Runs the descriptor's 'build' and lays out the flat space. SR_E_USAGE with the message of

@@ -131,6 +131,20 @@ sr_tensor sr_layer_squeeze(const sr_squeeze_layer *layer, sr_tensor x) {
     return sr_mul(x, scale);
 }
 
+void sr_build_layernorm(sr_builder *builder, sr_layernorm_layer *layer, const char *name,
+                        int64_t channels, double eps) {
+    *layer = (sr_layernorm_layer){.eps = eps};
+    sr_build_push(builder, "%s", name);
+    sr_build_param(builder, &layer->weight, "weight", SR_PARAM_NORM, 1, &channels,
+                   (sr_init){.kind = SR_INIT_ONE});
+    sr_build_param(builder, &layer->bias, "bias", SR_PARAM_NORM, 1, &channels, (sr_init){0});
+    sr_build_pop(builder);
+}
+
+sr_tensor sr_layer_layernorm(const sr_layernorm_layer *layer, sr_tensor x) {
+    return sr_layer_norm(x, layer->weight, layer->bias, layer->eps);
+}
+
 sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability) {
     const uint32_t scope = forward->next_scope++;
     return forward->training && probability > 0 ? sr_dropout(x, forward->key, probability, scope)

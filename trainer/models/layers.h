@@ -59,7 +59,7 @@ typedef struct sr_linear_layer {
 // Parameters NAME.weight [out,in] and NAME.bias [out].
 void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
                      int64_t out, bool no_bias);
-// x[N,in] -> y[N,out].
+// x[...,in] -> y[...,out].
 sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x);
 
 // An operator of one input, as sr_relu without parentheses; NULL: none.
@@ -110,6 +110,17 @@ void sr_build_squeeze(sr_builder *builder, sr_squeeze_layer *layer, const char *
                       sr_squeeze_opts opts);
 // x[N,H,W,channels] -> y of the same shape.
 sr_tensor sr_layer_squeeze(const sr_squeeze_layer *layer, sr_tensor x);
+
+// Layer normalisation over the last dimension.
+typedef struct sr_layernorm_layer {
+    sr_tensor weight, bias;
+    double eps;
+} sr_layernorm_layer;
+// Parameters NAME.weight and NAME.bias.
+void sr_build_layernorm(sr_builder *builder, sr_layernorm_layer *layer, const char *name,
+                        int64_t channels, double eps);
+// x[...,channels] -> y of the same shape.
+sr_tensor sr_layer_layernorm(const sr_layernorm_layer *layer, sr_tensor x);
 
 // sr_dropout in training, under the next scope of the pass, which also probability 0 takes.
 sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability);

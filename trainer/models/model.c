@@ -22,7 +22,7 @@ struct sr_builder {
     size_t scope_lengths[16];  // before each push: a pushed name may contain dots
     int depth;                 // of scopes
     int layer;                 // depth of the parameters to come
-    size_t param_capacity, counter_capacity;
+    size_t param_capacity, counter_capacity, table_capacity;
     sr_status status;
 };
 
@@ -43,6 +43,11 @@ void sr_build_fail(sr_builder *b, const char *fmt, ...) {
 
 int64_t sr_build_classes(const sr_builder *b) {
     return b->build->classes;
+}
+
+void sr_build_image_size(const sr_builder *b, int64_t *height, int64_t *width) {
+    *height = b->build->image_height ? b->build->image_height : 224;
+    *width = b->build->image_width ? b->build->image_width : 224;
 }
 
 void sr_build_push(sr_builder *b, const char *fmt, ...) {
@@ -66,8 +71,13 @@ void sr_build_pop(sr_builder *b) {
 }
 
 static char *full_name(sr_builder *b, const char *name) {
-    char text[SR_NAME_BYTES * 2 + 32];
-    (void)snprintf(text, sizeof text, "%s%s%s", b->build->prefix, b->scope, name);
+    char scoped[SR_NAME_BYTES * 2], own[SR_WEIGHT_NAME_BYTES];
+    char text[SR_WEIGHT_NAME_BYTES + SR_NAME_BYTES];
+    const sr_model_desc *desc = b->build->desc;
+    (void)snprintf(scoped, sizeof scoped, "%s%s", b->scope, name);
+    if (desc->names)
+        sr_weight_name(desc->names, 0, desc->layout, scoped, own);
+    (void)snprintf(text, sizeof text, "%s%s", b->build->prefix, desc->names ? own : scoped);
     char *copy = sr_arena_strdup(&b->model->arena, text);
     if (!copy)
         stick(b, SR_E_MEMORY);
@@ -147,12 +157,41 @@ void sr_build_counter(sr_builder *b, const char *name) {
         b->model->counters[b->model->counter_count++] = copy;
 }
 
+void *sr_build_memory(sr_builder *b, size_t bytes) {
+    void *memory = b->status == SR_OK ? sr_arena_alloc(&b->model->arena, bytes) : NULL;
+    if (!memory)
+        stick(b, SR_E_MEMORY);
+    return memory;
+}
+
+void sr_build_table(sr_builder *b, const char *name, const sr_info *info, const void *data) {
+    void *tables = b->model->tables;
+    sr_status status = sr_grow(&tables, &b->table_capacity, (size_t)b->model->table_count + 1,
+                               sizeof *b->model->tables, "tables");
+    if (status != SR_OK) {
+        stick(b, status);
+        return;
+    }
+    b->model->tables = tables;
+    char *copy = full_name(b, name);
+    if (copy)
+        b->model->tables[b->model->table_count++] =
+            (sr_model_table){.name = copy, .info = *info, .data = data};
+}
+
+void sr_build_grid(sr_builder *b, const sr_tensor *field, sr_grid grid) {
+    for (int i = 0; i < b->model->param_count; i++)
+        if (b->model->params[i].field == field)
+            b->model->params[i].grid = grid;
+}
+
 sr_status sr_model_create(const sr_model_build *build, sr_model **out) {
     sr_model *model = sr_alloc(sizeof *model, "model");
     if (!model)
         return SR_E_MEMORY;
     sr_arena_init(&model->arena);
     model->desc = build->desc;
+    model->prefix_length = strlen(build->prefix);
     sr_builder b = {.model = model, .build = build, .layer = SR_NO_DEPTH};
     model->state = sr_alloc(build->desc->state_size + 1, "model state");
     if (!model->state)
@@ -172,6 +211,7 @@ void sr_model_free(sr_model *model) {
         return;
     sr_free(model->params);
     sr_free(model->counters);
+    sr_free(model->tables);
     sr_free(model->state);
     sr_arena_release(&model->arena);
     sr_free(model);
@@ -216,6 +256,11 @@ static void fill_random(const sr_param *p, uint64_t seed, double scale, distribu
         out[i] = (float)draw(&rng, kind, scale);
 }
 
+static void fill_constant(double value, int64_t count, float *out) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (float)value;
+}
+
 static void fill_dirac(const sr_param *p, float *out) {
     int64_t in = p->info.dim[1], window = p->info.dim[2] * p->info.dim[3];
     int64_t centre = p->info.dim[2] / 2 * p->info.dim[3] + p->info.dim[3] / 2;
@@ -232,8 +277,10 @@ static void fill(const sr_param *p, uint64_t seed, float *out) {
     switch (p->init.kind) {
     case SR_INIT_ZERO:
     case SR_INIT_ONE:
-        for (int64_t i = 0; i < count; i++)
-            out[i] = p->init.kind == SR_INIT_ONE ? 1.0f : 0.0f;
+        fill_constant(p->init.kind == SR_INIT_ONE ? 1 : 0, count, out);
+        break;
+    case SR_INIT_CONSTANT:
+        fill_constant(p->init.scale, count, out);
         break;
     case SR_INIT_UNIFORM:
         fill_random(p, seed, p->init.scale, UNIFORM, out);

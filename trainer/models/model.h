@@ -12,6 +12,7 @@
 #include "graph/context.h"
 #include "kernels/base/options.h"
 #include "kernels/base/status.h"
+#include "trainer/models/weight_names.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,7 @@ typedef enum sr_init_kind {
     SR_INIT_DIRAC,           // identity for the first C_in filters, the rest as TORCH_DEFAULT
     SR_INIT_KAIMING_FAN_IN,  // normal, std sqrt(2 / fan_in)
     SR_INIT_TRUNC_NORMAL, // SR_INIT_NORMAL, draws beyond -2 and 2 repeated (torch's trunc_normal_)
+    SR_INIT_CONSTANT,     // 'scale'
 } sr_init_kind;
 
 // How a parameter is initialised.
@@ -68,12 +70,29 @@ void sr_build_depth(sr_builder *builder, int depth);
 void sr_build_set_init(sr_builder *builder, const sr_tensor *field, sr_init init);
 // Declares an i64 counter of steps, which PyTorch expects in weights ("num_batches_tracked").
 void sr_build_counter(sr_builder *builder, const char *name);
+// Declares a table that PyTorch keeps in weights, of the model's code alone: it is written to files
+// and not read from them. 'data' must stay valid while the model exists (sr_build_memory).
+void sr_build_table(sr_builder *builder, const char *name, const sr_info *info, const void *data);
+// Zeroed memory that lives as long as the model. NULL where there is none; the build then fails.
+void *sr_build_memory(sr_builder *builder, size_t bytes);
+
+// Position embeddings: a parameter [1,before + height x width,C] has a row for each cell of a grid
+// after 'before' other rows.
+typedef struct sr_grid {
+    int before, height, width;
+} sr_grid;
+// Marks such a parameter (by the address of its field): where a file has another square grid, it is
+// resized when it is loaded (sr_layer_resize_grid).
+void sr_build_grid(sr_builder *builder, const sr_tensor *field, sr_grid grid);
+
 // Prefixes all names up to the pop with the formatted text and a dot.
 void sr_build_push(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 // Ends the innermost push.
 void sr_build_pop(sr_builder *builder);
 // Number of classes.
 int64_t sr_build_classes(const sr_builder *builder);
+// Pixels of the pictures in training. Evaluation may have others.
+void sr_build_image_size(const sr_builder *builder, int64_t *height, int64_t *width);
 // Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 
@@ -104,6 +123,10 @@ typedef struct sr_model_desc {
     sr_status (*init_from_data)(const void *state, const uint8_t *images, int64_t count,
                                 int64_t height, int64_t width, const double *mean,
                                 const double *std);
+    // Optional: the layouts of files that can be loaded. 'build' declares names of layout 0; the
+    // model's are those of 'layout'.
+    const sr_weight_names *names;
+    int layout;
 } sr_model_desc;
 
 // All models: those of trainer/models/model_list.def, then those of plug-ins.

@@ -25,7 +25,17 @@ typedef struct sr_hyper_request {
     double weight_decay;   // scaled for the group
     double gradient_scale; // the sum over lanes times this is the gradient of the loss
     int64_t step;          // from 0, over the whole run
+    // Of optimisers with reductions, Euclidean norms: of all gradients together; of this tensor's
+    // gradient or, for 'finish', its direction; of its parameters before the update (with two
+    // reductions for 'finish' alone). All with gradient_scale.
+    double global_norm, norm, param_norm;
 } sr_hyper_request;
+
+// Reductions. The update of an optimiser with none begins with the first complete bucket. With one
+// it waits for all gradients: 'fill' is then called for each tensor, and knows its norms (LARS).
+// With two, the kernel computes no parameters, but replaces the gradient by a direction u; when the
+// norms of all directions are known, 'finish' gives three numbers for each tensor, and
+// p = keep p + take (scale u) (LAMB).
 
 // The layout of the numbers of a group ('hyper', zero before) is the optimiser's own: 'fill' writes
 // what its kernel reads, nothing else reads them. 'fill' is called once per step for each group,
@@ -50,6 +60,9 @@ typedef struct sr_optimizer_desc {
     uint32_t (*uses)(const void *options);
     sr_kernel_id kernel; // arguments: p, states..., g, hyper; params: sr_count_params
     void (*fill)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
+    int reductions; // 0 to 2
+    // With two reductions: keep, take, scale.
+    void (*finish)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
     // Its own kernels, if 'kernel' is SR_KERNEL_OWN (kernels/kernel.h). They must be elementwise:
     // the flat space is divided at any element, so an element's new value must not need another
     // element.

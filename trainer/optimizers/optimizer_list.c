@@ -22,6 +22,10 @@ static sr_status check(const void *descriptor) {
     if (!optimizer->fill || (optimizer->kernel == SR_KERNEL_OWN) != (optimizer->kernels != NULL))
         return SR_FAIL(SR_E_USAGE, "it needs a function 'fill', and either a built-in kernel or "
                                    "SR_KERNEL_OWN with 'kernels'");
+    if (optimizer->reductions < 0 || optimizer->reductions > 2 ||
+        (optimizer->reductions == 2) != (optimizer->finish != NULL))
+        return SR_FAIL(SR_E_USAGE, "%d reductions; 0 to 2 are possible, and 2 need 'finish'",
+                       optimizer->reductions);
     return SR_OK;
 }
 

@@ -186,6 +186,12 @@ static void read_portable(const sr_recipe_internal *in) {
         row(in, "numerics.portable")->option_class = SR_OPTION_NEUTRAL;
 }
 
+// Recipes whose average has averaged running statistics keep the identity that they had before.
+static void read_average(const sr_recipe_internal *in) {
+    if (in->v.recipe.ema.buffers)
+        row(in, "ema.buffers")->option_class = SR_OPTION_NEUTRAL;
+}
+
 // Recipes without loss scaling keep the identity that they had before the keys existed.
 static void read_loss_scale(const sr_recipe_internal *in) {
     if (in->v.recipe.precision == SR_PRECISION_FP16)
@@ -372,6 +378,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     read_mix(in);
     read_loss_scale(in);
     read_portable(in);
+    read_average(in);
     read_lanes(in);
     read_draws(in);
     read_length(in);

@@ -169,6 +169,7 @@ typedef struct sr_recipe {
         int64_t every;    // steps between its updates
         sr_length warmup; // until then the decay grows as (1 + n) / (10 + n)
         bool lookahead;   // each update sets the parameters to the average
+        bool buffers;     // running statistics are averaged, too
     } ema;
     struct {
         int64_t bucket; // bytes; 0: the exchange's default

@@ -135,6 +135,10 @@ static const sr_option recipe_options[] = {
      "every update sets the parameters to the average, whose weight grows with the cube of "
      "progress",
      SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
+    {"ema.buffers",
+     "average the running statistics, too, as timm and torchvision do; false: the average has the "
+     "present ones",
+     SR_OPT_BOOL, AT(recipe.ema.buffers), "true", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
     {"checkpoint.every", "intervals between checkpoints, by progress and by time", SR_OPT_STRINGS,

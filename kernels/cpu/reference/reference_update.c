@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference updates of parameters in place, f32: SGD with momentum in the form of torch.optim.SGD
-// (weight decay is added to the gradient, the first momentum is the gradient), Adam, RMSprop and
-// Lion, moving averages, and what clipping of gradients needs.
+// (weight decay is added to the gradient, the first momentum is the gradient), Adam, RMSprop,
+// Lion and the direction of LAMB, moving averages, and what clipping of gradients needs.
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +102,23 @@ static sr_status lion(const sr_kernel_args *args, int64_t block, sr_worker *work
     return SR_OK;
 }
 
+// hyper: b1, factor of g in m, b2, 1 - b2, gradient scale, decay, 1 / bias correction, unused, root
+// of the bias correction, eps
+static sr_status lamb(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_count_params *params = args->params;
+    const float *p = args->p[0], *h = args->p[4];
+    float *m = args->p[1], *v = args->p[2], *grad = args->p[3];
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, params->count);
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float g = grad[i] * h[4];
+        m[i] = h[0] * m[i] + h[1] * g;
+        v[i] = h[2] * v[i] + h[3] * (g * g);
+        grad[i] = h[6] * (m[i] / (sqrtf(v[i]) / h[8] + h[9])) + h[5] * p[i];
+    }
+    return SR_OK;
+}
+
 // hyper: keep, take, scale
 static sr_status ema(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
@@ -179,6 +196,10 @@ sr_status sr_reference_prepare_rmsprop(const sr_kernel_request *request, sr_prep
 
 sr_status sr_reference_prepare_lion(const sr_kernel_request *request, sr_prepared *out) {
     return prepare(lion, request, out);
+}
+
+sr_status sr_reference_prepare_lamb(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(lamb, request, out);
 }
 
 sr_status sr_reference_prepare_ema(const sr_kernel_request *request, sr_prepared *out) {

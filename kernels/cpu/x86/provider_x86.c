@@ -63,6 +63,9 @@ static sr_status plan_sgd(const sr_kernel_request *request, sr_prepared *out) {
 static sr_status plan_update3(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1) | ARG(2) | ARG(3) | ARG(4), ARG(5), out);
 }
+static sr_status plan_update2(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_elements(request, ARG(0) | ARG(1) | ARG(2) | ARG(3), ARG(4), out);
+}
 static sr_status plan_ema(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1), ARG(2), out);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates in place (sgd, adam, rmsprop, lion, ema), limits of gradients, and sums of all elements
-// and of their squares, all with the reference's bits.
+// Updates in place (sgd, adam, rmsprop, lion, lamb, ema), limits of gradients, and sums of all
+// elements and of their squares, all with the reference's bits.
 #ifndef SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_UPDATE_INTERNAL_H
 
@@ -98,6 +98,22 @@ SR_INLINE void lion_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype ty
     sr_v_put(m, i, blend_of(h[2], moment, h[3], g), n, type);
 }
 SR_X86_F32(lion, ELEMENTS(lion))
+
+// hyper: b1, factor of g in m, b2, 1 - b2, gradient scale, decay, 1 / bias correction, unused, root
+// of the bias correction, eps
+SR_INLINE void lamb_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    float *m = args->p[1], *v = args->p[2], *grad = args->p[3];
+    const float *h = args->p[4];
+    const sr_vf g = sr_v_mul(sr_v_get(grad, i, n, type), sr_v_set(h[4]));
+    const sr_vf moment = blend_of(h[0], sr_v_get(m, i, n, type), h[1], g);
+    const sr_vf square = blend_of(h[2], sr_v_get(v, i, n, type), h[3], sr_v_mul(g, g));
+    sr_v_put(m, i, moment, n, type);
+    sr_v_put(v, i, square, n, type);
+    const sr_vf root = sr_v_add(sr_v_div(sr_v_sqrt(square), sr_v_set(h[8])), sr_v_set(h[9]));
+    const sr_vf weight = sr_v_get(args->p[0], i, n, type);
+    sr_v_put(grad, i, blend_of(h[6], sr_v_div(moment, root), h[5], weight), n, type);
+}
+SR_X86_F32(lamb, ELEMENTS(lamb))
 
 // hyper: keep, take, scale
 SR_INLINE void ema_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {

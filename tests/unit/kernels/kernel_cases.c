@@ -153,7 +153,7 @@ static void case_sgd(sr_kernel_id kernel) {
     check_problem(&c);
 }
 
-// With one or three states; the second moment of adam and rmsprop is never negative.
+// With one to three states; the second moment of adam and rmsprop is never negative.
 static void case_update16(sr_kernel_id kernel) {
     const sr_count_params params = {65536 + 19};
     int args;
@@ -164,7 +164,7 @@ static void case_update16(sr_kernel_id kernel) {
                             strcmp(arguments[i].name, "top") == 0 ||
                             strcmp(arguments[i].name, "square") == 0;
         set(&c, i, square ? POSITIVE : PARAMETER, SR_F32, params.count);
-        c.arg[i].updated = i + 2 < args;
+        c.arg[i].updated = arguments[i].role == SR_ARG_UPD;
     }
     set(&c, args - 1, HYPER, SR_F32, 16);
     check_problem(&c);
@@ -762,6 +762,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_adam] = case_update16,
     [SR_KERNEL_rmsprop] = case_update16,
     [SR_KERNEL_lion] = case_update16,
+    [SR_KERNEL_lamb] = case_update16,
     [SR_KERNEL_ema] = case_ema,
     [SR_KERNEL_limit] = case_limit,
     [SR_KERNEL_add_squares] = case_add_squares,

@@ -34,8 +34,12 @@ sr_status network_model(const network_options *o, sr_arena *arena, sr_model **ou
     }
     for (const char *const *set = o->set; set && *set; set += 2)
         SR_TRY(sr_options_set(desc->options, options, set[0], set[1], arena));
-    const sr_model_build build = {
-        .desc = desc, .options = options, .prefix = "", .classes = o->classes};
+    const sr_model_build build = {.desc = desc,
+                                  .options = options,
+                                  .prefix = "",
+                                  .classes = o->classes,
+                                  .image_height = o->side,
+                                  .image_width = o->side};
     return sr_model_create(&build, out);
 }
 

@@ -12,6 +12,7 @@ typedef struct network_options {
     const char *model;
     const char *const *set; // options of the model: name, value, name, ..., NULL; may be NULL
     int64_t classes;
+    int64_t side;       // of the pictures that the model is made for; 0: its default
     const char *device; // of sr_context_options
     int optimize;       // of sr_context_options
     sr_dtype dtype;     // SR_F32; SR_BF16, SR_F16: activations only; SR_F64: everything

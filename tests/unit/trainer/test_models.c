@@ -26,11 +26,12 @@ enum { PROJECTIONS = 4, STEPS = 20, LINE_BYTES = 1024, FEW_SAMPLES = 2 };
 
 // The first two as in test_network_golden.c.
 static const double exact_tolerance = 1e-9, least_norm = 1e-4, loss_tolerance = 1e-4;
+static const double table_tolerance = 1e-6; // logarithms in f32
 
 typedef struct model_tensor {
     char kind[16], name[SR_NAME_BYTES];
     sr_info info;
-    int index; // of its generated values; counters have none
+    int index; // of its generated values; counters and tables have none
     double norm, projection[PROJECTIONS];
 } model_tensor;
 
@@ -62,6 +63,10 @@ static bool is_counter(const model_tensor *t) {
     return strcmp(t->kind, "counter") == 0;
 }
 
+static bool is_table(const model_tensor *t) {
+    return strcmp(t->kind, "table") == 0;
+}
+
 static bool is_tensor_of_model(const model_tensor *t) {
     return t->index >= 0 && t->index < GOLDEN_INPUT;
 }
@@ -78,11 +83,13 @@ static void read_tensor(model_golden *g, const char *line, int *next) {
                &t->projection[0], &t->projection[1], &t->projection[2], &t->projection[3]);
     assert_true(read == 3 || read == 4 + PROJECTIONS);
     read_shape(shape, &t->info);
-    g->numbers = g->numbers || read > 3;
+    g->numbers = g->numbers || (read > 3 && !is_table(t));
     if (strcmp(t->kind, "output") == 0 || strcmp(t->kind, "evaluation") == 0)
         t->index = GOLDEN_OUTPUT;
     else if (strcmp(t->kind, "loss") == 0)
         t->index = GOLDEN_LOSS;
+    else if (is_table(t))
+        t->index = GOLDEN_SEED;
     else if (!is_counter(t))
         t->index = (*next)++;
     if (strcmp(t->kind, "gradient") == 0)
@@ -177,7 +184,7 @@ static network_options options_of(const model_golden *g, const char **set) {
             set[count++] = "0";
         }
     set[count] = NULL;
-    return (network_options){.model = g->model, .set = set, .classes = g->classes};
+    return (network_options){.model = g->model, .set = set, .classes = g->classes, .side = g->side};
 }
 
 static network *create(const model_golden *g, sr_dtype dtype, int optimize) {
@@ -208,11 +215,22 @@ static void run(const model_golden *g, network *net, int64_t samples, bool evalu
 
 // ---- 1. Names and shapes ----
 
+// How far values are from those of the file, by their norm and their projections.
+static double distance(const double *values, int64_t count, const model_tensor *t) {
+    double projection[PROJECTIONS];
+    golden_project(values, count, t->index, PROJECTIONS, projection);
+    const double apart = golden_norm(projection, t->projection, PROJECTIONS) / sqrt(PROJECTIONS);
+    const double longer = fabs(golden_norm(values, NULL, count) - t->norm);
+    return apart > longer || isnan(apart) ? apart : longer;
+}
+
 static void check_tensor(const model_golden *g, const sr_param *p) {
     const model_tensor *t = find(g, p->name);
     char ours[96], theirs[96];
-    if (!t || !is_tensor_of_model(t))
+    if (!t || !is_tensor_of_model(t)) {
         fail_msg("%s: torchvision has no tensor %s", g->model, p->name);
+        return;
+    }
     if (strcmp(sr_info_text(&p->info, ours), sr_info_text(&t->info, theirs)) != 0)
         fail_msg("%s: %s is %s, torchvision's %s", g->model, p->name, ours, theirs);
     const bool buffer = strcmp(t->kind, "statistic") == 0 || strcmp(t->kind, "buffer") == 0;
@@ -220,20 +238,48 @@ static void check_tensor(const model_golden *g, const sr_param *p) {
         fail_msg("%s: %s is a %s in torchvision", g->model, p->name, t->kind);
 }
 
+// Tables have torchvision's values.
+static void check_table(const model_golden *g, const sr_model_table *table) {
+    const model_tensor *t = find(g, table->name);
+    const int64_t count = sr_info_count(&table->info);
+    double *values = sr_alloc_array((size_t)count, sizeof *values, "a table");
+    char ours[96], theirs[96];
+    sr_info shape = table->info;
+    assert_non_null(values);
+    if (!t || !is_table(t)) {
+        fail_msg("%s: torchvision has no table %s", g->model, table->name);
+        return;
+    }
+    shape.dtype = t->info.dtype;
+    if (strcmp(sr_info_text(&shape, ours), sr_info_text(&t->info, theirs)) != 0)
+        fail_msg("%s: %s is %s, torchvision's %s", g->model, table->name, ours, theirs);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = table->info.dtype == SR_I64 ? (double)((const int64_t *)table->data)[i]
+                                                : (double)((const float *)table->data)[i];
+    assert_true(distance(values, count, t) <= table_tolerance * t->norm);
+    sr_free(values);
+}
+
 // Nothing of the file is left out: names are unique on both sides.
 static void check_model(const model_golden *g, const sr_model *model) {
-    int tensors = 0, counters = 0;
+    int tensors = 0, counters = 0, tables = 0;
     for (int i = 0; i < model->param_count; i++)
         check_tensor(g, &model->params[i]);
-    for (int i = 0; i < model->counter_count; i++)
-        if (!find(g, model->counters[i]) || !is_counter(find(g, model->counters[i])))
+    for (int i = 0; i < model->counter_count; i++) {
+        const model_tensor *t = find(g, model->counters[i]);
+        if (!t || !is_counter(t))
             fail_msg("%s: torchvision has no counter %s", g->model, model->counters[i]);
+    }
+    for (int i = 0; i < model->table_count; i++)
+        check_table(g, &model->tables[i]);
     for (int i = 0; i < g->count; i++) {
         tensors += is_tensor_of_model(&g->tensors[i]);
         counters += is_counter(&g->tensors[i]);
+        tables += is_table(&g->tensors[i]);
     }
     assert_int_equal(tensors, model->param_count);
     assert_int_equal(counters, model->counter_count);
+    assert_int_equal(tables, model->table_count);
 }
 
 static void check_names(const model_golden *g) {
@@ -267,11 +313,7 @@ static double error_of(const model_golden *g, const network *net, const model_te
     int64_t count;
     const double *values = values_of(net, t, &count);
     const double scale = fmax(t->norm, least_norm * g->largest);
-    double projection[PROJECTIONS];
-    golden_project(values, count, t->index, PROJECTIONS, projection);
-    const double apart = golden_norm(projection, t->projection, PROJECTIONS) / sqrt(PROJECTIONS);
-    const double longer = fabs(golden_norm(values, NULL, count) - t->norm);
-    return (apart > longer || isnan(apart) ? apart : longer) / scale;
+    return distance(values, count, t) / scale;
 }
 
 static void check_exact(const model_golden *g, bool evaluates) {
@@ -280,7 +322,7 @@ static void check_exact(const model_golden *g, bool evaluates) {
     run(g, net, g->samples, evaluates);
     for (int i = 0; i < g->count; i++) {
         const model_tensor *t = &g->tensors[i];
-        if (is_counter(t) || (strcmp(t->kind, "evaluation") == 0) != evaluates)
+        if (is_counter(t) || is_table(t) || (strcmp(t->kind, "evaluation") == 0) != evaluates)
             continue;
         const double error = error_of(g, net, t);
         if (!(error <= exact_tolerance))
@@ -299,7 +341,7 @@ static void check_equal(const model_golden *g, const network *a, const network *
     for (int i = 0; i < g->count; i++) {
         const model_tensor *t = &g->tensors[i];
         int64_t count;
-        if (is_counter(t) || strcmp(t->kind, "evaluation") == 0)
+        if (is_counter(t) || is_table(t) || strcmp(t->kind, "evaluation") == 0)
             continue;
         const double *left = values_of(a, t, &count), *right = values_of(b, t, &count);
         if (t->index >= GOLDEN_INPUT) // of fewer samples
@@ -425,12 +467,14 @@ static void build_drawn(sr_builder *b, const void *options, void *state) {
                    (sr_init){.kind = SR_INIT_KAIMING_FAN_IN});
     sr_build_param(b, &fields[2], "c", SR_PARAM_WEIGHT, 4, dim,
                    (sr_init){.kind = SR_INIT_KAIMING_FAN_OUT});
+    sr_build_param(b, &fields[3], "d", SR_PARAM_WEIGHT, 4, dim,
+                   (sr_init){.kind = SR_INIT_CONSTANT, .scale = 0.75});
 }
 
 static void initial_values_are_distributed(void **state) {
     (void)state;
     static const sr_model_desc desc = {
-        .name = "drawn", .state_size = 3 * sizeof(sr_tensor), .build = build_drawn};
+        .name = "drawn", .state_size = 4 * sizeof(sr_tensor), .build = build_drawn};
     // Of a normal distribution with deviation 1.5 that is cut at -2 and 2; sqrt(2 / 8), sqrt(2 /
     // 5000).
     static const double deviations[] = {1.0229, 0.5, 0.02};
@@ -453,6 +497,8 @@ static void initial_values_are_distributed(void **state) {
         assert_true(fabs(sqrt(squares / DRAWS) / deviations[p] - 1) < 0.03);
         assert_true(most <= mosts[p] && most > 1.9 * deviations[p]);
     }
+    for (int i = 0; i < DRAWS; i++)
+        assert_true(values[model->params[3].offset + i] == 0.75f);
     sr_free(values);
     sr_model_free(model);
 }

@@ -172,12 +172,14 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
                                       .lanes = 3};
     update_rank first = {0}, ranks[MAX_RANKS] = {0};
     run(&settings, &layouts[0], broken_step, &first);
+    assert_non_null(first.got);
     for (int64_t i = 0; i < first.count; i++)
         assert_true(isfinite(first.got[i]));
     assert_int_equal(broken_step >= 0, first.skipped);
     for (size_t i = 1; i < sizeof layouts / sizeof layouts[0]; i++) {
         run(&settings, &layouts[i], broken_step, ranks);
         for (int r = 0; r < layouts[i].ranks; r++) {
+            assert_non_null(ranks[r].got);
             assert_int_equal(first.count, ranks[r].count);
             if (memcmp(first.got, ranks[r].got, (size_t)first.count * sizeof(float)) != 0)
                 fail_msg("%s: layout %zu, rank %d: other bits", optimizer, i, r);
@@ -188,9 +190,10 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
 }
 
 // Settings that use all states, for optimisers whose defaults leave some out.
-static const char *const wider[] = {"adamw, amsgrad: true, weight_decay: 0.1",
-                                    "rmsprop, centered: true, momentum: 0.9",
-                                    "rmsprop, tensorflow: true, momentum: 0.9"};
+static const char *const wider[] = {
+    "adamw, amsgrad: true, weight_decay: 0.1", "rmsprop, centered: true, momentum: 0.9",
+    "rmsprop, tensorflow: true, momentum: 0.9", "lars, always_adapt: true, clip_norm: 0.1",
+    "lamb, always_adapt: true, clip_norm: 0.1"};
 
 static void test_bits(void **state) {
     char text[256];
@@ -227,14 +230,16 @@ static void test_skipped_step(void **state) {
 static void test_states_that_options_do_not_use(void **state) {
     static const struct {
         const char *optimizer;
-        int states;
-    } cases[] = {{"{name: sgd, lr: 1, momentum: 0}", 1}, // older checkpoints have it
-                 {"{name: adam, lr: 1}", 2},
-                 {"{name: adamw, lr: 1, amsgrad: true}", 3},
-                 {"{name: rmsprop, lr: 1}", 1},
-                 {"{name: rmsprop, lr: 1, momentum: 0.5}", 2},
-                 {"{name: rmsprop, lr: 1, centered: true}", 2},
-                 {"{name: lion, lr: 1}", 1}};
+        int states, sums;
+    } cases[] = {{"{name: sgd, lr: 1, momentum: 0}", 1, 0}, // older checkpoints have it
+                 {"{name: adam, lr: 1}", 2, 0},
+                 {"{name: adamw, lr: 1, amsgrad: true}", 3, 0},
+                 {"{name: rmsprop, lr: 1}", 1, 0},
+                 {"{name: rmsprop, lr: 1, momentum: 0.5}", 2, 0},
+                 {"{name: rmsprop, lr: 1, centered: true}", 2, 0},
+                 {"{name: lion, lr: 1}", 1, 0},
+                 {"{name: lars, lr: 1}", 1, 1},
+                 {"{name: lamb, lr: 1}", 2, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const update_settings settings = {.optimizer = cases[i].optimizer, .lanes = 1};
@@ -244,24 +249,73 @@ static void test_states_that_options_do_not_use(void **state) {
         assert_ok(sr_comm_create(&options, &comm));
         assert_ok(update_open(&f, &settings, comm));
         assert_int_equal(cases[i].states, sr_phase_get_info(f.phase).states);
-        assert_int_equal(cases[i].states + 2, sr_phase_get_info(f.phase).arrays);
+        assert_int_equal(cases[i].states + cases[i].sums + 2, sr_phase_get_info(f.phase).arrays);
         update_close(&f);
         sr_comm_free(comm);
     }
 }
 
 static void test_refused_options(void **state) {
-    static const char *const wrong[] = {"{name: adam, lr: 1, betas: [0.9]}",
-                                        "{name: adamw, lr: 1, betas: [0.9, 1]}",
-                                        "{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}"};
+    static const struct {
+        const char *optimizer, *message;
+    } wrong[] = {
+        {"{name: adam, lr: 1, betas: [0.9]}",
+         "betas are two numbers below 1, such as [0.9, 0.999]"},
+        {"{name: adamw, lr: 1, betas: [0.9, 1]}", "betas are two numbers below 1"},
+        {"{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}", "betas are two numbers below 1"},
+        {"{name: lamb, lr: 1, betas: [1, 0.9]}", "betas are two numbers below 1"},
+        {"{name: lars, lr: 1, momentum: 0, nesterov: true}", "nesterov needs momentum above 0"},
+        {"{name: lars, lr: 1, clip_value: 1}", "optimizer lars needs the norms of gradients, which "
+                                               "clip_value would change; use clip_norm"}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        const update_settings settings = {.optimizer = wrong[i], .lanes = 1};
+        const update_settings settings = {.optimizer = wrong[i].optimizer, .lanes = 1};
         update_fixture f = {0};
         assert_status(SR_E_USAGE, update_open(&f, &settings, NULL));
-        assert_message("betas are two numbers below 1, such as [0.9, 0.999]");
+        assert_message(wrong[i].message);
         update_close(&f);
     }
+}
+
+// ---- The average ----
+
+enum { BUFFER = 58, OF_BUFFER = 5, ALL = BUFFER + OF_BUFFER }; // of the values, then of the average
+
+// The average of parameters and running statistics, e = 0.75 e + 0.25 v after each step, or with
+// the statistics of the last step.
+static void check_average(bool keeps_buffers) {
+    const update_settings settings = {.optimizer = "{name: sgd, lr: 0.0625}",
+                                      .lanes = 2,
+                                      .averages = true,
+                                      .keeps_buffers = keeps_buffers};
+    const sr_comm_options options = {.backend = "self"};
+    update_fixture f = {0};
+    sr_comm *comm;
+    double want[ALL];
+    float *got;
+    int64_t count;
+    assert_ok(sr_comm_create(&options, &comm));
+    assert_ok(update_open(&f, &settings, comm));
+    for (int step = 0; step <= 5; step++) {
+        if (step > 0)
+            assert_ok(update_steps(&f, step - 1, step));
+        assert_ok(update_read(&f, &got, &count));
+        for (int i = 0; i < ALL; i++) {
+            const double value = (double)got[i];
+            const bool present = step == 0 || (keeps_buffers && i >= BUFFER);
+            want[i] = present ? value : 0.75 * want[i] + 0.25 * value;
+            assert_true(fabs((double)got[ALL + i] - want[i]) < 1e-6);
+        }
+        sr_free(got);
+    }
+    update_close(&f);
+    sr_comm_free(comm);
+}
+
+static void test_average_of_buffers(void **state) {
+    (void)state;
+    check_average(false);
+    check_average(true);
 }
 
 int main(void) {
@@ -271,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_skipped_step),
         cmocka_unit_test(test_states_that_options_do_not_use),
         cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_average_of_buffers),
     };
     return cmocka_run_group_tests_name("optimizers", tests, NULL, NULL);
 }

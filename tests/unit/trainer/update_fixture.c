@@ -99,6 +99,7 @@ static sr_status make_phase(update_fixture *f, sr_comm *comm) {
                                 .optimizer_options = optimizer.options,
                                 .settings = &f->recipe->phases[0].optimizer,
                                 .has_ema = s->averages,
+                                .ema_buffers = !s->keeps_buffers,
                                 .loss_scale = s->loss_scale,
                                 .loss_scale_every = 2,
                                 .lanes = s->lanes,

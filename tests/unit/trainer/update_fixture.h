@@ -12,6 +12,7 @@ typedef struct update_settings {
     const char *optimizer; // of the recipe, as "{name: adam, lr: 0.1}"
     bool large;            // tensors of several blocks
     bool averages;         // has a moving average
+    bool keeps_buffers;    // which has the present running statistics
     double loss_scale;     // 0: none
     int lanes;
     int64_t bucket_bytes;

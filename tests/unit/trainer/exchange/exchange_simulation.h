@@ -96,6 +96,7 @@ typedef struct setting {
     // Of updates that depend on the measures of all blocks; 'user' is that of the rank then.
     sr_exchange_measure_fn measure;
     sr_exchange_agree_fn agree;
+    int rounds;
     size_t user_bytes; // of one rank, of an array
 } setting;
 
@@ -145,6 +146,7 @@ static inline void open_rank(world *w, const setting *s, int rank) {
     if (s->agree) {
         options.measure = s->measure;
         options.agree = s->agree;
+        options.rounds = s->rounds;
         options.user = (unsigned char *)s->user + (size_t)rank * s->user_bytes;
     }
     assert_ok(join(w, rank));

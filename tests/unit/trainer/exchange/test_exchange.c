@@ -68,7 +68,7 @@ static void same_bits_for_many_seeds(void **state) {
 // What each rank has decided in its present step.
 typedef struct decision {
     float scale;
-    int agreements;
+    int agreements, rounds; // rounds: of this step or the one before
 } decision;
 
 static decision decisions[MAX_RANKS];
@@ -89,10 +89,13 @@ static sr_status compute_measure(const world_work *work) {
     return SR_OK;
 }
 
-static sr_status measure(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
-                         sr_address out, sr_stream *on) {
+// The first piece gets the measure of the whole block.
+static sr_status measure(void *user, int64_t step, int round, int64_t begin, int64_t end,
+                         sr_address sum, sr_address out, sr_stream *on) {
+    const decision *d = user;
     const world_work work = {.run = compute_measure, .begin = begin, .count = end - begin};
-    (void)user, (void)step;
+    (void)step;
+    assert_true(round == 0 || d->rounds == round); // 0: another step's is as good
     return world_enqueue(on, out, sum, &work);
 }
 
@@ -100,14 +103,22 @@ static float scale_of(double norm) {
     return norm > 1e6 ? (float)(1e6 / norm) : 1.0f;
 }
 
-static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
+static sr_status agree(void *user, int64_t step, int round, const sr_exchange_piece *pieces,
+                       const double *measures, int64_t count) {
     decision *d = user;
     double norm = 0;
     (void)step;
-    for (int64_t b = 0; b < blocks; b++) {
-        norm += measures[2 * b];
-        assert_true(measures[2 * b + 1] == 0 || measures[2 * b + 1] == (double)(b * BLOCK + 1));
+    for (int64_t i = 0; i < count; i++) {
+        const bool begins = i == 0 || pieces[i].block > pieces[i - 1].block;
+        const sr_segment *segment = &segments[pieces[i].segment];
+        norm += measures[2 * i];
+        assert_true(measures[2 * i + 1] == (begins ? (double)(pieces[i].block * BLOCK + 1) : 0));
+        assert_true(pieces[i].begin >= pieces[i].block * BLOCK);
+        assert_true(pieces[i].end <= (pieces[i].block + 1) * BLOCK);
+        assert_true(pieces[i].begin >= segment->begin && pieces[i].begin < pieces[i].end);
+        assert_true(pieces[i].end <= segment->begin + segment->count);
     }
+    d->rounds = round + 1;
     d->scale = scale_of(norm);
     d->agreements++;
     return SR_OK;
@@ -155,6 +166,7 @@ static void an_update_that_depends_on_all_gradients(void **state) {
                          .update = scaled_update,
                          .measure = measure,
                          .agree = agree,
+                         .rounds = 1 + (int)bucket % 2,
                          .user = decisions,
                          .user_bytes = sizeof decisions[0]};
             memset(decisions, 0, sizeof decisions);
@@ -163,7 +175,7 @@ static void an_update_that_depends_on_all_gradients(void **state) {
             run(&w, 3, 50000);
             expect_agreed(s.lanes, 3, expected);
             for (int r = 0; r < ranks; r++) {
-                assert_int_equal(decisions[r].agreements, 3);
+                assert_int_equal(decisions[r].agreements, 3 * s.rounds);
                 assert_values(&w, r, expected);
             }
             close_world(&w);

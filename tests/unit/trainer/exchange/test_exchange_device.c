@@ -72,12 +72,12 @@ static sr_status run_measure(void *user) {
     return SR_OK;
 }
 
-static sr_status measure(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
-                         sr_address out, sr_stream *stream) {
+static sr_status measure(void *user, int64_t step, int round, int64_t begin, int64_t end,
+                         sr_address sum, sr_address out, sr_stream *stream) {
     device_rank *r = user;
     measure_call *m = &r->measures[begin / SR_BLOCK_ELEMENTS];
     void *from = NULL, *to = NULL;
-    (void)step;
+    (void)step, (void)round;
     SR_TRY(sr_cpu_pointer(r->device, sum, &from));
     SR_TRY(sr_cpu_pointer(r->device, out, &to));
     *m = (measure_call){from, to, end - begin};
@@ -89,11 +89,12 @@ static sr_status set_hyper(device_rank *r, float scale) {
     return sr_device_upload(r->device, r->hyper, hyper, sizeof hyper);
 }
 
-static sr_status agree(void *user, int64_t step, const double *measures, int64_t blocks) {
+static sr_status agree(void *user, int64_t step, int round, const sr_exchange_piece *pieces,
+                       const double *measures, int64_t count) {
     double squares = 0;
-    (void)step;
-    for (int64_t b = 0; b < blocks; b++)
-        squares += measures[b * SR_EXCHANGE_MEASURES];
+    (void)step, (void)round, (void)pieces;
+    for (int64_t i = 0; i < count; i++)
+        squares += measures[i * SR_EXCHANGE_MEASURES];
     return set_hyper(user, scale_of(squares));
 }
 

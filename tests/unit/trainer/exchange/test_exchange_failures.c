@@ -98,14 +98,15 @@ static void messages_that_do_not_fit_fail_all(void **state) {
     close_world(&w);
 }
 
-static sr_status measure_nothing(void *user, int64_t step, int64_t begin, int64_t end,
+static sr_status measure_nothing(void *user, int64_t step, int round, int64_t begin, int64_t end,
                                  sr_address sum, sr_address out, sr_stream *on) {
-    (void)user, (void)step, (void)begin, (void)end, (void)sum, (void)out, (void)on;
+    (void)user, (void)step, (void)round, (void)begin, (void)end, (void)sum, (void)out, (void)on;
     return SR_OK;
 }
 
-static sr_status agree_at_once(void *user, int64_t step, const double *measures, int64_t blocks) {
-    (void)user, (void)step, (void)measures, (void)blocks;
+static sr_status agree_at_once(void *user, int64_t step, int round, const sr_exchange_piece *pieces,
+                               const double *measures, int64_t count) {
+    (void)user, (void)step, (void)round, (void)pieces, (void)measures, (void)count;
     return SR_OK;
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills the parameters and buffers of models from a weights file.
+#ifndef SR_TRAINER_LOAD_WEIGHTS_H
+#define SR_TRAINER_LOAD_WEIGHTS_H
+
+#include "kernels/base/text.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/models/built_model.h"
+#include "trainer/recipe/recipe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A model and its values [elements], in host memory.
+typedef struct sr_model_values {
+    const sr_model *model;
+    float *flat;
+} sr_model_values;
+
+// Reads the tensors of 'count' models. bf16 and f16 are widened, extents of 1 need not agree, and a
+// file may have any of a model's layouts: that of which it has the most tensors. Position
+// embeddings of another square grid are resized, with the same bits on every processor. reset:
+// names or prefixes, in the model's layout, of tensors that may be missing or have another shape;
+// NULL: none. What was found is added to 'report' (not NULL): numbers of tensors, the layout, what
+// was resized. SR_E_USAGE naming the tensors that are missing or of another shape; SR_E_DATA.
+SR_NODISCARD sr_status sr_weights_load(const sr_model_values *models, int count,
+                                       sr_safetensors *file, const sr_string_list *reset,
+                                       sr_text *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
