@@ -136,14 +136,25 @@ const op sr_augment_autocontrast = {"autocontrast", false, autocontrast};
 const op sr_augment_equalize = {"equalize", false, equalize};
 const op sr_augment_invert = {"invert", false, invert};
 
-sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int level, int levels,
-                           bool negative, const sr_warp_style *style) {
-    double m = range->low + (range->high - range->low) * level / (levels - 1);
+static sr_status apply_magnitude(sr_canvas *canvas, const sr_augment_range *range, double m,
+                                 bool negative, const sr_warp_style *style) {
     if (range->unit == SR_AUGMENT_OF_WIDTH)
         m *= (double)sr_canvas_width(canvas);
     if (range->unit == SR_AUGMENT_OF_HEIGHT)
         m *= (double)sr_canvas_height(canvas);
     return range->op->apply(canvas, negative && range->op->is_signed ? -m : m, style);
+}
+
+sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int level, int levels,
+                           bool negative, const sr_warp_style *style) {
+    const double m = range->low + (range->high - range->low) * level / (levels - 1);
+    return apply_magnitude(canvas, range, m, negative, style);
+}
+
+sr_status sr_augment_apply_share(sr_canvas *canvas, const sr_augment_range *range, double share,
+                                 bool negative, const sr_warp_style *style) {
+    const double m = range->low + (range->high - range->low) * share;
+    return apply_magnitude(canvas, range, m, negative, style);
 }
 
 // -- ranges ------------------------------------------------------------------------------------

@@ -57,5 +57,9 @@ extern const sr_augment_range sr_augment_ranges[SR_AUGMENT_OPS];
 // operation.
 SR_NODISCARD sr_status sr_augment_apply(sr_canvas *canvas, const sr_augment_range *range, int level,
                                         int levels, bool negative, const sr_warp_style *style);
+// The same at a share of the range, from 0 to 1.
+SR_NODISCARD sr_status sr_augment_apply_share(sr_canvas *canvas, const sr_augment_range *range,
+                                              double share, bool negative,
+                                              const sr_warp_style *style);
 
 #endif

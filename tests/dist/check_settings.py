@@ -24,7 +24,7 @@ VALUES = {
     "lanes": "4", "device": "cpu", "checkpoint.every": "[5it]", "checkpoint.metric": "val/top5", "profile": "1:2",
     "ema.decay": "0.5", "deadline.report": "9s", "deadline.act": "90s", "eval.batch": "16", "schedule.warmup": "1it",
     "optimizer.lr_per": "32", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
-    "schedule.of": "90", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
+    "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
     "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",

@@ -108,6 +108,10 @@ static const struct table_case {
      UINT64_C(0xa0ff882fc188f586)},
     {{"auto_augment", "policy=svhn"}, {"center_crop", NULL}, TURNED, UINT64_C(0xf32774ec9178855b)},
     {{"rand_augment", NULL}, {"center_crop", NULL}, TURNED, UINT64_C(0xc8dd3ff6f587ba62)},
+    {{"rand_augment_timm", "magnitude=7 probability=0.9"},
+     {"center_crop", NULL},
+     TURNED,
+     UINT64_C(0x0f28f76c732405e6)},
     {{"trivial_augment", NULL}, {"center_crop", NULL}, TURNED, UINT64_C(0xc04d5b6486df098a)},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };

@@ -684,6 +684,7 @@ static void test_options(void **state) {
         {{"random_erasing", "ratio=[1]"}, "ratio"},
         {{"auto_augment", "policy=cifar"}, "cifar10"},
         {{"rand_augment", "magnitude=31"}, "levels"},
+        {{"rand_augment_timm", "magnitude=11"}, "magnitude"},
         {{"trivial_augment", "fill=[]"}, "three"},
         {{"resize", "filter=bicubik"}, "bicubic"},
     };

@@ -105,6 +105,21 @@ static void milestones_scale_with_the_run(void **state) {
     assert_near(sr_schedule_lr_at(&s, 100000), 0.04);
 }
 
+static void exponential(void **state) {
+    (void)state;
+    sr_schedule s;
+    const char *given[] = {"gamma", "0.5", "every", "2.5", NULL};
+    assert_int_equal(make(&s, "exponential", given, none, 0), SR_OK);
+    assert_near(sr_schedule_lr_at(&s, 0), 0.4);
+    assert_near(sr_schedule_lr_at(&s, 2499), 0.4);
+    assert_near(sr_schedule_lr_at(&s, 2500), 0.2);
+    assert_near(sr_schedule_lr_at(&s, 7500), 0.05);
+    // A tenth of the length that it is meant for.
+    const char *scaled[] = {"gamma", "0.5", "every", "25", "of", "1000", NULL};
+    assert_int_equal(make(&s, "exponential", scaled, none, 0), SR_OK);
+    assert_near(sr_schedule_lr_at(&s, 2500), 0.2);
+}
+
 static void warm_up(void **state) {
     (void)state;
     sr_schedule s;
@@ -174,6 +189,7 @@ int main(void) {
         cmocka_unit_test(curves),
         cmocka_unit_test(milestones_count_epochs_from_the_start),
         cmocka_unit_test(milestones_scale_with_the_run),
+        cmocka_unit_test(exponential),
         cmocka_unit_test(warm_up),
         cmocka_unit_test(refusals),
         cmocka_unit_test(every_descriptor_is_complete),
