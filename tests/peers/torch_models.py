@@ -157,18 +157,19 @@ class TimmViT(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+TIMM_NAME = "_patch16_224"
 TIMM_VIT = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 
 
 def family(name, classes, side):
     """The network of a family that torchvision has, or timm, for pictures of a size."""
-    if name.endswith("_patch16_224"):
+    if name.endswith(TIMM_NAME):
         return TimmViT(classes, *TIMM_VIT[name.split("_")[1]], side)
     size = {"image_size": side} if name.startswith("vit_") else {}
     return getattr(torchvision.models, name)(num_classes=classes, **size)
 
 
-def create(name, classes, stem="imagenet"):
+def create(name, classes, stem="imagenet", side=224):
     """The network of a model name of serried; KeyError if there is no equivalent."""
     if name == "cifar-fast":
         return CifarFast(classes)
@@ -178,9 +179,9 @@ def create(name, classes, stem="imagenet"):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
-    if name not in ("resnet18", "resnet34", "resnet50", "resnet101"):
+    if not hasattr(torchvision.models, name) and not name.endswith(TIMM_NAME):
         raise KeyError(name)
-    model = getattr(torchvision.models, name)(num_classes=classes)
+    model = family(name, classes, side)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
