@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of the shipped recipes in PyTorch, with equal tensor names, for comparisons.
 
-resnet*: torchvision's own; stem="cifar" replaces the first layers as trainer/models/model_resnet.c
-does. The others are written after trainer/models/model_*.c.
+Most are torchvision's own; stem="cifar" replaces the first layers of a ResNet as
+trainer/models/model_resnet.c does. The others are written after trainer/models/model_*.c.
 """
 import torch
 from torch import nn
@@ -93,6 +93,10 @@ class ToyCritic(nn.Module):
         return self.end(x.permute(0, 2, 3, 1).flatten(1))
 
 
+# No auxiliary classifiers; and initial values that take minutes are left out.
+ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
+
+
 def create(name, classes, stem="imagenet"):
     """The network of a model name of serried; KeyError if there is no equivalent."""
     if name == "cifar-fast":
@@ -103,9 +107,10 @@ def create(name, classes, stem="imagenet"):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
-    if name not in ("resnet18", "resnet34", "resnet50", "resnet101"):
+    make = getattr(torchvision.models, name, None)
+    if not callable(make):
         raise KeyError(name)
-    model = getattr(torchvision.models, name)(num_classes=classes)
+    model = make(num_classes=classes, **ARGUMENTS.get(name, {}))
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

@@ -34,6 +34,8 @@ typedef struct sr_model {
     int param_count;
     char **counters;
     int counter_count;
+    sr_model_stage stages[SR_STAGES_MAX];
+    int stage_count;
     int64_t elements;  // length of the flat space
     double parameters; // trained and frozen values, for reports
 } sr_model;

@@ -141,6 +141,13 @@ void sr_build_counter(sr_builder *b, const char *name) {
         b->model->counters[b->model->counter_count++] = copy;
 }
 
+void sr_build_stage(sr_builder *b, int64_t channels, int stride) {
+    if (b->model->stage_count == SR_STAGES_MAX)
+        sr_build_fail(b, "more than %d stages", SR_STAGES_MAX);
+    else
+        b->model->stages[b->model->stage_count++] = (sr_model_stage){channels, stride};
+}
+
 sr_status sr_model_create(const sr_model_build *build, sr_model **out) {
     sr_model *model = sr_alloc(sizeof *model, "model");
     if (!model)
