@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of the shipped recipes in PyTorch, with equal tensor names, for comparisons.
 
-resnet*: torchvision's own; stem="cifar" replaces the first layers as trainer/models/model_resnet.c
-does. The others are written after trainer/models/model_*.c.
+Most are torchvision's own; stem="cifar" replaces the first layers of a ResNet as
+trainer/models/model_resnet.c does. The others are written after trainer/models/model_*.c.
 """
 import torch
 from torch import nn
@@ -93,6 +93,10 @@ class ToyCritic(nn.Module):
         return self.end(x.permute(0, 2, 3, 1).flatten(1))
 
 
+# No auxiliary classifiers; and initial values that take minutes are left out.
+ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
+
+
 class TimmAttention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -162,11 +166,14 @@ TIMM_VIT = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 
 
 def family(name, classes, side):
-    """The network of a family that torchvision has, or timm, for pictures of a size."""
+    """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
     if name.endswith(TIMM_NAME):
         return TimmViT(classes, *TIMM_VIT[name.split("_")[1]], side)
+    make = getattr(torchvision.models, name, None)
+    if not callable(make):
+        raise KeyError(name)
     size = {"image_size": side} if name.startswith("vit_") else {}
-    return getattr(torchvision.models, name)(num_classes=classes, **size)
+    return make(num_classes=classes, **size, **ARGUMENTS.get(name, {}))
 
 
 def create(name, classes, stem="imagenet", side=224):
@@ -179,8 +186,6 @@ def create(name, classes, stem="imagenet", side=224):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
-    if not hasattr(torchvision.models, name) and not name.endswith(TIMM_NAME):
-        raise KeyError(name)
     model = family(name, classes, side)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)

@@ -15,7 +15,8 @@
 
 enum { STAGES = 4, MAX_BLOCKS = 24, PATCH = 4, BIAS_HIDDEN = 512 };
 
-static const double norm_eps = 1e-5, init_std = 0.02;
+static const double norm_eps = 1e-5;
+static const sr_init narrow = {.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.02};
 static const double log_2 = 0.6931471805599453, log_10 = 2.302585092994046;
 
 // ---- Options ----
@@ -145,16 +146,6 @@ static void build_tables(sr_builder *b, swin *net) {
     fill_coordinates(net);
 }
 
-// Weights of all linear layers, whose biases are 0 at first.
-static void build_linear(sr_builder *b, sr_linear_layer *layer, const char *name, int64_t in,
-                         int64_t out, bool no_bias) {
-    sr_build_linear(b, layer, name, in, out, no_bias);
-    sr_build_set_init(b, &layer->weight,
-                      (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = init_std});
-    if (!no_bias)
-        sr_build_set_init(b, &layer->bias, (sr_init){0});
-}
-
 static void build_bias(sr_builder *b, const swin *net, swin_attention *a, int64_t heads) {
     const int64_t table[2] = {biases_of(net), heads}, scale[3] = {heads, 1, 1};
     const int64_t side = 2 * net->window - 1;
@@ -162,7 +153,7 @@ static void build_bias(sr_builder *b, const swin *net, swin_attention *a, int64_
     const sr_info coordinates = {.dtype = SR_F32, .rank = 4, .dim = {1, side, side, 2}};
     if (net->version == 1) {
         sr_build_param(b, &a->bias_table, "relative_position_bias_table", SR_PARAM_WEIGHT, 2, table,
-                       (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = init_std});
+                       narrow);
     } else {
         sr_build_param(b, &a->logit_scale, "logit_scale", SR_PARAM_WEIGHT, 3, scale,
                        (sr_init){.kind = SR_INIT_CONSTANT, .scale = log_10});
@@ -175,12 +166,13 @@ static void build_attention(sr_builder *b, const swin *net, swin_attention *a, i
                             int64_t heads) {
     sr_build_push(b, "attn");
     build_bias(b, net, a, heads);
-    build_linear(b, &a->qkv, "qkv", channels, 3 * channels, false);
-    build_linear(b, &a->out, "proj", channels, channels, false);
+    sr_build_linear_from(b, &a->qkv, "qkv", channels, 3 * channels, narrow);
+    sr_build_linear_from(b, &a->out, "proj", channels, channels, narrow);
     if (net->version == 2) {
         sr_build_push(b, "cpb_mlp");
-        build_linear(b, &a->bias_expand, "0", 2, BIAS_HIDDEN, false);
-        build_linear(b, &a->bias_reduce, "2", BIAS_HIDDEN, heads, true);
+        sr_build_linear_from(b, &a->bias_expand, "0", 2, BIAS_HIDDEN, narrow);
+        sr_build_linear(b, &a->bias_reduce, "2", BIAS_HIDDEN, heads, true);
+        sr_build_set_init(b, &a->bias_reduce.weight, narrow);
         sr_build_pop(b);
     }
     sr_build_pop(b);
@@ -194,7 +186,7 @@ static void build_block(sr_builder *b, const swin *net, swin_block *k, int64_t c
                  (sr_mlp_opts){.channels = channels,
                                .hidden = 4 * channels,
                                .dropout = net->options.dropout,
-                               .weight = {.kind = SR_INIT_TRUNC_NORMAL, .scale = init_std}});
+                               .weight = narrow});
 }
 
 static void build_patches(sr_builder *b, swin *net, int64_t channels) {
@@ -213,7 +205,8 @@ static void build_patches(sr_builder *b, swin *net, int64_t channels) {
 static void build_merging(sr_builder *b, const swin *net, swin_merging *m, int number,
                           int64_t channels) {
     sr_build_push(b, "%d", number);
-    build_linear(b, &m->reduction, "reduction", 4 * channels, 2 * channels, true);
+    sr_build_linear(b, &m->reduction, "reduction", 4 * channels, 2 * channels, true);
+    sr_build_set_init(b, &m->reduction.weight, narrow);
     sr_build_layernorm(b, &m->norm, "norm", net->version == 1 ? 4 * channels : 2 * channels,
                        norm_eps);
     sr_build_pop(b);
@@ -236,6 +229,7 @@ static void build_stages(sr_builder *b, swin *net, const swin_size *size) {
             build_block(b, net, &net->blocks[k], channels);
             sr_build_pop(b);
         }
+        sr_build_stage(b, channels, PATCH << stage);
     }
 }
 
@@ -250,7 +244,7 @@ static void build(sr_builder *b, const swin_options *options, swin *net, const s
     build_stages(b, net, size);
     sr_build_pop(b);
     sr_build_layernorm(b, &net->norm, "norm", channels, norm_eps);
-    build_linear(b, &net->head, "head", channels, sr_build_classes(b), false);
+    sr_build_linear_from(b, &net->head, "head", channels, sr_build_classes(b), narrow);
 }
 
 // ---- Attention ----
@@ -367,20 +361,27 @@ static sr_tensor merge(const swin *net, const swin_merging *m, sr_tensor x) {
     return sr_layer_layernorm(&m->norm, sr_layer_linear(&m->reduction, x));
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const swin *net = state;
     const swin_block *block = net->blocks;
-    sr_windows picture;
-    sr_tensor x = sr_layer_layernorm(&net->patches_norm, sr_layer_conv(&net->patches, inputs[0]));
+    x = sr_layer_layernorm(&net->patches_norm, sr_layer_conv(&net->patches, x));
     for (int stage = 0; stage < STAGES; stage++) {
+        sr_windows windows;
         if (stage > 0)
             x = merge(net, &net->merging[stage], x);
-        if (!sr_windows_describe(f, x, net->window, &picture))
-            return SR_NONE;
-        for (int i = 0; i < net->blocks_of[stage]; i++)
-            x = block_forward(f, net, block++, &picture, x);
+        if (sr_windows_describe(f, x, net->window, &windows))
+            for (int i = 0; i < net->blocks_of[stage]; i++)
+                x = block_forward(f, net, block++, &windows, x);
+        stages[stage] = x;
     }
-    return sr_layer_linear(&net->head, sr_global_avgpool(sr_layer_layernorm(&net->norm, x)));
+}
+
+static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+    const swin *net = state;
+    sr_tensor stages[STAGES];
+    features(f, state, inputs[0], stages);
+    sr_tensor x = sr_layer_layernorm(&net->norm, stages[STAGES - 1]);
+    return sr_layer_linear(&net->head, sr_global_avgpool(x));
 }
 
 // ---- The family ----
@@ -445,5 +446,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                          .state_size = sizeof(swin),                               \
                                          .build = build_##id,                                      \
                                          .forward = forward,                                       \
+                                         .features = features,                                     \
                                          .names = (number) == 1 ? &swin_names : NULL};
 SWIN_FAMILY(MODEL)
