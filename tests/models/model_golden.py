@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what torchvision's models compute, for tests/unit/trainer/test_models.c.
 
-    /usr/bin/python3 tests/models/model_golden.py [--folder FOLDER] [MODEL...]
+    /usr/bin/python3 tests/models/model_golden.py [--folder FOLDER] [--no-training] [MODEL...]
 
 Without models: those of tests/models/cases.txt that the short tests compare. Weights, pictures and labels
 are generated as in tests/golden/network_golden.py, so that the files contain results alone; nothing is
@@ -11,11 +11,12 @@ dropped, by dropout or stochastic depth. A file begins with
     losses L1 .. L20
 
 L: the mean losses of 20 steps of SGD with learning rate 0.01, in float64, of new pictures each. OWN: the
-largest relative difference of PyTorch's own float32 losses from them. One line for every tensor follows:
+largest relative difference of PyTorch's own float32 losses from them. With --no-training the second line
+is left out. One line for every tensor follows:
 
     KIND NAME SHAPE NORM P1 .. P4
 
-output and loss: of the first of these steps, loss one for each sample; evaluation: the output in evaluation
+output and loss: of the first of these pictures, loss one for each sample; evaluation: the output in evaluation
 mode; gradient: of the sum of the losses; statistic: the batch's, of a running one. P: projections, as in
 network_golden.py. With HOW "names" a file has parameters and buffers instead, without numbers. Counters
 have lines without numbers in any case; tables, which are constants among the buffers, have numbers.
@@ -23,7 +24,8 @@ have lines without numbers in any case; tables, which are constants among the bu
 Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
 norm weights and running variances are 1 + u / 5, also at the end of a block; tensors of 3 dimensions
 (tokens, positions, scales of layers) are u / 5; what has as many rows as there are classes, as the last layer
-has, is a fiftieth, so that training multiplies no rounding errors.
+has, is a fiftieth. Where steps are trained, biases and norm weights are (1 + u / 5) / 16: most features are
+positive and small, so that the steps do not multiply rounding errors.
 """
 import argparse
 import os
@@ -34,9 +36,7 @@ import torch.nn.functional as F
 import torchvision
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "golden"))
-sys.path.insert(0, os.path.join(FOLDER, "..", "peers"))
-import network_golden  # noqa: E402
+sys.path[:0] = [os.path.join(FOLDER, "..", "golden"), os.path.join(FOLDER, "..", "peers")]
 import torch_models  # noqa: E402
 from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa: E402
 
@@ -59,7 +59,7 @@ class HardSigmoid(torch.nn.Module):
 
 def create(name, side, classes=CLASSES):
     """The network as it is after its own initialisation, without dropping anything."""
-    made = torch_models.family(name, classes, side)
+    made = torch_models.create(name, classes, side=side)
     for module in list(made.modules()):
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0.0
@@ -69,12 +69,14 @@ def create(name, side, classes=CLASSES):
     return made
 
 
-def values_of(name, index, tensor):
+def values_of(name, index, tensor, gentle):
     u = uniform(index, tensor.numel())
     if tensor.dim() in (2, 4):
         share = 0.02 if tensor.shape[0] == CLASSES else 1.0
         return u * share * (6.0 / (tensor.numel() // tensor.shape[0])) ** 0.5
-    is_scale = tensor.dim() == 1 and (name.endswith("weight") or name.endswith("running_var"))
+    if gentle and name.endswith(("weight", "bias")) and tensor.dim() == 1:
+        return (1 + u / 5) / 16
+    is_scale = tensor.dim() == 1 and name.endswith(("weight", "running_var"))
     return 1 + u / 5 if is_scale else u / 5
 
 
@@ -93,31 +95,27 @@ def kinds(made):
     return found
 
 
-def network(name, side):
+def network(name, side, gentle):
     """The network with generated values, and the names of its tensors without counters and tables."""
     made = create(name, side).double()
     tensors = [(n, t) for n, (kind, t) in kinds(made).items() if kind in ("parameter", "buffer")]
     with torch.no_grad():
         for index, (n, tensor) in enumerate(tensors):
-            values = values_of(n, index, tensor).astype("float32").astype("float64")
+            values = values_of(n, index, tensor, gentle).astype("float32").astype("float64")
             tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
     return made, [n for n, _ in tensors]
 
 
-def logits_of(output):
-    return output if isinstance(output, torch.Tensor) else output[0]
-
-
 def one_pass(name, side):
     """(kind, index, name) -> tensor."""
-    made, names = network(name, side)
+    made, names = network(name, side, gentle=False)
     x, labels = pictures(0, CLASSES, side, SAMPLES)
     with torch.no_grad():
-        results = {("evaluation", OUTPUT, "evaluation"): logits_of(made.eval()(x))}
+        results = {("evaluation", OUTPUT, "evaluation"): made.eval()(x)}
     for module in made.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.momentum = 1.0  # running statistics are those of the batch
-    output = logits_of(made.train()(x))
+    output = made.train()(x)
     loss = F.cross_entropy(output, labels, reduction="none")
     loss.sum().backward()
     results["output", OUTPUT, "output"] = output.detach()
@@ -132,14 +130,14 @@ def one_pass(name, side):
 
 
 def train(name, side, dtype):
-    made, _ = network(name, side)
+    made, _ = network(name, side, gentle=True)
     made = made.to(dtype).train()
     optimizer = torch.optim.SGD(made.parameters(), RATE)
     losses = []
     for step in range(STEPS):
         x, labels = pictures(step, CLASSES, side, SAMPLES)
         optimizer.zero_grad()
-        loss = F.cross_entropy(logits_of(made(x.to(dtype))), labels)
+        loss = F.cross_entropy(made(x.to(dtype)), labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -153,42 +151,55 @@ def shape_text(tensor):
 def numbers_of(tensor, index):
     flat = tensor.detach().double().reshape(-1).numpy()
     projections = [(flat * s).sum() for s, _ in zip(signs(index, flat.size), range(PROJECTIONS))]
-    return [f"{v:.12g}" for v in ((flat * flat).sum() ** 0.5, *projections)]
+    return [f"{v:.12g}" for v in (tensor.double().norm().item(), *projections)]
 
 
-def write(name, side, how, folder):
-    """Writes folder/NAME.txt."""
-    exact = train(name, side, torch.float64) if how != "names" else [0.0] * STEPS
-    single = train(name, side, torch.float32) if how != "names" else exact
-    own = max(abs(a - b) / a if a else 0 for a, b in zip(exact, single))
+def losses_of(name, side):
+    """The largest relative difference of float32's losses from float64's, and these."""
+    exact, single = (train(name, side, dtype) for dtype in (torch.float64, torch.float32))
+    own = max(abs(a - b) / a for a, b in zip(exact, single))
+    print(f"{name}: losses {exact[0]:.3f} to {exact[-1]:.3f}, float32's differ by {own:.1e}", flush=True)
+    return own, exact
+
+
+def lines_of(name, side, how):
+    everything = kinds(create(name, side))
+    if how == "names":
+        for n, (kind, tensor) in everything.items():
+            if kind in ("parameter", "buffer"):
+                yield " ".join([kind, n, shape_text(tensor)])
+    else:
+        for (kind, index, n), tensor in one_pass(name, side).items():
+            yield " ".join([kind, n, shape_text(tensor), *numbers_of(tensor, index)])
+    for n, (kind, tensor) in everything.items():
+        if kind == "counter":
+            yield f"counter {n} 1"
+        if kind == "table":
+            yield " ".join([kind, n, shape_text(tensor), *numbers_of(tensor, SEED)])
+
+
+def write(case, folder, training=True):
+    """Writes folder/MODEL.txt."""
+    name, side, how = case
+    own, losses = losses_of(name, side) if training and how != "names" else (0, [])
     with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
         print(name, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
-        print("losses", *(f"{loss:.9g}" for loss in exact), file=file)
-        everything = kinds(create(name, side))
-        if how == "names":
-            for n, (kind, tensor) in everything.items():
-                if kind in ("parameter", "buffer"):
-                    print(kind, n, shape_text(tensor), file=file)
-        else:
-            for (kind, index, n), tensor in one_pass(name, side).items():
-                print(kind, n, shape_text(tensor), *numbers_of(tensor, index), file=file)
-        for n, (kind, tensor) in everything.items():
-            if kind == "counter":
-                print("counter", n, "1", file=file)
-            if kind == "table":
-                print("table", n, shape_text(tensor), *numbers_of(tensor, SEED), file=file)
-    print(f"{name}: losses {exact[0]:.3f} to {exact[-1]:.3f}, float32's differ by {own:.1e}", flush=True)
+        if losses:
+            print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
+        for line in lines_of(name, side, how):
+            print(line, file=file)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default=os.path.join(FOLDER, "golden"))
+    parser.add_argument("--no-training", action="store_true")
     parser.add_argument("models", nargs="*")
     given = parser.parse_args()
     os.makedirs(given.folder, exist_ok=True)
     for name, side, how in cases():
-        if name in given.models or (not given.models and how == "short"):
-            write(name, side, how, given.folder)
+        if name in given.models or (not given.models and how in ("short", "brief")):
+            write((name, side, "names" if how == "brief" else how), given.folder, not given.no_training)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [MODEL...]: models in serried and in torchvision are equal.
+"""check_models.py BUILD [--no-training] [MODEL...]: models in serried and in torchvision are equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -9,7 +9,7 @@
    embeddings of smaller pictures, which torchvision's interpolate_embeddings resizes.
 3. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
-   there.
+   there. Training is the longest part of it.
 
 Without a MODEL: those that the short tests compare. Exits with 77 if torch or torchvision is missing.
 """
@@ -162,15 +162,17 @@ def check_layouts(name, side, folder):
 
 
 def main():
-    given = sys.argv[2:]
-    for name, side, how in model_golden.cases():
-        if name not in given and (given or how != "short"):
+    given = [word for word in sys.argv[2:] if word != "--no-training"]
+    for case in model_golden.cases():
+        name, side, how = case
+        if how == "own" or name not in given and (given or how != "short"):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            if how in ("all", "names"):
-                model_golden.write(name, side, how, folder)
+            if how != "short":
+                case = (name, side, "names" if how == "names" else "all")
+                model_golden.write(case, folder, "--no-training" not in sys.argv)
                 print(run(os.path.join(BUILD, "tests", "test_models"), os.path.join(folder, f"{name}.txt")), flush=True)
-            if how in ("all", "short"):
+            if how != "names":
                 check_weights(name, side, folder)
                 check_layouts(name, side, folder)
     print(f"{len(failures)} failed")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of the shipped recipes in PyTorch, with equal tensor names, for comparisons.
 
-resnet*: torchvision's own; stem="cifar" replaces the first layers as trainer/models/model_resnet.c
-does. The others are written after trainer/models/model_*.c.
+Most are torchvision's own; stem="cifar" replaces the first layers of a ResNet as
+trainer/models/model_resnet.c does. The others are written after trainer/models/model_*.c.
 """
 import torch
 from torch import nn
@@ -93,6 +93,10 @@ class ToyCritic(nn.Module):
         return self.end(x.permute(0, 2, 3, 1).flatten(1))
 
 
+# No auxiliary classifiers; and initial values that take minutes are left out.
+ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
+
+
 class TimmAttention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -157,18 +161,22 @@ class TimmViT(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+TIMM_NAME = "_patch16_224"
 TIMM_VIT = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 
 
 def family(name, classes, side):
-    """The network of a family that torchvision has, or timm, for pictures of a size."""
-    if name.endswith("_patch16_224"):
+    """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
+    if name.endswith(TIMM_NAME):
         return TimmViT(classes, *TIMM_VIT[name.split("_")[1]], side)
+    make = getattr(torchvision.models, name, None)
+    if not callable(make):
+        raise KeyError(name)
     size = {"image_size": side} if name.startswith("vit_") else {}
-    return getattr(torchvision.models, name)(num_classes=classes, **size)
+    return make(num_classes=classes, **size, **ARGUMENTS.get(name, {}))
 
 
-def create(name, classes, stem="imagenet"):
+def create(name, classes, stem="imagenet", side=224):
     """The network of a model name of serried; KeyError if there is no equivalent."""
     if name == "cifar-fast":
         return CifarFast(classes)
@@ -178,9 +186,7 @@ def create(name, classes, stem="imagenet"):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
-    if name not in ("resnet18", "resnet34", "resnet50", "resnet101"):
-        raise KeyError(name)
-    model = getattr(torchvision.models, name)(num_classes=classes)
+    model = family(name, classes, side)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

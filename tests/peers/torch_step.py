@@ -154,7 +154,7 @@ def main():
     if a.mode == "compile" and not hasattr(torch, "compile"):
         sys.exit(f"PyTorch {torch.__version__} has no torch.compile")
     try:
-        model = torch_models.create(a.model, a.classes, a.stem)
+        model = torch_models.create(a.model, a.classes, a.stem, a.image)
     except KeyError:
         sys.exit(f"no network equal to {a.model}")
     if a.device == "cuda":

@@ -56,19 +56,25 @@ static void build(sr_builder *b, const void *opaque, void *state) {
                                            .init = {.kind = SR_INIT_KAIMING_FAN_OUT}});
         sr_build_batchnorm(b, &net->stages[i].bn, "bn", out, (sr_batchnorm_layer_opts){0});
         sr_build_pop(b);
+        sr_build_stage(b, out, 2 << i);
     }
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const strided *net = state;
-    sr_tensor x = inputs[0];
     for (int i = 0; i < STAGES; i++) {
         x = sr_layer_conv(&net->stages[i].conv, x);
         x = sr_layer_batchnorm(f, &net->stages[i].bn, x);
-        x = sr_op_record_one(net->activation, NULL, &x);
+        x = stages[i] = sr_op_record_one(net->activation, NULL, &x);
     }
-    return sr_layer_linear(&net->fc, sr_global_avgpool(x));
+}
+
+static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+    const strided *net = state;
+    sr_tensor stages[STAGES];
+    features(f, state, inputs[0], stages);
+    return sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES - 1]));
 }
 
 static const sr_model_desc model = {.struct_size = sizeof(sr_model_desc),
@@ -78,7 +84,8 @@ static const sr_model_desc model = {.struct_size = sizeof(sr_model_desc),
                                     .options = &table,
                                     .state_size = sizeof(strided),
                                     .build = build,
-                                    .forward = forward};
+                                    .forward = forward,
+                                    .features = features};
 
 static const sr_model_desc *const models[] = {&model, NULL};
 static const sr_plugin plugin = {SR_PLUGIN_HEAD, .name = "strided", .models = models};

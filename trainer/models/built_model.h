@@ -48,8 +48,10 @@ typedef struct sr_model {
     sr_model_table *tables;
     int table_count;
     size_t prefix_length; // of the phase, in all names
-    int64_t elements;     // length of the flat space
-    double parameters;    // trained and frozen values, for reports
+    sr_model_stage stages[SR_STAGES_MAX];
+    int stage_count;
+    int64_t elements;  // length of the flat space
+    double parameters; // trained and frozen values, for reports
 } sr_model;
 
 // What a model is built from.

@@ -37,7 +37,7 @@ static void build_squeeze(naming *n, sr_inverted_residual *block) {
 }
 
 void sr_build_inverted(sr_builder *b, sr_inverted_residual *block, sr_inverted_opts o) {
-    naming n = {.b = b, .opts = &o};
+    naming n = {.b = b, .opts = &o, .next = o.first_number};
     const bool dilated = o.dilation > 1;
     const sr_conv2d_opts spatial = {.stride = dilated ? 1 : o.stride, .dilation = o.dilation};
     sr_conv_layer_opts conv = {.in = o.in, .out = o.expanded, .window = 1};
@@ -77,4 +77,42 @@ sr_tensor sr_layer_inverted(sr_forward *f, const sr_inverted_residual *block, sr
         y = sr_layer_squeeze(&block->squeeze, y);
     y = sr_layer_conv_norm(f, &block->project, y);
     return block->adds ? sr_add(sr_layer_drop_path(f, y, block->drop), x) : y;
+}
+
+void sr_build_mobile_block(sr_builder *b, sr_mobile_trunk *trunk, sr_inverted_opts opts) {
+    if (trunk->blocks == SR_MOBILE_BLOCKS) {
+        sr_build_fail(b, "more than %d blocks", SR_MOBILE_BLOCKS);
+        return;
+    }
+    trunk->stride = trunk->stride > 0 ? trunk->stride : 2;
+    trunk->ends[trunk->blocks] = opts.stride > 1;
+    if (opts.stride > 1) {
+        sr_build_stage(b, opts.in, trunk->stride);
+        trunk->stages++;
+    }
+    trunk->stride *= opts.dilation > 1 ? 1 : opts.stride;
+    trunk->channels = opts.out;
+    sr_build_inverted(b, &trunk->block[trunk->blocks++], opts);
+}
+
+void sr_build_mobile_end(sr_builder *b, sr_mobile_trunk *trunk, int64_t channels) {
+    sr_build_stage(b, channels, trunk->stride);
+    trunk->stages++;
+}
+
+void sr_mobile_features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
+    const sr_mobile_trunk *trunk = state;
+    x = sr_layer_conv_norm(f, &trunk->first, x);
+    for (int i = 0; i < trunk->blocks; i++) {
+        if (trunk->ends[i])
+            *stages++ = x;
+        x = sr_layer_inverted(f, &trunk->block[i], x);
+    }
+    *stages = sr_layer_conv_norm(f, &trunk->last, x);
+}
+
+sr_tensor sr_mobile_pooled(sr_forward *f, const sr_mobile_trunk *trunk, sr_tensor x) {
+    sr_tensor stages[SR_STAGES_MAX];
+    sr_mobile_features(f, trunk, x, stages);
+    return sr_global_avgpool(stages[trunk->stages - 1]);
 }

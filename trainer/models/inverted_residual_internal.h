@@ -33,11 +33,33 @@ typedef struct sr_inverted_opts {
     sr_squeeze_opts squeeze; // 'channels' is set here; squeezed 0: none
     double drop;             // of the residual's samples, in training
     sr_inverted_names names;
+    int first_number; // of its layers' names
 } sr_inverted_opts;
 
 // Declares the layers in the builder's scope.
 void sr_build_inverted(sr_builder *builder, sr_inverted_residual *block, sr_inverted_opts opts);
 // x[N,H,W,in] -> y[N,P,Q,out].
 sr_tensor sr_layer_inverted(sr_forward *forward, const sr_inverted_residual *block, sr_tensor x);
+
+#define SR_MOBILE_BLOCKS 80
+// A network of such blocks: a first convolution of stride 2, blocks, a last 1x1 convolution. A
+// model's state begins with one.
+typedef struct sr_mobile_trunk {
+    sr_conv_norm_layer first, last; // declared by the model
+    sr_inverted_residual block[SR_MOBILE_BLOCKS];
+    bool ends[SR_MOBILE_BLOCKS]; // a stage ends before this block
+    int blocks, stages;
+    int64_t channels; // of the last block
+    int stride;       // of its map; 0: no block yet, 2
+} sr_mobile_trunk;
+
+// Declares the next block in the builder's scope, and the stage before one with a stride.
+void sr_build_mobile_block(sr_builder *builder, sr_mobile_trunk *trunk, sr_inverted_opts opts);
+// Declares the last stage, of so many channels.
+void sr_build_mobile_end(sr_builder *builder, sr_mobile_trunk *trunk, int64_t channels);
+// Of sr_model_desc: all stages. The last one is the map of the last convolution.
+void sr_mobile_features(sr_forward *forward, const void *state, sr_tensor x, sr_tensor *stages);
+// That map's means over pixels, [N,C].
+sr_tensor sr_mobile_pooled(sr_forward *forward, const sr_mobile_trunk *trunk, sr_tensor x);
 
 #endif

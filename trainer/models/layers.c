@@ -5,7 +5,8 @@
 void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,
                    sr_conv_layer_opts opts) {
     int64_t groups = opts.conv.groups ? opts.conv.groups : 1;
-    int64_t dim[4] = {opts.out, opts.in / groups, opts.window, opts.window};
+    int64_t dim[4] = {opts.out, opts.in / groups, opts.window,
+                      opts.window_w ? opts.window_w : opts.window};
     *layer = (sr_conv_layer){.opts = opts.conv};
     sr_build_push(builder, "%s", name);
     sr_build_param(builder, &layer->weight, "weight", SR_PARAM_WEIGHT, 4, dim, opts.init);
@@ -67,6 +68,13 @@ void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *na
     sr_build_pop(builder);
 }
 
+void sr_build_linear_from(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
+                          int64_t out, sr_init init) {
+    sr_build_linear(builder, layer, name, in, out, false);
+    sr_build_set_init(builder, &layer->weight, init);
+    sr_build_set_init(builder, &layer->bias, (sr_init){0});
+}
+
 sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x) {
     return sr_linear(x, layer->weight, layer->bias);
 }
@@ -79,11 +87,19 @@ static sr_init fan_out_unless(sr_init given) {
     return given.kind == SR_INIT_ZERO ? (sr_init){.kind = SR_INIT_KAIMING_FAN_OUT} : given;
 }
 
+static void pad_by_half(sr_conv_layer_opts *opts) {
+    const int dilation = opts->conv.dilation ? opts->conv.dilation : 1;
+    opts->conv.pad = (opts->window - 1) / 2 * dilation;
+    if (opts->window_w == 0)
+        return;
+    opts->conv.has_pad_w = true;
+    opts->conv.pad_w = (opts->window_w - 1) / 2 * dilation;
+}
+
 void sr_build_conv_norm_as(sr_builder *builder, sr_conv_norm_layer *layer, const char *conv,
                            const char *norm, sr_conv_norm_opts opts) {
-    const int dilation = opts.conv.conv.dilation ? opts.conv.conv.dilation : 1;
-    if (opts.conv.conv.pad == 0)
-        opts.conv.conv.pad = (opts.conv.window - 1) / 2 * dilation;
+    if (opts.conv.conv.pad == 0 && !opts.no_padding)
+        pad_by_half(&opts.conv);
     opts.conv.init = fan_out_unless(opts.conv.init);
     layer->activation = opts.activation;
     sr_build_conv(builder, &layer->conv, conv, opts.conv);
@@ -155,6 +171,20 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
     const uint32_t scope = forward->next_scope++;
     return forward->training && probability > 0 ? sr_drop_path(x, forward->key, probability, scope)
                                                 : x;
+}
+
+sr_tensor sr_layer_transform_input(sr_forward *forward, sr_tensor x) {
+    static const float scale[] = {0.229F / 0.5F, 0.224F / 0.5F, 0.225F / 0.5F};
+    static const float shift[] = {(0.485F - 0.5F) / 0.5F, (0.456F - 0.5F) / 0.5F,
+                                  (0.406F - 0.5F) / 0.5F};
+    const sr_info info = {.dtype = SR_F32, .rank = 1, .dim = {3}};
+    sr_tensor factor = sr_cast(sr_constant(forward->context, &info, scale), forward->dtype);
+    sr_tensor term = sr_cast(sr_constant(forward->context, &info, shift), forward->dtype);
+    return sr_add(sr_mul(x, factor), term);
+}
+
+sr_tensor sr_layer_flatten_channels(sr_tensor x) {
+    return sr_flatten(sr_permute(x, (int[]){0, 3, 1, 2}));
 }
 
 int64_t sr_round_channels(double channels, int64_t divisor) {

@@ -4,6 +4,8 @@
 #ifndef SR_TRAINER_LAYERS_H
 #define SR_TRAINER_LAYERS_H
 
+#include <stddef.h>
+
 #include "trainer/models/model.h"
 
 #ifdef __cplusplus
@@ -19,14 +21,14 @@ typedef struct sr_conv_layer {
 // Channels and geometry of a convolution.
 typedef struct sr_conv_layer_opts {
     int64_t in, out;
-    int window; // square
+    int window, window_w; // rows and columns; window_w 0: as window
     sr_conv2d_opts conv;
     bool has_bias;
     sr_init init;   // of the weight
     bool zero_bias; // the bias starts at 0, not as SR_INIT_TORCH_DEFAULT
 } sr_conv_layer_opts;
 
-// Parameters NAME.weight [out,in/groups,window,window] and NAME.bias.
+// Parameters NAME.weight [out,in/groups,window,window_w] and NAME.bias.
 void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,
                    sr_conv_layer_opts opts);
 // x[N,H,W,in] -> y[N,P,Q,out], as sr_conv2d.
@@ -59,6 +61,9 @@ typedef struct sr_linear_layer {
 // Parameters NAME.weight [out,in] and NAME.bias [out].
 void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
                      int64_t out, bool no_bias);
+// The same, whose weight starts as 'init' and whose bias, which it has, at 0.
+void sr_build_linear_from(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
+                          int64_t out, sr_init init);
 // x[...,in] -> y[...,out].
 sr_tensor sr_layer_linear(const sr_linear_layer *layer, sr_tensor x);
 
@@ -79,6 +84,7 @@ typedef struct sr_conv_norm_opts {
     // conv.pad 0: half of the dilated window, so that stride 1 keeps the size; init of kind
     // SR_INIT_ZERO: SR_INIT_KAIMING_FAN_OUT
     sr_conv_layer_opts conv;
+    bool no_padding;
     sr_batchnorm_layer_opts norm;
     sr_activation activation;
 } sr_conv_norm_opts;
@@ -126,6 +132,20 @@ sr_tensor sr_layer_layernorm(const sr_layernorm_layer *layer, sr_tensor x);
 sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability);
 // The same with sr_drop_path.
 sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probability);
+// A row of a model's option table, for a double 'dropout' of its options.
+#define SR_DROPOUT_OPTION(type_, default_)                                                         \
+    {                                                                                              \
+        .name = "dropout", .help = "probability of dropping a feature before the last layer",      \
+        .type = SR_OPT_FLOAT, .offset = offsetof(type_, dropout), .default_text = default_,        \
+        .max = 0.99                                                                                \
+    }
+
+// Pictures that were normalised by the mean and deviation of ImageNet's channels, as torchvision's
+// weights expect them, normalised by mean and deviation 1/2 instead.
+sr_tensor sr_layer_transform_input(sr_forward *forward, sr_tensor x);
+
+// x[N,H,W,C] -> y[N,C H W], channel after channel, as torch.flatten does.
+sr_tensor sr_layer_flatten_channels(sr_tensor x);
 
 // The multiple of 'divisor' that is nearest to 'channels', at least 'divisor', and at least nine
 // tenths of 'channels' (Sandler et al. 2018; torchvision's _make_divisible).

@@ -157,6 +157,13 @@ void sr_build_counter(sr_builder *b, const char *name) {
         b->model->counters[b->model->counter_count++] = copy;
 }
 
+void sr_build_stage(sr_builder *b, int64_t channels, int stride) {
+    if (b->model->stage_count == SR_STAGES_MAX)
+        sr_build_fail(b, "more than %d stages", SR_STAGES_MAX);
+    else
+        b->model->stages[b->model->stage_count++] = (sr_model_stage){channels, stride};
+}
+
 void *sr_build_memory(sr_builder *b, size_t bytes) {
     void *memory = b->status == SR_OK ? sr_arena_alloc(&b->model->arena, bytes) : NULL;
     if (!memory)

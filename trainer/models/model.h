@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 1    // of sr_model_desc
+#define SR_MODEL_ABI 2    // of sr_model_desc
 #define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
 // Collects the declarations of a model's 'build'.
@@ -89,6 +89,14 @@ void sr_build_grid(sr_builder *builder, const sr_tensor *field, sr_grid grid);
 void sr_build_push(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 // Ends the innermost push.
 void sr_build_pop(sr_builder *builder);
+// A stage of a network: the map of features that it delivers to other tasks, as detection.
+typedef struct sr_model_stage {
+    int64_t channels;
+    int stride; // pixels of the picture for one of the map, rounded as the stage's layers do
+} sr_model_stage;
+#define SR_STAGES_MAX 8 // of a model
+// Declares the next stage, from the largest map to the smallest.
+void sr_build_stage(sr_builder *builder, int64_t channels, int stride);
 // Number of classes.
 int64_t sr_build_classes(const sr_builder *builder);
 // Pixels of the pictures in training. Evaluation may have others.
@@ -118,6 +126,9 @@ typedef struct sr_model_desc {
     void (*build)(sr_builder *builder, const void *options, void *state);
     // inputs: for classification x [N,H,W,C] in forward->dtype -> logits [N,classes] (any float).
     sr_tensor (*forward)(sr_forward *forward, const void *state, const sr_tensor *inputs);
+    // Optional: the maps [N,H / stride,W / stride,channels] of the stages that 'build' declared, of
+    // pictures x [N,H,W,C]; 'forward' gives the same network an end that classifies the last one.
+    void (*features)(sr_forward *forward, const void *state, sr_tensor x, sr_tensor *stages);
     // Optional: initial values that depend on data. images: u8 [count,H,W,3] without augmentation;
     // write the values with sr_variable_write. Called on every rank with the same images.
     sr_status (*init_from_data)(const void *state, const uint8_t *images, int64_t count,

@@ -7,7 +7,8 @@
 
 enum { STAGES = 4, MAX_BLOCKS = 36 };
 
-static const double norm_eps = 1e-6, init_std = 0.02;
+static const double norm_eps = 1e-6;
+static const sr_init narrow = {.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.02};
 
 typedef struct convnext_options {
     double stochastic_depth_prob, layer_scale;
@@ -83,17 +84,9 @@ typedef struct convnext_size {
 static void build_conv(sr_builder *b, sr_conv_layer *layer, const char *name,
                        sr_conv_layer_opts opts) {
     opts.has_bias = true;
-    opts.init = (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = init_std};
+    opts.zero_bias = true;
+    opts.init = narrow;
     sr_build_conv(b, layer, name, opts);
-    sr_build_set_init(b, &layer->bias, (sr_init){0});
-}
-
-static void build_linear(sr_builder *b, sr_linear_layer *layer, const char *name, int64_t in,
-                         int64_t out) {
-    sr_build_linear(b, layer, name, in, out, false);
-    sr_build_set_init(b, &layer->weight,
-                      (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = init_std});
-    sr_build_set_init(b, &layer->bias, (sr_init){0});
 }
 
 static void build_block(sr_builder *b, convnext_block *k, int64_t channels,
@@ -109,8 +102,8 @@ static void build_block(sr_builder *b, convnext_block *k, int64_t channels,
                                     .window = 7,
                                     .conv = {.pad = 3, .groups = (int)channels}});
     sr_build_layernorm(b, &k->norm, "2", channels, norm_eps);
-    build_linear(b, &k->expand, "3", channels, 4 * channels);
-    build_linear(b, &k->reduce, "5", 4 * channels, channels);
+    sr_build_linear_from(b, &k->expand, "3", channels, 4 * channels, narrow);
+    sr_build_linear_from(b, &k->reduce, "5", 4 * channels, channels, narrow);
     sr_build_pop(b);
 }
 
@@ -144,11 +137,13 @@ static void build(sr_builder *b, const convnext_options *o, convnext *net,
             build_block(b, &net->blocks[k], size->channels[stage], o);
             sr_build_pop(b);
         }
+        sr_build_stage(b, size->channels[stage], 4 << stage);
     }
     sr_build_pop(b);
     sr_build_push(b, "classifier");
     sr_build_layernorm(b, &net->norm, "0", size->channels[STAGES - 1], norm_eps);
-    build_linear(b, &net->head, "2", size->channels[STAGES - 1], sr_build_classes(b));
+    sr_build_linear_from(b, &net->head, "2", size->channels[STAGES - 1], sr_build_classes(b),
+                         narrow);
     sr_build_pop(b);
 }
 
@@ -161,18 +156,25 @@ static sr_tensor block_forward(sr_forward *f, const convnext_block *k, sr_tensor
     return sr_add(sr_layer_drop_path(f, sr_mul(y, scale), k->drop), x);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const convnext *net = state;
     const convnext_block *block = net->blocks;
-    sr_tensor x = inputs[0];
     for (int stage = 0; stage < STAGES; stage++) {
         const convnext_stage *s = &net->stages[stage];
         x = stage == 0 ? sr_layer_layernorm(&s->norm, sr_layer_conv(&s->conv, x))
                        : sr_layer_conv(&s->conv, sr_layer_layernorm(&s->norm, x));
         for (int i = 0; i < s->blocks; i++)
             x = block_forward(f, block++, x);
+        stages[stage] = x;
     }
-    return sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, sr_global_avgpool(x)));
+}
+
+static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+    const convnext *net = state;
+    sr_tensor stages[STAGES];
+    features(f, state, inputs[0], stages);
+    sr_tensor x = sr_global_avgpool(stages[STAGES - 1]);
+    return sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, x));
 }
 
 // ---- The family ----
@@ -219,5 +221,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                          .state_size = sizeof(convnext),                           \
                                          .build = build_##id,                                      \
                                          .forward = forward,                                       \
+                                         .features = features,                                     \
                                          .names = &convnext_names};
 CONVNEXT_FAMILY(MODEL)

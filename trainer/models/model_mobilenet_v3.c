@@ -21,12 +21,7 @@ static const sr_option mobilenet_rows[] = {
      .default_text = "1",
      .min = 0.05,
      .max = 16},
-    {.name = "dropout",
-     .help = "probability of dropping a feature before the last layer",
-     .type = SR_OPT_FLOAT,
-     .offset = offsetof(mobilenet_options, dropout),
-     .default_text = "0.2",
-     .max = 0.99},
+    SR_DROPOUT_OPTION(mobilenet_options, "0.2"),
     {.name = "reduced_tail",
      .help = "half of the channels in the last stage, for detection and segmentation",
      .type = SR_OPT_BOOL,
@@ -93,9 +88,7 @@ static const mobilenet_size mobilenet_v3_small = {11,
                                                    {5, 576, 96, 1, 1, 1}}};
 
 typedef struct mobilenet {
-    int blocks;
-    sr_conv_norm_layer first, last;
-    sr_inverted_residual block[MAX_BLOCKS];
+    sr_mobile_trunk trunk;
     sr_linear_layer fc1, fc2;
     double dropout;
 } mobilenet;
@@ -125,51 +118,45 @@ static sr_inverted_opts block_of(const mobilenet_options *o, const mobilenet_siz
     return opts;
 }
 
-static void build_linear(sr_builder *b, sr_linear_layer *layer, const char *name, int64_t in,
-                         int64_t out) {
-    sr_build_linear(b, layer, name, in, out, false);
-    sr_build_set_init(b, &layer->weight, (sr_init){.kind = SR_INIT_NORMAL, .scale = 0.01});
-    sr_build_set_init(b, &layer->bias, (sr_init){0});
+static void build_trunk(sr_builder *b, const mobilenet_options *o, sr_mobile_trunk *trunk,
+                        const mobilenet_size *size) {
+    char name[32];
+    int64_t in = sr_round_channels(16 * o->width_mult, DIVISOR);
+    sr_build_conv_norm(
+        b, &trunk->first, "features.0",
+        (sr_conv_norm_opts){.conv = {.in = 3, .out = in, .window = 3, .conv = {.stride = 2}},
+                            .norm = norm,
+                            .activation = sr_hard_swish});
+    for (int i = 0; i < size->blocks; i++) {
+        sr_build_push(b, "features.%d.block", i + 1);
+        sr_build_mobile_block(b, trunk, block_of(o, size, i, in));
+        sr_build_pop(b);
+        in = trunk->channels;
+    }
+    (void)snprintf(name, sizeof name, "features.%d", size->blocks + 1);
+    sr_build_conv_norm(b, &trunk->last, name,
+                       (sr_conv_norm_opts){.conv = {.in = in, .out = 6 * in, .window = 1},
+                                           .norm = norm,
+                                           .activation = sr_hard_swish});
+    sr_build_mobile_end(b, trunk, 6 * in);
 }
 
 static void build(sr_builder *b, const void *options, void *state, const mobilenet_size *size) {
     const mobilenet_options *o = options;
     mobilenet *net = state;
-    char name[32];
-    int64_t in = sr_round_channels(16 * o->width_mult, DIVISOR);
-    net->blocks = size->blocks;
-    net->dropout = o->dropout;
-    sr_build_conv_norm(
-        b, &net->first, "features.0",
-        (sr_conv_norm_opts){.conv = {.in = 3, .out = in, .window = 3, .conv = {.stride = 2}},
-                            .norm = norm,
-                            .activation = sr_hard_swish});
-    for (int i = 0; i < size->blocks; i++) {
-        const sr_inverted_opts opts = block_of(o, size, i, in);
-        sr_build_push(b, "features.%d.block", i + 1);
-        sr_build_inverted(b, &net->block[i], opts);
-        sr_build_pop(b);
-        in = opts.out;
-    }
-    (void)snprintf(name, sizeof name, "features.%d", size->blocks + 1);
-    sr_build_conv_norm(b, &net->last, name,
-                       (sr_conv_norm_opts){.conv = {.in = in, .out = 6 * in, .window = 1},
-                                           .norm = norm,
-                                           .activation = sr_hard_swish});
     const int64_t last = o->reduced_tail ? size->last / 2 : size->last;
-    const int64_t features = sr_round_channels((double)last * o->width_mult, DIVISOR);
-    build_linear(b, &net->fc1, "classifier.0", 6 * in, features);
-    build_linear(b, &net->fc2, "classifier.3", features, sr_build_classes(b));
+    const int64_t hidden = sr_round_channels((double)last * o->width_mult, DIVISOR);
+    const sr_init init = {.kind = SR_INIT_NORMAL, .scale = 0.01};
+    net->dropout = o->dropout;
+    build_trunk(b, o, &net->trunk, size);
+    sr_build_linear_from(b, &net->fc1, "classifier.0", 6 * net->trunk.channels, hidden, init);
+    sr_build_linear_from(b, &net->fc2, "classifier.3", hidden, sr_build_classes(b), init);
 }
 
 static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const mobilenet *net = state;
-    sr_tensor x = sr_layer_conv_norm(f, &net->first, inputs[0]);
-    for (int i = 0; i < net->blocks; i++)
-        x = sr_layer_inverted(f, &net->block[i], x);
-    x = sr_global_avgpool(sr_layer_conv_norm(f, &net->last, x));
-    x = sr_hard_swish(sr_layer_linear(&net->fc1, x));
-    return sr_layer_linear(&net->fc2, sr_layer_dropout(f, x, net->dropout));
+    sr_tensor x = sr_layer_linear(&net->fc1, sr_mobile_pooled(f, &net->trunk, inputs[0]));
+    return sr_layer_linear(&net->fc2, sr_layer_dropout(f, sr_hard_swish(x), net->dropout));
 }
 
 // MODEL(name, help)
@@ -189,5 +176,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                          .options = &mobilenet_table,                              \
                                          .state_size = sizeof(mobilenet),                          \
                                          .build = build_##id,                                      \
-                                         .forward = forward};
+                                         .forward = forward,                                       \
+                                         .features = sr_mobile_features};
 MODELS(DEFINE)

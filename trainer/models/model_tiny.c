@@ -18,12 +18,7 @@ static const sr_option tiny_rows[] = {
      .default_text = "16",
      .min = 1,
      .max = 4096},
-    {.name = "dropout",
-     .help = "probability of dropping a feature before the last layer",
-     .type = SR_OPT_FLOAT,
-     .offset = offsetof(tiny_options, dropout),
-     .default_text = "0.1",
-     .max = 0.99},
+    SR_DROPOUT_OPTION(tiny_options, "0.1"),
 };
 
 static const sr_option_table tiny_table = {.name = "model.tiny",

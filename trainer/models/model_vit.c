@@ -140,9 +140,8 @@ static void build_patches(sr_builder *b, vit *net, const vit_size *size, const v
                                        .window = size->patch,
                                        .conv = {.stride = size->patch},
                                        .has_bias = true,
+                                       .zero_bias = !init->patches_bias,
                                        .init = init->patches});
-    if (!init->patches_bias)
-        sr_build_set_init(b, &net->patches.bias, (sr_init){0});
 }
 
 static void build_layer(sr_builder *b, const vit *net, vit_layer *k, const vit_size *size,
@@ -152,9 +151,7 @@ static void build_layer(sr_builder *b, const vit *net, vit_layer *k, const vit_s
     sr_build_push(b, "self_attention");
     sr_build_param(b, &k->qkv.weight, "in_proj_weight", SR_PARAM_WEIGHT, 2, dim, init->qkv);
     sr_build_param(b, &k->qkv.bias, "in_proj_bias", SR_PARAM_BIAS, 1, dim, (sr_init){0});
-    sr_build_linear(b, &k->out, "out_proj", c, c, false);
-    sr_build_set_init(b, &k->out.weight, init->out);
-    sr_build_set_init(b, &k->out.bias, (sr_init){0});
+    sr_build_linear_from(b, &k->out, "out_proj", c, c, init->out);
     sr_build_pop(b);
     sr_build_layernorm(b, &k->norm2, "ln_2", c, norm_eps);
     sr_build_mlp(b, &k->mlp, "mlp",
@@ -208,10 +205,9 @@ static void build(sr_builder *b, const vit_options *options, vit *net, const vit
         build_positions(b, net, size, layout);
     build_layers(b, net, size, &init);
     sr_build_push(b, "heads");
-    sr_build_linear(b, &net->head, "head", size->channels, sr_build_classes(b), false);
+    sr_build_linear_from(b, &net->head, "head", size->channels, sr_build_classes(b), init.head);
     sr_build_pop(b);
-    sr_build_set_init(b, &net->head.weight, init.head);
-    sr_build_set_init(b, &net->head.bias, (sr_init){0});
+    sr_build_stage(b, size->channels, size->patch);
 }
 
 // ---- Forward pass ----
@@ -255,14 +251,32 @@ static sr_tensor layer_forward(sr_forward *f, const vit *net, const vit_layer *k
     return sr_add(x, sr_layer_drop_path(f, y, k->drop));
 }
 
+// Tokens after the last layer: [N,1 + patches,C].
+static sr_tensor encode(sr_forward *f, const vit *net, sr_tensor x, sr_grid *grid) {
+    x = tokens(net, x, grid);
+    x = sr_layer_dropout(f, sr_add(x, positions(net, *grid, f->dtype)), net->options.dropout);
+    for (int i = 0; i < net->layer_count; i++)
+        x = layer_forward(f, net, &net->layers[i], x);
+    return x;
+}
+
+// The map of the patches, as detection takes it (Li et al. 2022).
+static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
+    sr_grid grid = {.before = 1};
+    sr_info info;
+    x = encode(f, state, x, &grid);
+    stages[0] = SR_NONE;
+    if (!sr_tensor_info(x, &info))
+        return;
+    x = sr_slice(x, 1, 1, info.dim[1] - 1, 1);
+    stages[0] = sr_reshape(x, 4, (int64_t[]){info.dim[0], grid.height, grid.width, info.dim[2]});
+}
+
 static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const vit *net = state;
     sr_grid grid = {.before = 1};
-    sr_tensor x = tokens(net, inputs[0], &grid);
     sr_info info;
-    x = sr_layer_dropout(f, sr_add(x, positions(net, grid, f->dtype)), net->options.dropout);
-    for (int i = 0; i < net->layer_count; i++)
-        x = layer_forward(f, net, &net->layers[i], x);
+    sr_tensor x = encode(f, net, inputs[0], &grid);
     if (!sr_tensor_info(x, &info))
         return SR_NONE;
     // Only the class token is used further on: the others are not normalised.
@@ -300,6 +314,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                          .state_size = sizeof(vit),                                \
                                          .build = build_##id,                                      \
                                          .forward = forward,                                       \
+                                         .features = features,                                     \
                                          .names = &vit_names,                                      \
                                          .layout = (library)};
 VIT_FAMILY(MODEL)

@@ -131,7 +131,7 @@ static void widen(const network *net, int slot, int64_t count, double factor, do
 
 // ---- The pass ----
 
-static sr_status bind(network *net) {
+sr_status network_bind(network *net) {
     for (int i = 0; !net->bound && i < net->model->param_count; i++) {
         sr_param *p = &net->model->params[i];
         const void *values = as_parameters(net, net->values[i], network_count(net, i));
@@ -279,7 +279,7 @@ static sr_status collect(network *net, const network_pass *pass) {
 sr_status network_run(network *net, const network_pass *pass) {
     sr_statistics statistics = {.count = 0};
     sr_context_begin_step(net->context);
-    SR_TRY(bind(net));
+    SR_TRY(network_bind(net));
     sr_status status = record(net, pass, &statistics);
     sr_free(statistics.items);
     SR_TRY(status);

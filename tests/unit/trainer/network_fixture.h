@@ -56,6 +56,8 @@ SR_NODISCARD sr_status network_create(const network_options *options, network **
 void network_free(network *net);
 // Elements of the model's i-th parameter or buffer.
 int64_t network_count(const network *net, int i);
+// Makes the model's fields variables of the context, with 'values'; network_run does so.
+SR_NODISCARD sr_status network_bind(network *net);
 // One pass. A network takes its values in the first one; later ones of the same kind repeat its
 // program.
 SR_NODISCARD sr_status network_run(network *net, const network_pass *pass);

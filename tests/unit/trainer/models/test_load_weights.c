@@ -62,12 +62,22 @@ static void names_of_stages(void **state) {
     assert_name("convnext_tiny", 2, 1, "downsample_layers.3.0.bias", "stages.3.downsample.0.bias");
     assert_name("convnext_tiny", 1, 0, "stem.1.weight", "features.0.1.weight");
     assert_name("convnext_tiny", 1, 0, "head.fc.weight", "classifier.2.weight");
+    assert_name("swin_t", 0, 1, "features.3.1.attn.qkv.weight",
+                "layers.1.blocks.1.attn.qkv.weight");
+    assert_name("swin_t", 0, 2, "features.3.1.mlp.3.bias", "layers.1.blocks.1.mlp.fc2.bias");
+    assert_name("swin_t", 0, 1, "features.4.reduction.weight",
+                "layers.2.downsample.reduction.weight");
+    assert_name("swin_t", 0, 2, "features.4.reduction.weight",
+                "layers.1.downsample.reduction.weight");
+    assert_name("swin_t", 2, 0, "layers.0.downsample.norm.bias", "features.2.norm.bias");
+    assert_name("swin_t", 1, 0, "head.fc.bias", "head.bias");
 }
 
 // Of every tensor, so that no two of a layout have one name.
 static void names_go_there_and_back(void **state) {
     (void)state;
-    static const char *const models[] = {"vit_b_16", "deit_tiny_patch16_224", "convnext_tiny"};
+    static const char *const models[] = {"vit_b_16", "deit_tiny_patch16_224", "convnext_tiny",
+                                         "swin_t"};
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         sr_arena arena;
         sr_arena_init(&arena);
