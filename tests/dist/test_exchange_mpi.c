@@ -26,9 +26,9 @@
 #define FAILING_STEP 2
 
 static const sr_segment segments[] = {
-    {"stem", 0, 1000, false},
-    {"big", 1000, SR_BLOCK_ELEMENTS + 10000, false},
-    {"head", SR_BLOCK_ELEMENTS + 11000, ELEMENTS - SR_BLOCK_ELEMENTS - 11000, false},
+    {"stem", 0, 1000, false, false},
+    {"big", 1000, SR_BLOCK_ELEMENTS + 10000, false, false},
+    {"head", SR_BLOCK_ELEMENTS + 11000, ELEMENTS - SR_BLOCK_ELEMENTS - 11000, false, false},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 

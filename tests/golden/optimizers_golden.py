@@ -17,7 +17,7 @@ from make_goldens import fill
 STEPS = 50
 # name, shape; "bias" and "norm" are the kinds that groups match.
 TENSORS = [("conv.weight", (4, 3, 2, 1)), ("conv.bias", (4,)), ("norm.weight", (5,)), ("norm.bias", (5,)),
-           ("fc.weight", (4, 5))]
+           ("fc.weight", (5, 4))]
 RATE = 0.0625
 
 
@@ -102,6 +102,28 @@ def lamb(p, state, o):
     p.sub_(o["lr"] * (torch.clamp(ratio, max=1) if o["trust_clip"] else ratio) * u)
 
 
+def muon(p, state, o):
+    if p.dim() < 2:
+        (b1, b2), t = o["betas"], state.get("t", 0) + 1
+        state["t"], scale, g = t, o["adam_scale"], p.grad
+        state["m"] = m = b1 * state.get("m", 0) + (1 - b1) * g
+        state["v"] = v = b2 * state.get("v", 0) + (1 - b2) * g * g
+        u = m / (1 - b1**t) / (torch.sqrt(v / (1 - b2**t)) + o["eps"])
+        p.mul_(1 - o["lr"] * scale * o["weight_decay"]).sub_(o["lr"] * scale * u)
+        return
+    g, keep = p.grad.reshape(p.shape[0], -1), o["momentum"]
+    state["m"] = m = keep * state.get("m", 0) + (1 - keep) * g
+    x = (1 - keep) * g + keep * m if o["nesterov"] else m
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
+    rows, columns = x.shape
+    scale = 0.2 * max(rows, columns)**0.5 if o["match_rms"] else max(1, rows / columns)**0.5
+    p.mul_(1 - o["lr"] * o["weight_decay"]).sub_(o["lr"] * scale * x.reshape(p.shape))
+
+
+MUON = {"momentum": 0.95, "nesterov": True, "match_rms": False, "betas": (0.9, 0.999), "eps": 1e-8, "adam_scale": 1}
 LARS = {"momentum": 0.9, "dampening": 0, "nesterov": False, "trust_coeff": 0.001, "eps": 1e-8,
         "trust_clip": False, "always_adapt": False}
 LAMB = {"betas": (0.9, 0.999), "eps": 1e-6, "max_grad_norm": 1, "bias_correction": True,
@@ -166,6 +188,10 @@ CASES = [
                       "bias_correction": False, "eps": 0.5}), NONE, 0),
     ("lamb, clip_norm", "weight_decay: 0.1, clip_norm: 0.5, layer_decay: 0.75, no_decay: [bias, norm]",
      formula(lamb, **LAMB, weight_decay=0.1), by_layer, 0.5),
+    ("muon", "weight_decay: 0.1", formula(muon, **MUON, weight_decay=0.1), NONE, 0),
+    ("muon, match_rms", "match_rms: true, nesterov: false, momentum: 0.75, adam_scale: 0.5, weight_decay: 0.1, "
+     "clip_norm: 0.5", formula(muon, **{**MUON, "match_rms": True, "nesterov": False, "momentum": 0.75,
+                                        "adam_scale": 0.5}, weight_decay=0.1), NONE, 0.5),
     ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), NONE, 0),
 ]
 

@@ -36,8 +36,11 @@ static sr_status make_groups(sr_phase *phase, const sr_recipe_optimizer *setting
 
 static void add_segment(sr_phase *phase, const char *name, int64_t begin, int64_t count,
                         sr_segment_use use) {
-    phase->segments[phase->segment_count] = (sr_segment){
-        .name = name, .begin = begin, .count = count, .padded = use.kind == SR_SEGMENT_SCALAR};
+    phase->segments[phase->segment_count] = (sr_segment){.name = name,
+                                                         .begin = begin,
+                                                         .count = count,
+                                                         .padded = use.kind == SR_SEGMENT_SCALAR,
+                                                         .whole = use.rows > 0};
     phase->uses[phase->segment_count++] = use;
 }
 
@@ -60,10 +63,10 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o,
         bool buffer = p->kind == SR_PARAM_BUFFER;
         if (p->kind == SR_PARAM_FROZEN || (!buffer && phase->groups[group].frozen))
             continue;
-        add_segment(phase, p->name, p->offset, sr_info_count(&p->info),
-                    (sr_segment_use){.kind = buffer ? SR_SEGMENT_BUFFER : SR_SEGMENT_PARAM,
-                                     .param = i,
-                                     .group = group});
+        sr_segment_use use = {
+            .kind = buffer ? SR_SEGMENT_BUFFER : SR_SEGMENT_PARAM, .param = i, .group = group};
+        use.rows = sr_phase_matrix(phase, p, &use.columns);
+        add_segment(phase, p->name, p->offset, sr_info_count(&p->info), use);
     }
     phase->scalar_begin = phase->elements = aligned(phase->model->elements);
     phase->loss_segment = phase->segment_count;
@@ -176,6 +179,7 @@ void sr_phase_free(sr_phase *phase) {
     sr_prepared_cache_free(phase->kernels);
     sr_device_free(phase->device, phase->hyper);
     sr_device_free(phase->device, phase->workspace);
+    sr_device_free(phase->device, phase->matrices);
     sr_device_free(phase->device, phase->values);
     for (int i = 0; i < SR_OPTIMIZER_MAX_STATES; i++)
         sr_device_free(phase->device, phase->states[i]);
@@ -205,6 +209,7 @@ sr_phase_info sr_phase_get_info(const sr_phase *phase) {
                            .optimizer = phase->optimizer,
                            .elements = phase->elements,
                            .states = count_states(phase),
+                           .scratch = phase->matrix_scratch,
                            .arrays = 2 + count_states(phase) +
                                      (sr_phase_has_average(phase) ? 1 : 0) +
                                      (sr_phase_is_agreed(phase) ? 1 : 0)};

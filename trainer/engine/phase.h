@@ -23,6 +23,7 @@ typedef struct sr_phase_info {
     int64_t elements; // of the flat space, which begins with the model's
     int states;       // of the optimiser, as far as its options need them
     int arrays;       // of so many floats: values, sums of gradients, states, average
+    int64_t scratch;  // floats that the update of matrices needs beside them
 } sr_phase_info;
 // Constant; what it points to is borrowed until the engine is freed.
 sr_phase_info sr_phase_get_info(const sr_phase *phase);

@@ -27,8 +27,9 @@ typedef enum sr_segment_kind {
 // What a segment of the exchange stands for.
 typedef struct sr_segment_use {
     sr_segment_kind kind;
-    int param; // index in the model, or which scalar
-    int group; // of hyper-parameters
+    int param;             // index in the model, or which scalar
+    int group;             // of hyper-parameters
+    int64_t rows, columns; // of a matrix that is updated as a whole; else 0
 } sr_segment_use;
 
 // Settings of a group of parameters in this step.
@@ -94,6 +95,8 @@ struct sr_phase {
     // changes every step is uploaded from settings[].
     sr_prepared_cache *kernels;
     sr_address hyper, workspace;
+    sr_address matrices;    // scratch of orthogonal directions; none where no tensor is a matrix
+    int64_t matrix_scratch; // its elements
     size_t workspace_bytes;
     float *settings;
     sr_exchange *exchange;
@@ -128,6 +131,24 @@ void sr_phase_free(sr_phase *phase);
 static inline sr_address sr_phase_element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
 }
+
+// phase_matrix.c: rows and columns of a parameter that is updated as a matrix; 0 of others.
+int64_t sr_phase_matrix(const sr_phase *phase, const sr_param *param, int64_t *columns);
+// Elements that sr_phase_orthogonalise needs of phase->matrices.
+int64_t sr_phase_matrix_scratch(int64_t rows, int64_t columns);
+// The numbers 4 to 15 of a matrix's row of settings, from the norm of its direction.
+void sr_phase_fill_matrix(double norm, float *row);
+// Puts on the stream what replaces the direction u [rows,columns], in place.
+SR_NODISCARD sr_status sr_phase_orthogonalise(sr_phase *phase, int64_t rows, int64_t columns,
+                                              sr_address u, sr_address row, sr_stream *stream);
+
+// phase_launch.c: puts a kernel on the stream; one of the list, all of whose arguments are there.
+SR_NODISCARD sr_status sr_phase_launch_request(sr_phase *phase, const sr_kernel_request *request,
+                                               const sr_address *p, const char *what,
+                                               sr_stream *stream);
+SR_NODISCARD sr_status sr_phase_launch(sr_phase *phase, sr_kernel_id kernel, const void *params,
+                                       size_t bytes, const sr_address *p, const char *what,
+                                       sr_stream *stream);
 
 // phase_update.c: the exchange's calls (exchange.h).
 SR_NODISCARD sr_status sr_phase_update(void *user, int64_t step, int64_t begin, int64_t end,

@@ -56,41 +56,11 @@ static void fill_average(double keep, double take, double scale, float *row) {
     row[2] = (float)scale;
 }
 
-// Streams may still use the present workspace.
-static sr_status grow_workspace(sr_phase *phase, size_t bytes, sr_stream *stream) {
-    if (bytes <= phase->workspace_bytes)
-        return SR_OK;
-    SR_TRY(sr_stream_wait(stream));
-    sr_device_free(phase->device, phase->workspace);
-    phase->workspace = sr_address_none();
-    phase->workspace_bytes = 0;
-    SR_TRY(sr_device_alloc(phase->device, bytes, "update workspace", &phase->workspace));
-    phase->workspace_bytes = bytes;
-    return SR_OK;
-}
-
-// Puts a kernel on the stream.
-static sr_status launch(sr_phase *phase, const sr_kernel_request *request, const sr_address *p,
-                        const char *what, sr_stream *stream) {
-    const sr_prepared_entry *kernel;
-    SR_TRY(sr_prepared_cache_get(phase->kernels, request, &kernel));
-    SR_TRY(grow_workspace(phase, kernel->prepared.workspace, stream));
-    const sr_kernel_call call = {.prepared = &kernel->prepared,
-                                 .request = &kernel->request,
-                                 .p = p,
-                                 .workspace = phase->workspace,
-                                 .site = {.what = what}};
-    return sr_stream_launch(stream, &call);
-}
-
 // A kernel of the list over 'count' elements.
 static sr_status launch_listed(sr_phase *phase, sr_kernel_id kernel, int64_t count,
                                const sr_address *p, const char *what, sr_stream *stream) {
     const sr_count_params params = {.count = count};
-    sr_kernel_request request;
-    sr_kernel_request_init(&request, sr_device_get_properties(phase->device)->kind, kernel, SR_F32,
-                           &params, sizeof params);
-    return launch(phase, &request, p, what, stream);
+    return sr_phase_launch(phase, kernel, &params, sizeof params, p, what, stream);
 }
 
 // ---- The optimiser ----
@@ -117,7 +87,7 @@ static sr_status launch_optimizer(sr_phase *phase, int segment, int64_t begin, i
     for (int i = 0; i < args; i++)
         request.dtype[i] = SR_F32;
     memcpy(request.params, &params, sizeof params);
-    return launch(phase, &request, p, optimizer->name, stream);
+    return sr_phase_launch_request(phase, &request, p, optimizer->name, stream);
 }
 
 // a = keep a + take (scale x)
@@ -131,6 +101,10 @@ static sr_status update_param(sr_phase *phase, int segment, int64_t begin, int64
                               sr_address sum, sr_address values, sr_stream *stream) {
     if (phase->groups[phase->uses[segment].group].rests)
         return SR_OK;
+    const sr_segment_use *use = &phase->uses[segment];
+    if (use->rows > 0 && begin == phase->segments[segment].begin) // its sum is in one piece
+        SR_TRY(sr_phase_orthogonalise(phase, use->rows, use->columns, sum,
+                                      hyper_row(phase, row_of_param(phase, segment)), stream));
     if (phase->optimizer->finish)
         return update_average(phase, values, sum, row_of_param(phase, segment), count,
                               phase->optimizer->name, stream);
@@ -228,6 +202,16 @@ static sr_status add_squares(sr_phase *phase, sr_address x, int64_t count, sr_ad
     return launch_listed(phase, SR_KERNEL_add_squares, count, p, "norm of gradients", stream);
 }
 
+// The direction of a part of a matrix: a momentum, and what it gives.
+static sr_status direct_matrix(sr_phase *phase, int segment, int64_t begin, int64_t count,
+                               sr_address sum, sr_stream *stream) {
+    const sr_address row = hyper_row(phase, row_of_param(phase, segment));
+    const sr_address m = sr_phase_element(phase->states[0], begin);
+    const sr_address momentum[] = {m, sum, row}, direction[] = {sum, m, sr_phase_element(row, 4)};
+    SR_TRY(launch_listed(phase, SR_KERNEL_ema, count, momentum, phase->optimizer->name, stream));
+    return launch_listed(phase, SR_KERNEL_ema, count, direction, phase->optimizer->name, stream);
+}
+
 // The parameters are measured in the last round.
 static sr_status measure_piece(sr_phase *phase, const segment_piece *piece, int round,
                                sr_address sum, sr_address out, sr_stream *stream) {
@@ -237,7 +221,9 @@ static sr_status measure_piece(sr_phase *phase, const segment_piece *piece, int 
     const bool param = use->kind == SR_SEGMENT_PARAM;
     if (use->kind == SR_SEGMENT_SCALAR || (param && phase->groups[use->group].rests))
         return SR_OK;
-    if (param && round > 0)
+    if (param && round > 0 && use->rows > 0)
+        SR_TRY(direct_matrix(phase, piece->segment, piece->from, count, sum, stream));
+    else if (param && round > 0)
         SR_TRY(launch_optimizer(phase, piece->segment, piece->from, count, sum, values, stream));
     if (param || round == 0)
         SR_TRY(add_squares(phase, sum, count, out, MEASURE_SUM, stream));
@@ -334,8 +320,12 @@ static void fill_row(sr_phase *phase, int row, const sr_hyper_request *request, 
     memset(numbers, 0, HYPER_ROW * sizeof *numbers);
     if (finishes)
         optimizer->finish(phase->optimizer_options, request, numbers);
+    else if (request->rows > 0)
+        optimizer->fill_matrix(phase->optimizer_options, request, numbers);
     else
         optimizer->fill(phase->optimizer_options, request, numbers);
+    if (finishes && request->rows > 0)
+        sr_phase_fill_matrix(request->norm, numbers);
 }
 
 void sr_phase_fill_settings(sr_phase *phase) {
@@ -358,6 +348,8 @@ static void fill_tensors(sr_phase *phase, int round) {
         request.global_norm = norm;
         request.norm = phase->norms[s].sum * (round == 0 ? request.gradient_scale : 1);
         request.param_norm = phase->norms[s].values;
+        request.rows = phase->uses[s].rows;
+        request.columns = phase->uses[s].columns;
         fill_row(phase, row_of_segment(phase, s), &request, round > 0);
     }
 }
@@ -411,11 +403,24 @@ static sr_status make_settings(sr_phase *phase) {
     return status;
 }
 
+static sr_status make_matrices(sr_phase *phase) {
+    int64_t *most = &phase->matrix_scratch;
+    for (int i = 0; i < phase->segment_count; i++) {
+        const sr_segment_use *use = &phase->uses[i];
+        const int64_t need = use->rows > 0 ? sr_phase_matrix_scratch(use->rows, use->columns) : 0;
+        *most = need > *most ? need : *most;
+    }
+    return *most == 0 ? SR_OK
+                      : sr_device_alloc(phase->device, (size_t)*most * sizeof(float),
+                                        "orthogonal directions", &phase->matrices);
+}
+
 sr_status sr_phase_make_settings(sr_phase *phase) {
     const size_t floats = (size_t)row_of_segment(phase, phase->segment_count) * HYPER_ROW;
     float *rows = NULL;
     SR_TRY(sr_prepared_cache_create(&phase->kernels));
     SR_TRY(make_settings(phase));
+    SR_TRY(make_matrices(phase));
     if (has_norms(phase)) {
         phase->norms = sr_alloc_array((size_t)phase->segment_count, sizeof *phase->norms, "norms");
         if (!phase->norms)

@@ -258,13 +258,23 @@ static sr_status check_put(sr_exchange *x, int lane, int segment, sr_address dat
     return SR_OK;
 }
 
+// Buckets are in falling order: the first that begins at or before an element.
+static int bucket_of(const sr_exchange *x, int64_t element) {
+    int low = 0, high = x->bucket_count - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (x->buckets[middle].begin <= element)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 // Elements [from, to) of the flat space, which lie in one segment.
 static sr_status put_range(sr_exchange *x, int lane, int64_t from, int64_t to, sr_address data,
                            sr_stream *stream) {
-    // Below bucket 0 (which ends with the flat space) buckets have equal sizes.
-    const int64_t top = x->buckets[0].begin, last = to - 1;
-    int bucket = last >= top ? 0 : (int)((top - 1 - last) / x->bucket_elements) + 1;
-    for (; from < to; bucket++) {
+    for (int bucket = bucket_of(x, to - 1); from < to; bucket++) {
         const sr_exchange_bucket *b = &x->buckets[bucket];
         const int64_t begin = from > b->begin ? from : b->begin;
         bool complete = false;

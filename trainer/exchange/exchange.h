@@ -39,6 +39,7 @@ typedef struct sr_segment {
     const char *name;
     int64_t begin, count; // elements in the flat space; segments are in order without overlap
     bool padded;          // lanes may give fewer elements, followed by zeros: for short segments
+    bool whole;           // all of it belongs to one owner: no bucket and no owner ends inside
 } sr_segment;
 
 // First lane of a rank; lanes of rank r are [first(r), first(r + 1)).

@@ -15,11 +15,21 @@
 #include "kernels/base/memory.h"
 #include "trainer/exchange/exchange_internal.h"
 
-// Pieces of the flat space that a rank owns in a bucket, by number.
+// The pieces of a range, which ends at none's middle.
+static sr_range pieces_in(const sr_exchange *x, sr_range range) {
+    const sr_exchange_agreement *a = &x->agreement;
+    int64_t begin = a->first_piece[range.begin / x->block];
+    int64_t end = a->first_piece[(range.end + x->block - 1) / x->block];
+    while (begin < end && a->pieces[begin].begin < range.begin)
+        begin++;
+    while (begin < end && a->pieces[end - 1].begin >= range.end)
+        end--;
+    return (sr_range){begin, end};
+}
+
+// Those that a rank owns in a bucket.
 static sr_range pieces_of(const sr_exchange *x, int bucket, int rank) {
-    const sr_range part = sr_exchange_bucket_range(x, bucket, rank);
-    const int64_t *first = x->agreement.first_piece;
-    return (sr_range){first[part.begin / x->block], first[(part.end + x->block - 1) / x->block]};
+    return pieces_in(x, sr_exchange_bucket_range(x, bucket, rank));
 }
 
 static sr_address measures_at(const sr_exchange *x, int64_t piece) {
@@ -107,12 +117,13 @@ void sr_exchange_agreement_free(sr_exchange *x) {
 
 // Puts the measure of a block, whose sum is kept, on the stream.
 static sr_status measure_block(sr_exchange *x, int round, int64_t begin, int64_t end) {
-    const int64_t *first = &x->agreement.first_piece[begin / x->block];
-    const sr_address out = measures_at(x, first[0]);
-    if (first[0] == first[1])
+    const sr_range pieces = pieces_in(x, (sr_range){begin, end});
+    const sr_address out = measures_at(x, pieces.begin);
+    if (pieces.begin >= pieces.end)
         return SR_OK;
     SR_TRY(sr_stream_clear(x->stream, out,
-                           (size_t)(first[1] - first[0]) * SR_EXCHANGE_MEASURES * sizeof(double)));
+                           (size_t)(pieces.end - pieces.begin) * SR_EXCHANGE_MEASURES *
+                               sizeof(double)));
     return x->measure(x->user, x->step, round, begin, end,
                       sr_exchange_element(x->agreement.sums, begin), out, x->stream);
 }
@@ -126,8 +137,9 @@ sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end, sr_add
 static sr_status measure_owned(sr_exchange *x, int round) {
     for (int b = 0; b < x->bucket_count; b++) {
         const sr_range own = sr_exchange_bucket_range(x, b, x->rank);
-        for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
-            SR_TRY(measure_block(x, round, begin, min64(begin + x->block, own.end)));
+        for (int64_t begin = own.begin, end; begin < own.end; begin = end) {
+            end = sr_exchange_block_end(x, begin, own.end);
+            SR_TRY(measure_block(x, round, begin, end));
         }
     }
     return SR_OK;

@@ -21,6 +21,7 @@
 
 typedef struct sr_exchange_bucket {
     int64_t begin, end; // elements
+    int first_unit, units;
     sr_lane_tree *tree; // NULL: no segment lies here, so there is nothing to do
     bool ready;         // locked: all lanes of this rank are in
 } sr_exchange_bucket;
@@ -129,6 +130,8 @@ struct sr_exchange {
     int rounds;
     void *user;
     int64_t report_ns, act_ns;
+    int64_t *cuts; // [unit_count + 1]: where buckets and owners may end
+    int unit_count;
     sr_exchange_bucket *buckets; // [0] lies at the end of the flat space
     int bucket_count;
     int64_t bucket_elements;
@@ -196,6 +199,12 @@ SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
 // The address so many elements behind another.
 static inline sr_address sr_exchange_element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
+}
+
+// The end of the block of an element, at most 'end'.
+static inline int64_t sr_exchange_block_end(const sr_exchange *x, int64_t element, int64_t end) {
+    const int64_t next = (element / x->block + 1) * x->block;
+    return next < end ? next : end;
 }
 
 // exchange_schedule.c

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is fixed when an exchange is created: buckets, owners, buffers, the order of adds.
 //
-// Blocks of 64 Ki elements are counted from the start of the flat space, buckets (runs of whole
-// blocks) from its end, since gradients finish backwards. Rank r of p owns blocks
-// [r n / p, (r + 1) n / p) of a bucket of n. All memory of a step is taken here, except partial
-// sums over lanes, whose number depends on the order in which lanes run (lane_tree.h).
+// Blocks of 64 Ki elements are counted from the start of the flat space, buckets (runs of units:
+// blocks, or more where a segment has one owner) from its end, since gradients finish backwards.
+// Rank r of p owns units [r n / p, (r + 1) n / p) of a bucket of n. All memory of a step is taken
+// here, except partial sums over lanes, whose number depends on the order in which lanes run
+// (lane_tree.h).
 #include <stdio.h>
 #include <string.h>
 
@@ -98,22 +99,62 @@ static int64_t covered(const sr_exchange *x, int64_t begin, int64_t end) {
     return sum;
 }
 
+// The whole segment that an element is inside of, so that nothing may end there; NULL: none.
+static const sr_segment *whole_around(const sr_exchange *x, int64_t element) {
+    for (int i = 0; i < x->segment_count && x->segments[i].begin < element; i++)
+        if (x->segments[i].whole && element < x->segments[i].begin + x->segments[i].count)
+            return &x->segments[i];
+    return NULL;
+}
+
+// Units are blocks, but that one which would end inside a whole segment ends before it.
+static sr_status cut_units(sr_exchange *x) {
+    const int64_t blocks = divide_up(x->elements, x->block);
+    x->cuts = sr_alloc_array((size_t)blocks + 1, sizeof *x->cuts, "units of owners");
+    if (!x->cuts)
+        return SR_E_MEMORY;
+    for (int64_t b = 1; b < blocks; b++) {
+        const sr_segment *whole = whole_around(x, b * x->block);
+        const int64_t cut = whole ? whole->begin : b * x->block;
+        if (cut > x->cuts[x->unit_count])
+            x->cuts[++x->unit_count] = cut;
+    }
+    x->cuts[++x->unit_count] = x->elements;
+    return SR_OK;
+}
+
+// Blocks of a run of units, at least.
+static int64_t blocks_between(const sr_exchange *x, int first, int end) {
+    return divide_up(x->cuts[end] - x->cuts[first], x->block);
+}
+
+// Runs of units, from the end of the flat space: of at most so many blocks, or one larger unit.
+static void list_buckets(sr_exchange *x, int64_t most) {
+    for (int end = x->unit_count; end > 0; end = x->buckets[x->bucket_count - 1].first_unit) {
+        sr_exchange_bucket *b = &x->buckets[x->bucket_count++];
+        int first = end - 1;
+        while (first > 0 && blocks_between(x, first - 1, end) <= most)
+            first--;
+        *b = (sr_exchange_bucket){.begin = x->cuts[first],
+                                  .end = x->cuts[end],
+                                  .first_unit = first,
+                                  .units = end - first};
+        x->bucket_elements = max64(x->bucket_elements, b->end - b->begin);
+    }
+}
+
 static sr_status cut_buckets(sr_exchange *x, int64_t bucket_bytes) {
-    int64_t block_bytes = x->block * (int64_t)sizeof(float);
-    int64_t blocks = divide_up(x->elements, x->block);
-    int64_t wanted = bucket_bytes ? bucket_bytes : BUCKET_BYTES;
-    int64_t per_bucket = min64(blocks, max64(1, divide_up(wanted, block_bytes)));
-    x->bucket_count = (int)divide_up(blocks, per_bucket);
-    x->bucket_elements = min64(per_bucket * x->block, x->elements);
-    x->buckets = sr_alloc_array((size_t)x->bucket_count, sizeof *x->buckets, "buckets");
+    const int64_t block_bytes = x->block * (int64_t)sizeof(float);
+    const int64_t wanted = bucket_bytes ? bucket_bytes : BUCKET_BYTES;
+    SR_TRY(cut_units(x));
+    x->buckets = sr_alloc_array((size_t)x->unit_count, sizeof *x->buckets, "buckets");
     if (!x->buckets)
         return SR_E_MEMORY;
+    list_buckets(x, max64(1, divide_up(wanted, block_bytes)));
     SR_TRY(sr_lane_pool_create(x->device, x->bucket_elements, &x->pool));
     for (int i = 0; i < x->bucket_count; i++) {
         sr_exchange_bucket *b = &x->buckets[i];
-        b->begin = max64(0, blocks - (i + 1) * per_bucket) * x->block;
-        b->end = min64(x->elements, (blocks - i * per_bucket) * x->block);
-        int64_t inside = covered(x, b->begin, b->end);
+        const int64_t inside = covered(x, b->begin, b->end);
         if (inside > 0)
             SR_TRY(sr_lane_tree_create(x->lanes, x->lane_first, x->lane_last, b->end - b->begin,
                                        inside, x->pool, &b->tree));
@@ -266,6 +307,7 @@ void sr_exchange_unbuild(sr_exchange *x) {
     sr_lane_pool_free(x->pool);
     sr_free(x->requests);
     sr_free(x->buckets);
+    sr_free(x->cuts);
     sr_free(x->first_partial);
     sr_free(x->plan);
     sr_free(x->owned);
@@ -282,7 +324,7 @@ static uint64_t hash_options(const sr_exchange *x) {
                                    sr_hash64(numbers, sizeof numbers));
     for (int i = 0; i < x->segment_count; i++) {
         const sr_segment *s = &x->segments[i];
-        int64_t place[] = {s->begin, s->count};
+        int64_t place[] = {s->begin, s->count, s->whole};
         hash = sr_hash64_seed(place, sizeof place, hash);
         hash = sr_hash64_seed(s->name, strlen(s->name), hash);
     }

@@ -32,8 +32,8 @@ sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status) {
 // One block at a time while it is in the cache.
 static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
     sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    for (int64_t begin = own.begin; begin < own.end; begin += x->block) {
-        int64_t end = begin + x->block < own.end ? begin + x->block : own.end;
+    for (int64_t begin = own.begin, end; begin < own.end; begin = end) {
+        end = sr_exchange_block_end(x, begin, own.end);
         sr_status status = reduce_block(x, transfer, begin, end, begin - own.begin);
         if (status != SR_OK)
             return sr_exchange_fail_reduce(x, status);

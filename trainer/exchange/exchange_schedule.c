@@ -9,18 +9,11 @@
 // a backend without tags needs.
 #include "trainer/exchange/exchange_internal.h"
 
-static int64_t min64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank) {
     const sr_exchange_bucket *b = &x->buckets[bucket];
-    int64_t blocks = (b->end - b->begin + x->block - 1) / x->block;
-    sr_range part = {b->begin + blocks * rank / x->size * x->block,
-                     b->begin + blocks * (rank + 1) / x->size * x->block};
-    part.begin = min64(part.begin, b->end);
-    part.end = min64(part.end, b->end);
-    return part;
+    const int64_t units = b->units;
+    return (sr_range){x->cuts[b->first_unit + units * rank / x->size],
+                      x->cuts[b->first_unit + units * (rank + 1) / x->size]};
 }
 
 // Neighbours at a distance: with each rank beginning at its own, not all begin with the same peer.

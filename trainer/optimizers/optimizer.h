@@ -29,6 +29,7 @@ typedef struct sr_hyper_request {
     // gradient or, for 'finish', its direction; of its parameters before the update (with two
     // reductions for 'finish' alone). All with gradient_scale.
     double global_norm, norm, param_norm;
+    int64_t rows, columns; // of a matrix that is updated as a whole; else 0
 } sr_hyper_request;
 
 // Reductions. The update of an optimiser with none begins with the first complete bucket. With one
@@ -45,6 +46,13 @@ typedef struct sr_hyper_request {
 // States are zero before the first step, and after parameters were loaded without their optimiser
 // state. An optimiser that starts differently (SGD's first momentum is the gradient itself) detects
 // the first step by request->step == 0; a resumed run continues its count.
+// Matrices. An optimiser with two reductions may treat weights of two or more dimensions, as
+// matrices [first dimension, rest], in another way (Muon). Their direction comes from a momentum m,
+// the first state: m = h[0] m + h[1] (h[2] g), u = h[4] g + h[5] (h[6] m), with the numbers of
+// 'fill_matrix'. When its norm is known, u / (|u| + 1e-7) is brought near the orthogonal matrix
+// with the same singular vectors, by five steps of a Newton-Schulz iteration; then 'finish'. One
+// rank owns the whole matrix.
+//
 // tests/samples/optimizer_signum.c is an optimiser outside the tree.
 
 // An optimiser's descriptor. Immutable.
@@ -61,6 +69,9 @@ typedef struct sr_optimizer_desc {
     sr_kernel_id kernel; // arguments: p, states..., g, hyper; params: sr_count_params
     void (*fill)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
     int reductions; // 0 to 2
+    // Of matrices; NULL: all tensors alike.
+    void (*fill_matrix)(const void *options, const sr_hyper_request *request,
+                        float hyper[SR_HYPER]);
     // With two reductions: keep, take, scale.
     void (*finish)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
     // Its own kernels, if 'kernel' is SR_KERNEL_OWN (kernels/kernel.h). They must be elementwise:

@@ -26,6 +26,8 @@ static sr_status check(const void *descriptor) {
         (optimizer->reductions == 2) != (optimizer->finish != NULL))
         return SR_FAIL(SR_E_USAGE, "%d reductions; 0 to 2 are possible, and 2 need 'finish'",
                        optimizer->reductions);
+    if (optimizer->fill_matrix && (optimizer->reductions != 2 || optimizer->states == 0))
+        return SR_FAIL(SR_E_USAGE, "'fill_matrix' needs two reductions and a state");
     return SR_OK;
 }
 

@@ -283,6 +283,7 @@ sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
             activations = sr_plan_peak_bytes(plan);
         const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
         state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
+        state += (uint64_t)phase.scratch * sizeof(float);
     }
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
     if (all <= usable_memory(e.device, sharing, have))

@@ -42,7 +42,10 @@ static void compare_with_golden(const char *line, char *numbers) {
         worst = distance <= worst ? worst : distance; // NaN is kept
     }
     assert_int_equal(58, compared);
-    if (!(worst < 3e-6))
+    // The iteration of muon multiplies small singular values by up to 3.4 five times, and their
+    // errors.
+    const double most = begins_with(line, "muon") ? 1e-4 : 3e-6;
+    if (!(worst < most))
         fail_msg("%s differs by %.2g", line, worst);
     sr_free(got);
     update_close(&f);
@@ -107,9 +110,26 @@ static sr_status resume(update_rank *r, update_fixture *f) {
     return status;
 }
 
+// A rank has all of a matrix or nothing of it.
+static sr_status check_matrices(const update_fixture *f) {
+    const sr_phase *phase = f->phase;
+    int count;
+    const sr_range *owned = sr_exchange_owned(phase->exchange, &count);
+    for (int s = 0; s < phase->segment_count; s++) {
+        const int64_t begin = phase->segments[s].begin, end = begin + phase->segments[s].count;
+        for (int i = 0; i < count && phase->uses[s].rows > 0; i++) {
+            const bool apart = end <= owned[i].begin || owned[i].end <= begin;
+            if (!apart && (begin < owned[i].begin || owned[i].end < end))
+                return SR_FAIL(SR_E_INTERNAL, "%s has several owners", phase->segments[s].name);
+        }
+    }
+    return SR_OK;
+}
+
 static sr_status work(update_rank *r, update_fixture *f) {
     SR_TRY(update_open(f, &r->settings, r->comm));
     f->broken_step = r->broken_step;
+    SR_TRY(check_matrices(f));
     SR_TRY(update_steps(f, 0, MIDDLE));
     if (r->resumes)
         SR_TRY(resume(r, f));
@@ -172,16 +192,15 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
                                       .lanes = 3};
     update_rank first = {0}, ranks[MAX_RANKS] = {0};
     run(&settings, &layouts[0], broken_step, &first);
-    assert_non_null(first.got);
     for (int64_t i = 0; i < first.count; i++)
         assert_true(isfinite(first.got[i]));
     assert_int_equal(broken_step >= 0, first.skipped);
     for (size_t i = 1; i < sizeof layouts / sizeof layouts[0]; i++) {
         run(&settings, &layouts[i], broken_step, ranks);
         for (int r = 0; r < layouts[i].ranks; r++) {
-            assert_non_null(ranks[r].got);
             assert_int_equal(first.count, ranks[r].count);
-            if (memcmp(first.got, ranks[r].got, (size_t)first.count * sizeof(float)) != 0)
+            if (!first.got || !ranks[r].got ||
+                memcmp(first.got, ranks[r].got, (size_t)first.count * sizeof(float)) != 0)
                 fail_msg("%s: layout %zu, rank %d: other bits", optimizer, i, r);
             sr_free(ranks[r].got);
         }
@@ -239,7 +258,8 @@ static void test_states_that_options_do_not_use(void **state) {
                  {"{name: rmsprop, lr: 1, centered: true}", 2, 0},
                  {"{name: lion, lr: 1}", 1, 0},
                  {"{name: lars, lr: 1}", 1, 1},
-                 {"{name: lamb, lr: 1}", 2, 1}};
+                 {"{name: lamb, lr: 1}", 2, 1},
+                 {"{name: muon, lr: 1}", 2, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const update_settings settings = {.optimizer = cases[i].optimizer, .lanes = 1};

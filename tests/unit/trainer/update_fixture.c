@@ -31,14 +31,14 @@ static void build_of(sr_builder *b, tensors *t, int64_t high, int64_t wide) {
     sr_build_param(b, &t->field[4], "fc.weight", SR_PARAM_WEIGHT, 2, (const int64_t[]){high, wide},
                    zero);
     sr_build_buffer(b, &t->field[5], "norm.running_mean", 5, zero, 0.1);
-    if (high > 4)
+    if (high > 5)
         sr_build_param(b, &t->field[6], "head.weight", SR_PARAM_WEIGHT, 2,
                        (const int64_t[]){40001, 2}, zero);
 }
 
 static void build_small(sr_builder *b, const void *options, void *state) {
     (void)options;
-    build_of(b, state, 4, 5);
+    build_of(b, state, 5, 4);
 }
 
 static void build_large(sr_builder *b, const void *options, void *state) {

@@ -57,12 +57,12 @@ static inline bool runs_beside(void) {
 }
 
 static const sr_segment segments[] = {
-    {"first", 0, 10, false},
-    {"larger than buckets", 10, 330, false}, // then a gap of 10
-    {"one", 350, 1, false},
-    {"empty", 351, 0, false},
-    {"to the middle", 351, 49, false}, // then a gap of whole blocks
-    {"last", 600, ELEMENTS - 600, false},
+    {"first", 0, 10, false, false},
+    {"larger than buckets", 10, 330, false, false}, // then a gap of 10
+    {"one", 350, 1, false, false},
+    {"empty", 351, 0, false, false},
+    {"to the middle", 351, 49, false, false}, // then a gap of whole blocks
+    {"last", 600, ELEMENTS - 600, false, false},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 

@@ -316,7 +316,7 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(sr_exchange_gather(x, world_address(data), "moments"), SR_E_ARGUMENT);
 
     sr_exchange *none = NULL;
-    sr_segment bad[] = {{"a", 0, 10, false}, {"b", 9, 1, false}};
+    sr_segment bad[] = {{"a", 0, 10, false, false}, {"b", 9, 1, false, false}};
     sr_exchange_options options = {.device = device,
                                    .lanes = 1,
                                    .segments = segments,

@@ -24,8 +24,8 @@
 
 // Segments cross borders of blocks; the last one has more elements than lanes give.
 static const sr_segment segments[] = {
-    {"a", 0, 48, false},
-    {"b", SR_BLOCK_ELEMENTS - 96, 208, false},
+    {"a", 0, 48, false, false},
+    {"b", SR_BLOCK_ELEMENTS - 96, 208, false, false},
     {"c", INT64_C(2) * SR_BLOCK_ELEMENTS + 16, 64, .padded = true},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0], LONGEST = 208, GIVEN = 40 };

@@ -34,10 +34,10 @@ static int close_device(void **state) {
 }
 
 static const sr_segment segments[] = {
-    {"a", 0, 40, false},
-    {"b", SR_BLOCK_ELEMENTS - 100, 200, false},
-    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS - 30, 60, false},
-    {"d", INT64_C(3) * SR_BLOCK_ELEMENTS, 1000, false},
+    {"a", 0, 40, false, false},
+    {"b", SR_BLOCK_ELEMENTS - 100, 200, false, false},
+    {"c", INT64_C(2) * SR_BLOCK_ELEMENTS - 30, 60, false, false},
+    {"d", INT64_C(3) * SR_BLOCK_ELEMENTS, 1000, false, false},
 };
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
