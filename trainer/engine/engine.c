@@ -185,7 +185,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
     const sr_context_options context = {.use_device = e->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &e->context));
-    SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
+    SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
     for (int i = 0; i < e->recipe->phase_count; i++)
         SR_TRY(create_phase(e, o, i));
     SR_TRY(create_targets(e));
