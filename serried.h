@@ -20,6 +20,7 @@
 // Tensors, operators, gradients: record, compile, run.
 #include "autograd/gradients.h"
 #include "graph/context.h"
+#include "graph/executor_check.h"
 #include "graph/ops.h"
 #include "graph/tensor.h"
 #include "kernels/chooser.h"

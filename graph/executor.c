@@ -35,6 +35,7 @@ void sr_executor_free(sr_executor *e) {
     sr_free(e->profiled);
     sr_free(e->profile);
     sr_executor_tracing_free(e->tracing);
+    sr_executor_checking_free(e->checking);
     sr_free(e);
 }
 

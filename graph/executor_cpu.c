@@ -207,12 +207,24 @@ static sr_status run_step(sr_executor *e, const sr_step *step) {
     return status;
 }
 
+static sr_status fetch(sr_executor *e, sr_address value, size_t bytes, const void **out) {
+    void *pointer = NULL;
+    (void)bytes;
+    SR_TRY(pointer_of(e, value, &pointer));
+    *out = pointer;
+    return SR_OK;
+}
+
 static sr_status run_steps(sr_executor *e) {
     const sr_plan *plan = e->plan;
+    if (e->checking)
+        SR_TRY(sr_executor_check_leaves(e, fetch));
     SR_TRY(sr_executor_deliver(e, plan->sinks, plan->leading_sinks, own(e)->sink_stream));
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sr_step *step = &plan->steps[i];
         SR_TRY(run_step(e, step));
+        if (e->checking)
+            SR_TRY(sr_executor_check_step(e, i, fetch));
         SR_TRY(sr_executor_deliver(e, plan->sinks + step->first_sink, step->sink_count,
                                    own(e)->sink_stream));
     }

@@ -7,6 +7,7 @@
 #ifndef SR_GRAPH_EXECUTOR_INTERNAL_H
 #define SR_GRAPH_EXECUTOR_INTERNAL_H
 
+#include "graph/executor_check_internal.h"
 #include "graph/executor_trace_internal.h"
 #include "kernels/device/stream.h"
 
@@ -59,6 +60,7 @@ struct sr_executor {
     size_t profile_capacity;
     uint32_t profile_count, profile_first; // first: of the rows of 'plan'
     sr_executor_tracing *tracing;          // NULL: none
+    sr_executor_checking *checking;        // NULL: none
 };
 
 // The address of a launch's workspace; none if it needs none.

@@ -99,6 +99,14 @@ static sr_status launch(sr_executor *e, uint32_t number) {
     return sr_stream_launch(e->stream, &call);
 }
 
+// Waits for all that is on the stream.
+static sr_status fetch(sr_executor *e, sr_address value, size_t bytes, const void **out) {
+    SR_TRY(sr_executor_check_reserve(e->checking, bytes));
+    SR_TRY(sr_stream_download(e->stream, e->checking->copy, value, bytes));
+    *out = e->checking->copy;
+    return sr_stream_wait(e->stream);
+}
+
 static sr_status replay(sr_executor *e) {
     const sr_plan *plan = e->plan;
     own(e)->measured = e->profiling || e->tracing;
@@ -106,11 +114,15 @@ static sr_status replay(sr_executor *e) {
         SR_TRY(make_events(e, plan->step_count + 1));
     own(e)->begin_ns = sr_clock_ns();
     SR_TRY(record(e, 0));
+    if (e->checking)
+        SR_TRY(sr_executor_check_leaves(e, fetch));
     SR_TRY(sr_executor_deliver(e, plan->sinks, plan->leading_sinks, e->stream));
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sr_step *step = &plan->steps[i];
         SR_TRY(launch(e, plan->items[step->first].launch));
         SR_TRY(record(e, i + 1));
+        if (e->checking)
+            SR_TRY(sr_executor_check_step(e, i, fetch));
         SR_TRY(sr_executor_deliver(e, plan->sinks + step->first_sink, step->sink_count, e->stream));
     }
     return SR_OK;

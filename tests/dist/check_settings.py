@@ -26,6 +26,7 @@ VALUES = {
     "optimizer.lr_per": "32", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
     "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
     "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
+    "loss.class_weights": str([0.5] * 1000),
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
             "true|false": "true", "duration": "50s", "length": "1it", "numbers": "[0.25, 0.5]"}

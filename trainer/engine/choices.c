@@ -102,8 +102,8 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }
 
-sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
-                         sr_choice_loss *out) {
+sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
+                         sr_arena *arena, sr_choice_loss *out) {
     const sr_recipe_choice *choice = &recipe->phases[0].loss;
     size_t count;
     int index;
@@ -116,7 +116,10 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *
         return SR_OK;
     SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
     out->desc = all[index];
-    return parse_options(recipe, choice->path, out->desc->options, arena, &out->options);
+    SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
+    if (!out->desc->check || classes <= 0)
+        return SR_OK;
+    return refuse(recipe, choice->path, out->desc->check(out->options, classes));
 }
 
 sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
@@ -249,7 +252,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     SR_TRY(check_device(recipe));
     SR_TRY(check_mix(recipe, task));
     SR_TRY(sr_choose_metric(recipe, &metric));
-    SR_TRY(sr_choose_loss(recipe, task, arena, &loss));
+    SR_TRY(sr_choose_loss(recipe, task, 0, arena, &loss));
     for (int i = 0; i < recipe->phase_count; i++) {
         SR_TRY(sr_choose_model(recipe, i, arena, &model));
         SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));

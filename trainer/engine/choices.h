@@ -44,8 +44,9 @@ SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *a
 SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                                            sr_choice_optimizer *out);
 // The loss of the recipe's first phase; *out without a descriptor where the task has its own.
-SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
-                                      sr_choice_loss *out);
+// classes: of the data; 0: not known yet.
+SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
+                                      sr_arena *arena, sr_choice_loss *out);
 // The schedule of a phase. lengths NULL: the options are only parsed and checked; *out is
 // unchanged.
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a rank (engine.h): recording, replaying for the local lanes, handing to the exchange.
+#include "graph/executor_check.h"
 #include "trainer/engine/engine_internal.h"
 
 #include <stdio.h>
@@ -145,6 +146,8 @@ static sr_status create_executors(sr_engine *e, bool one) {
     for (int i = 0; i < e->executor_count; i++) {
         SR_TRY(create_run(e, i, !one));
         SR_TRY(create_executor(e, i));
+        if (e->recipe->debug_nan)
+            SR_TRY(sr_executor_set_checking(e->executors[i], e->context));
     }
     for (int p = 0; p < e->phase_count && !one; p++)
         SR_TRY(sr_exchange_reserve(e->phases[p]->exchange, e->executor_count));
@@ -188,9 +191,11 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     use_chooser(o->recipe, e->device);
     SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));
     SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
-    const sr_context_options context = {.use_device = e->device, .threads = 1};
+    // Checked plans keep every operator's result apart; bits are the same.
+    const sr_context_options context = {
+        .use_device = e->device, .threads = 1, .optimize = e->recipe->debug_nan ? -1 : 0};
     SR_TRY(sr_context_create(&context, &e->context));
-    SR_TRY(sr_choose_loss(e->recipe, e->task, &e->arena, &e->loss));
+    SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
     for (int i = 0; i < e->recipe->phase_count; i++)
         SR_TRY(create_phase(e, o, i));
     SR_TRY(create_targets(e));
@@ -403,6 +408,13 @@ static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_s
     return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);
 }
 
+// A value that is not finite (debug.nan) is found when a lane is put on a stream, or waited for.
+static sr_status with_lane(sr_status status, int lane) {
+    if (status == SR_E_NON_FINITE)
+        sr_error_prefix("lane %d", lane);
+    return status;
+}
+
 static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
     if (!run->busy)
@@ -410,7 +422,7 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     run->busy = false;
     sr_watch watch;
     sr_watch_begin_work(&watch, "lane %d to be computed", run->lane);
-    sr_status status = sr_executor_wait(e->executors[i]);
+    const sr_status status = with_lane(sr_executor_wait(e->executors[i]), run->lane);
     sr_watch_end(&watch);
     if (run->holds_inputs)
         source->done(source->user, run->lane);
@@ -478,7 +490,7 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     run->busy = true;
     const sr_run replay = {.inputs = run->inputs[run->next].slots, .sink = sink, .user = run};
     run->next = !run->next;
-    return sr_executor_begin(e->executors[i], plan, &replay);
+    return with_lane(sr_executor_begin(e->executors[i], plan, &replay), lane);
 }
 
 // Where inputs are copied, starts to copy those of each executor's next lane, while it computes the

@@ -43,16 +43,26 @@ static const sr_option_table table = {.name = "loss.cross-entropy",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
+static sr_status check_count(const sr_float_list *weights, int64_t classes) {
+    if (weights->count == 0 || (int64_t)weights->count == classes)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE,
+                   "%zu class_weights, but the model has %lld classes (1000 are assumed without "
+                   "data.train)",
+                   weights->count, (long long)classes);
+}
+
+static sr_status check(const void *options, int64_t classes) {
+    return check_count(&((const loss_options *)options)->class_weights, classes);
+}
+
 // As a constant of the step, in the type that losses are computed in.
 static sr_tensor weights_of(sr_context *context, const sr_float_list *list, const sr_info *logits) {
     const int64_t classes = logits->dim[logits->rank - 1];
     const sr_info info = {.dtype = SR_F64, .rank = 1, .dim = {classes}};
-    if ((int64_t)list->count != classes) {
-        return sr_op_refused(SR_FAIL(SR_E_USAGE,
-                                     "%zu class_weights, but the model has %lld classes",
-                                     list->count, (long long)classes),
-                             "loss.cross-entropy");
-    }
+    const sr_status status = check_count(list, classes);
+    if (status != SR_OK)
+        return sr_op_refused(status, "loss.cross-entropy");
     const sr_tensor weights = sr_constant(context, &info, list->items);
     return logits->dtype == SR_F64 ? weights : sr_cast(weights, SR_F32);
 }
@@ -79,4 +89,5 @@ const sr_loss_desc sr_loss_row_cross_entropy = {.struct_size = sizeof(sr_loss_de
                                                 .name = "cross-entropy",
                                                 .help = "softmax cross-entropy",
                                                 .options = &table,
+                                                .check = check,
                                                 .record = record};

@@ -184,6 +184,7 @@ typedef struct sr_recipe {
     int64_t chooser_workspace;            // bytes
     double deadline_report, deadline_act; // seconds
     sr_string_list plugins;
+    bool debug_nan;                     // values that are not finite end the step that makes them
     int64_t profile_begin, profile_end; // steps [begin, end) are traced; equal: none
 
     struct sr_recipe_internal *internal; // the resolved tree, its sources and all memory

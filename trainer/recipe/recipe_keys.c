@@ -161,6 +161,9 @@ static const sr_option recipe_options[] = {
      AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
     {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
      AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
+    {"debug.nan",
+     "stop at the first value that is not finite and name the operator, layer and tensor; slow",
+     SR_OPT_BOOL, AT(recipe.debug_nan), "false", 0, 0, NULL, NEUTRAL},
     {"profile", "steps to trace into trace.json, such as 20:30, which excludes step 30",
      SR_OPT_STRING, AT(raw_profile), NULL, 0, 0, NULL, NEUTRAL},
 };

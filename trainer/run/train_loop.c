@@ -113,7 +113,10 @@ static sr_status run_step(sr_training *t, bool *stop) {
         sr_phase_set_step(phase, t->step, t->position,
                           sr_schedule_lr(&t->schedules[p], t->position), 1 / batch,
                           average_settings(t));
-        SR_TRY(sr_engine_step(t->engine, p, t->step, source));
+        const sr_status status = sr_engine_step(t->engine, p, t->step, source);
+        if (status == SR_E_NON_FINITE) // debug.nan
+            sr_error_prefix("step %lld", (long long)t->step);
+        SR_TRY(status);
         double loss = sr_phase_loss_sum(phase);
         SR_TRY(check_finite(t, phase, loss));
         report_skipped(t, phase);
