@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+// The depth of a parameter for which its model declares none.
 #define SR_NO_DEPTH (-1)
 
 // A parameter or buffer of a built model.
