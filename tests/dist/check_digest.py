@@ -224,9 +224,12 @@ class Digests(suite.Suite):
 
     def limited(self, few):
         """Updates that depend on all gradients: a limit of their norm, and fp16, whose first steps overflow and are
-        skipped on all ranks."""
+        skipped on all ranks; optimizers with norms of tensors, and with matrices that have one owner."""
         scale = ["precision=fp16", "loss_scale.initial=16777216"]
-        for name, values in (("clip_norm", ["optimizer.clip_norm=0.5"]), ("fp16", scale)):
+        cases = [("clip_norm", ["optimizer.clip_norm=0.5"]), ("fp16", scale)]
+        for name in () if few else ("adamw", "lamb", "muon"):
+            cases.append((name, [f"optimizer={{name: {name}, lr: 0.01, momentum: ~}}"]))
+        for name, values in cases:
             self.start(name, self.train(f"{name} 1", 1, values))
             for ranks in (2, 3):
                 self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, threads=ranks))

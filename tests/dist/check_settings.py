@@ -35,7 +35,8 @@ UNITS = {"size": "B", "duration": "s", "length": "it"}
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
-WITH_OF = {"step": {"schedule.milestones": "[0.25]"}}
+OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
+WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
 GAN = ("toy-generator", "toy-critic")
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 

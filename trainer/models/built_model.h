@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-#define SR_NO_DEPTH (-1) // sr_param.depth of a model that declares none
+// The depth of a parameter for which its model declares none.
+#define SR_NO_DEPTH (-1)
 
 // A parameter or buffer of a built model.
 typedef struct sr_param {
