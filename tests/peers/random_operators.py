@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+import random_pictures
 import random_torch
 from random_compare import COMPUTED, STORED, SUMMED, WINOGRAD_COMPUTED
 from random_program import KINDS, Program, parameter_dtype, round_to
@@ -591,7 +592,7 @@ KINDS_OF_CASES = {
     "softmax_xent": softmax_xent, "softmax": softmax, "topk_hits": topk_hits,
     "bce_with_logits": unary("bce_with_logits", bce_scales,
                              lambda d: (d.choice((0.0, 1.0, 0.3)),), 5),  # of five operators
-    "sgd": sgd, "ema": ema,
+    "sgd": sgd, "ema": ema, **random_pictures.KINDS_OF_CASES,
 }
 # Kinds with many ways to be computed are drawn more often.
 WEIGHT = {"conv2d": 8, "conv2d_transpose": 4, "linear": 4, "batchnorm_train": 6,

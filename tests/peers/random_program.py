@@ -57,7 +57,7 @@ def parameter_dtype(dtype):
 
 
 Step = collections.namedtuple("Step", "word name inputs numbers array results")
-OUTPUTS = {"batchnorm_train": 3, "sgd": 0, "ema": 0}  # others have one
+OUTPUTS = {"batchnorm_train": 3, "nms": 2, "sgd": 0, "ema": 0}  # others have one
 
 
 class Program:

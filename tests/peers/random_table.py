@@ -22,6 +22,8 @@ COMPARED = {
     "upsample2d_grad": "upsample2d", "reshape": "reshape", "reduce_sum": "reduce_sum",
     "softmax_xent": "softmax_xent", "softmax_xent_grad": "softmax_xent", "softmax": "softmax",
     "topk_hits": "topk_hits", "sgd": "sgd", "ema": "ema",
+    "gather_sum": "grid_sample", "scatter_sum": "grid_sample", "gather_dot": "grid_sample", "taps2d": "grid_sample",
+    "upfirdn2d": "upfirdn2d", "nms": "nms", "roi_align": "roi_align", "roi_align_grad": "roi_align",
 }
 
 NOT_COMPARED = {
@@ -34,7 +36,7 @@ NOT_COMPARED = {
                     "where", "mask", "mask_not", "permute", "slice", "pad", "concat", "gather", "scatter_add",
                     "resize2d", "resize2d_grad", "groupnorm", "groupnorm_grad", "matmul", "softmax_grad", "log_softmax",
                     "log_softmax_grad", "logsumexp", "extreme", "one_hot", "sort_rows", "attention",
-                    "attention_grad", "attention_bias_grad", "nms", "roi_align", "roi_align_grad")},
+                    "attention_grad", "attention_bias_grad")},
     "drop_path": "dropout of whole samples: tests/unit/kernels/test_kernels_reference.c compares it with dropout",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }

@@ -15,6 +15,8 @@ from serried's own values if these are given, so that all compute one function.
 import torch
 from torch.nn import functional as F
 
+import random_pictures
+
 # Not by PyTorch's oneDNN: versions up to 2.6 write out of bounds for strided 1x1 filters' gradients.
 torch.backends.mkldnn.set_flags(False)
 
@@ -330,6 +332,7 @@ CALLS = {
     "softmax_xent": parameter(softmax_xent),
     "softmax": same(lambda e, x, n: x[0].softmax(1)), "topk_hits": topk_hits,
     "bce_with_logits": same(bce_with_logits), "sgd": sgd, "ema": ema,
+    "nms": random_pictures.nms, **{name: same(call) for name, call in random_pictures.CALLS.items()},
 }
 
 

@@ -152,6 +152,25 @@ CALL_ONE(softmax_xent, sr_softmax_cross_entropy(in[0], in[1], number[0]))
 CALL_ONE(softmax, sr_softmax(in[0], 1))
 CALL_ONE(topk_hits, sr_topk_hits(in[0], in[1]))
 CALL_ONE(bce_with_logits, sr_bce_with_logits(in[0], number[0]))
+CALL_ONE(grid_sample, sr_grid_sample(in[0], in[1],
+                                     (sr_grid_sample_opts){.mode = (sr_sample_mode)int_of(a, 0),
+                                                           .border = (sr_pad_mode)int_of(a, 1),
+                                                           .align_corners = number[2] != 0}))
+CALL_ONE(upfirdn2d, sr_upfirdn2d(in[0], in[1],
+                                 (sr_upfirdn2d_opts){.up = int_of(a, 0),
+                                                     .down = int_of(a, 1),
+                                                     .top = int_of(a, 2),
+                                                     .bottom = int_of(a, 3),
+                                                     .left = int_of(a, 4),
+                                                     .right = int_of(a, 5)}))
+CALL_ONE(roi_align, sr_roi_align(in[0], in[1], in[2],
+                                 (sr_roi_align_opts){.height = int_of(a, 0),
+                                                     .width = int_of(a, 1),
+                                                     .scale = number[2],
+                                                     .samples = int_of(a, 3),
+                                                     .aligned = number[4] != 0}))
+CALL(nms, const sr_kept kept = sr_nms(in[0], in[1], in[2], (sr_nms_opts){.overlap = number[0]});
+     a->out[0] = sr_cast(kept.index, SR_F32); a->out[1] = sr_cast(kept.count, SR_F32))
 CALL(sgd, sr_sgd_update(in[0], in[1], in[2], in[3]))
 CALL(ema, sr_ema_update(in[0], in[1], in[2]))
 
@@ -196,6 +215,10 @@ static const struct {
     {"softmax", call_softmax, 1},
     {"topk_hits", call_topk_hits, 1},
     {"bce_with_logits", call_bce_with_logits, 1}, // target
+    {"grid_sample", call_grid_sample, 1},         // mode, border, align_corners
+    {"upfirdn2d", call_upfirdn2d, 1},             // up, down, top, bottom, left, right
+    {"roi_align", call_roi_align, 1},             // height, width, scale, samples, aligned
+    {"nms", call_nms, 2},                         // overlap
     {"sgd", call_sgd, 0},
     {"ema", call_ema, 0},
 };
