@@ -247,7 +247,7 @@ sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts opts);
 // iou[...,M,N] of a[...,M,4] and b[...,N,4], of one dtype: the intersection of each two boxes,
 // divided by their union, as torchvision.ops.box_iou. NaN where both are empty.
 sr_tensor sr_box_iou(sr_tensor a, sr_tensor b);
-// What sr_nms keeps.
+// Which boxes sr_nms keeps.
 typedef struct sr_nms_opts {
     double overlap;  // a box is left out if its iou with a better one that is kept is larger
     int capacity;    // indices of the result for each sample; 0: as many as there are boxes
@@ -320,6 +320,12 @@ sr_tensor sr_embedding(sr_tensor table, sr_tensor index, sr_dtype dtype);
 // Gradient: sr_gather.
 sr_tensor sr_scatter_add(sr_tensor x, sr_tensor index, int axis, int64_t count);
 
+// Weighted sums of rows by their numbers: y[n,j,k,i] = sum over t of weight[n,j,t,k]
+// x[n,index[n,j,t,k],k,i] for x[N,M,K,I], index i32 and weight (f32; f64 with f64) [N,J,T,K], T at
+// most 32; numbers that are not of 0 to M - 1 are left out. Gradients of x, which are added in a
+// fixed order, and of the weights, to any order.
+sr_tensor sr_gather_sum(sr_tensor x, sr_tensor index, sr_tensor weight);
+
 // What is beyond the border of a picture: zeros; the pixels before the border in reverse order,
 // without the outermost one; or the outermost one.
 typedef enum sr_pad_mode { SR_PAD_ZERO, SR_PAD_REFLECT, SR_PAD_REPLICATE } sr_pad_mode;
@@ -335,6 +341,48 @@ sr_tensor sr_pad2d(sr_tensor x, sr_pad2d_opts opts);
 // its square (Shi et al. 2016).
 sr_tensor sr_pixel_shuffle(sr_tensor x, int factor);
 sr_tensor sr_pixel_unshuffle(sr_tensor x, int factor); // its inverse
+
+// How sr_grid_sample makes a pixel: from the 2 x 2 pixels around the point; the nearest one, of two
+// the even one; from the 4 x 4 around the point (Keys 1981).
+typedef enum sr_sample_mode {
+    SR_SAMPLE_BILINEAR,
+    SR_SAMPLE_NEAREST,
+    SR_SAMPLE_BICUBIC
+} sr_sample_mode;
+// Which pixel a point means, and how it is made.
+typedef struct sr_grid_sample_opts {
+    sr_sample_mode mode;
+    sr_pad_mode border; // what is beyond the border of x: zeros, its reflection, its outermost
+                        // pixel; reflected about the middles of the outermost pixels with
+                        // align_corners, else about their edges
+    bool align_corners; // -1 and 1 are the middles of the outermost pixels, else their outer edges
+} sr_grid_sample_opts;
+// y[N,P,Q,C] = x[N,H,W,C] at the points of grid[N,P,Q,2] (f32; f64 with f64): x and y from -1 to 1,
+// as torch.nn.functional.grid_sample. Positions and weights are f64, and rounded once. Gradients
+// flow to x, in a fixed order, and to the grid (not with SR_SAMPLE_NEAREST), to any order; where a
+// derivative jumps, at pixels, it is that of what follows.
+sr_tensor sr_grid_sample(sr_tensor x, sr_tensor grid, sr_grid_sample_opts opts);
+// Deformable convolution (Zhu et al. 2019), as torchvision.ops.deform_conv2d: sr_conv2d_bias whose
+// taps are bilinear samples of x, moved by offset[N,P,Q,2 G R S], where channel 2 ((g R + r) S + s)
+// is the movement down of tap (r, s) for the channels of group g, and the next one that to the
+// right; times mask[N,P,Q,G R S], unless that is SR_NONE. G follows from the shape of offset, both
+// of any float dtype. Outside of x are zeros. bias may be SR_NONE. Gradients of all inputs, in a
+// fixed order, to any order.
+sr_tensor sr_deform_conv2d(sr_tensor x, sr_tensor offset, sr_tensor mask, sr_tensor w,
+                           sr_tensor bias, sr_conv2d_opts opts);
+// Filtered up- and downsampling; all zero but the padding is a convolution.
+typedef struct sr_upfirdn2d_opts {
+    int up, down;                 // factors; 0: 1
+    int up_w, down_w;             // of the width; 0: as up and down
+    int top, bottom, left, right; // zeros around the picture, after 'up'; negative: it is cut
+    bool correlate;               // the filter is not reversed
+    double gain;                  // factor of the filter; 0: 1
+} sr_upfirdn2d_opts;
+// y[N,P,Q,C] of x[N,H,W,C] and filter[R,S] (f32; f64 with f64): pixels of x 'up' apart, with zeros
+// between them, padded, convolved with the filter, and every 'down'-th pixel of that (upfirdn2d of
+// Karras et al. 2020); P = (H up + top + bottom - R) / down + 1. Gradients flow to x, to any order,
+// not to the filter.
+sr_tensor sr_upfirdn2d(sr_tensor x, sr_tensor filter, sr_upfirdn2d_opts opts);
 
 // The dimensions that a reduction goes over.
 typedef struct sr_axes {
@@ -494,6 +542,10 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_global_maxpool(...) (sr_at(__FILE__, __LINE__), sr_global_maxpool(__VA_ARGS__))
 #define sr_upsample2d(...) (sr_at(__FILE__, __LINE__), sr_upsample2d(__VA_ARGS__))
 #define sr_resize2d(...) (sr_at(__FILE__, __LINE__), sr_resize2d(__VA_ARGS__))
+#define sr_gather_sum(...) (sr_at(__FILE__, __LINE__), sr_gather_sum(__VA_ARGS__))
+#define sr_grid_sample(...) (sr_at(__FILE__, __LINE__), sr_grid_sample(__VA_ARGS__))
+#define sr_deform_conv2d(...) (sr_at(__FILE__, __LINE__), sr_deform_conv2d(__VA_ARGS__))
+#define sr_upfirdn2d(...) (sr_at(__FILE__, __LINE__), sr_upfirdn2d(__VA_ARGS__))
 #define sr_box_iou(...) (sr_at(__FILE__, __LINE__), sr_box_iou(__VA_ARGS__))
 #define sr_nms(...) (sr_at(__FILE__, __LINE__), sr_nms(__VA_ARGS__))
 #define sr_roi_align(...) (sr_at(__FILE__, __LINE__), sr_roi_align(__VA_ARGS__))

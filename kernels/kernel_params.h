@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "kernels/base/device_code.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -136,6 +138,25 @@ static inline int64_t sr_gather_lists(const sr_gather_params *p) {
     return (p->per_outer ? p->outer : 1) * (p->per_inner ? p->inner : 1);
 }
 
+#define SR_GATHER_SHARE 32 // numbers of a row of gather_sum
+// gather_sum and its gradients: x[outer,n,groups,inner], y[outer,count,groups,inner], index and
+// weights [outer,count,share,groups].
+typedef struct sr_gather_sum_params {
+    int64_t outer, n, groups, inner, count; // n, count * share < 2^31
+    int32_t share, reserved;                // 1 to SR_GATHER_SHARE
+} sr_gather_sum_params;
+
+// Numbers in the index.
+static inline int64_t sr_gather_sum_numbers(const sr_gather_sum_params *p) {
+    return p->outer * p->count * p->share * p->groups;
+}
+
+// Its lists, one for each of 'outer' and group, as those of a scatter_add.
+static inline sr_gather_params sr_gather_sum_lists(const sr_gather_sum_params *p) {
+    const sr_gather_params lists = {p->outer, p->n, p->groups, p->count * p->share, 1, 1, 0, 0};
+    return lists;
+}
+
 #define SR_NORMALIZE_MAX_CHANNELS 4 // of a picture for normalize
 // normalize: y = (x - mean[c]) inverse_std[c].
 typedef struct sr_normalize_params {
@@ -193,6 +214,44 @@ typedef struct sr_resize_params {
     int32_t corners, antialias; // 0 or 1; of SR_FILTER_LINEAR and SR_FILTER_CUBIC
     int32_t reserved;
 } sr_resize_params;
+
+// What taps2d finds beyond the border of a picture.
+enum { SR_TAPS_ZERO, SR_TAPS_REPLICATE, SR_TAPS_REFLECT };
+
+// taps2d: points[n,p,q,r,s,groups,2] of pictures of h x w pixels, h w < 2^31 (kernels/taps.h).
+typedef struct sr_taps_params {
+    int64_t n, p, q, r, s, groups;
+    int64_t h, w;
+    double scale_h, shift_h, step_h, gap_h; // a position is shift + scale point + step place in p
+    double scale_w, shift_w, step_w, gap_w; // (or q) + gap place in r (or s)
+    int32_t filter;                         // SR_FILTER_NEAREST, _LINEAR or _CUBIC
+    int32_t border, corners;                // SR_TAPS_...; 0 or 1
+    int32_t order_h, order_w;               // of the derivative of the weights
+    int32_t x_first;                        // 1: a point is (x, y), else (y, x)
+} sr_taps_params;
+
+// Number of points.
+static inline int64_t sr_taps_points(const sr_taps_params *p) {
+    return p->n * p->p * p->q * p->r * p->s * p->groups;
+}
+
+// Taps of a side.
+SR_DEVICE_INLINE int32_t sr_taps_side(int32_t filter) {
+    return filter == SR_FILTER_NEAREST ? 1 : filter == SR_FILTER_LINEAR ? 2 : 4;
+}
+// Taps of a point.
+SR_DEVICE_INLINE int32_t sr_taps_share(int32_t filter) {
+    return sr_taps_side(filter) * sr_taps_side(filter);
+}
+
+// upfirdn2d: x[n,h,w,c], filter[r,s], y[n,p,q,c].
+typedef struct sr_upfirdn_params {
+    int64_t n, h, w, c, p, q, r, s;
+    int32_t up_h, up_w;        // pixels of x are so far apart, with zeros between them
+    int32_t down_h, down_w;    // pixels of y are every so many of the filtered ones
+    int32_t pad_top, pad_left; // zeros before the picture; negative: it is cut
+    int32_t flip, reserved;    // 1: the filter is reversed
+} sr_upfirdn_params;
 
 // nms: boxes[samples,boxes,4].
 typedef struct sr_nms_params {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // roi_align and its gradient: kernels/cpu/reference/reference_roi.c. One thread has 16 bytes of
-// neighbouring channels of a bin, or of a pixel of the gradient, or one channel. For the gradient,
-// boxes are prepared in the workspace first; a pixel looks at all of them.
+// neighbouring channels of a bin, or of a pixel of the gradient, or one channel. Boxes are prepared
+// in the workspace first; a pixel of the gradient looks at all of them.
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
@@ -12,7 +12,7 @@ struct roi_args {
     const float *boxes;
     const int32_t *image;
     void *y;           // or dx
-    sr_roi_box *ready; // of each box, for the gradient
+    sr_roi_box *ready; // each box; the workspace
     sr_roi_params p;
     int64_t lanes; // channels of a thread: sr_lanes or 1
 };
@@ -31,6 +31,12 @@ static __device__ void add_weighted(float (&sum)[N], float weight, const float (
         sum[c] += weight * x[c];
 }
 
+SR_CUDA_KERNEL(cuda_roi_boxes, roi_args, 256, 0) {
+    const int64_t r = sr_thread();
+    if (r < a.p.rois)
+        a.ready[r] = box_of(a, r);
+}
+
 // ---- roi_align: x, boxes, image -> y ----
 
 template <class T, int N> static __device__ void align(const roi_args &a) {
@@ -39,7 +45,7 @@ template <class T, int N> static __device__ void align(const roi_args &a) {
     if (i >= p.rois * p.p * p.q * vectors)
         return;
     const sr_place at = sr_place_of(i, p.p, p.q, vectors);
-    const sr_roi_box box = box_of(a, at.n);
+    const sr_roi_box &box = a.ready[at.n];
     const sr_roi_span rows = sr_roi_span_of(&box.high, at.h);
     const sr_roi_span columns = sr_roi_span_of(&box.wide, at.w);
     float sum[N] = {};
@@ -76,12 +82,6 @@ SR_CUDA_TYPED(cuda_roi_align, roi_args, 256, 0)
 
 // ---- roi_align_grad: dy, boxes, image -> dx ----
 
-SR_CUDA_KERNEL(cuda_roi_boxes, roi_args, 256, 0) {
-    const int64_t r = sr_thread();
-    if (r < a.p.rois)
-        a.ready[r] = box_of(a, r);
-}
-
 // What a box adds to channels c, ... of a pixel, before its share.
 template <class T, int N>
 static __device__ void sum_box(const roi_args &a, const sr_roi_box &box, int64_t r,
@@ -104,9 +104,12 @@ static __device__ void sum_box(const roi_args &a, const sr_roi_box &box, int64_t
     }
 }
 
-enum { LEVELS = 12 }; // of trees of sums: 2^17 boxes
+enum {
+    SHORT_LEVELS = 4, // of the trees of vectors, so that they fit into registers
+    LONG_LEVELS = 26, // of single channels: 2^31 boxes
+};
 
-template <class T, int N> static __device__ void align_grad(const roi_args &a) {
+template <class T, int N, int LEVELS> static __device__ void align_grad(const roi_args &a) {
     const sr_roi_params &p = a.p;
     const int64_t i = sr_thread(), vectors = p.c / N;
     if (i >= p.n * p.h * p.w * vectors)
@@ -135,9 +138,9 @@ template <class T, int N> static __device__ void align_grad(const roi_args &a) {
 
 template <class T> static __device__ void cuda_roi_align_grad(const roi_args &a) {
     if (a.lanes == 1)
-        align_grad<T, 1>(a);
+        align_grad<T, 1, LONG_LEVELS>(a);
     else
-        align_grad<T, sr_lanes<T>>(a);
+        align_grad<T, sr_lanes<T>, SHORT_LEVELS>(a);
 }
 SR_CUDA_TYPED(cuda_roi_align_grad, roi_args, 256, 0)
 
@@ -149,21 +152,26 @@ static roi_args args_of(const sr_kernel_request *request) {
     return a;
 }
 
+// Adds the boxes and then 'kernel' with so many threads.
+static sr_status prepare(const sr_kernel_request *request, const roi_args &a,
+                         const sr_cuda_kernel *kernel, int64_t count, sr_prepared *out) {
+    sr_cuda_making making(request, a, out);
+    making.add_elements(&cuda_roi_boxes_kernel, a.p.rois);
+    making.add_elements(kernel, count);
+    out->workspace = (size_t)a.p.rois * sizeof(sr_roi_box);
+    return making.done();
+}
+
 sr_status sr_cuda_prepare_roi_align(const sr_kernel_request *request, sr_prepared *out) {
     const roi_args a = args_of(request);
-    return sr_cuda_elementwise(request, a, cuda_roi_align_kernels[request->dtype[0]],
-                               a.p.rois * a.p.p * a.p.q * (a.p.c / a.lanes), out);
+    return prepare(request, a, cuda_roi_align_kernels[request->dtype[0]],
+                   a.p.rois * a.p.p * a.p.q * (a.p.c / a.lanes), out);
 }
 
 sr_status sr_cuda_prepare_roi_align_grad(const sr_kernel_request *request, sr_prepared *out) {
-    const roi_args a = args_of(request);
-    if (a.p.rois > (int64_t)SR_REFERENCE_TERMS << LEVELS)
-        return SR_FAIL(SR_E_UNSUPPORTED, "roi_align_grad: %lld boxes; at most %d are possible",
-                       (long long)a.p.rois, SR_REFERENCE_TERMS << LEVELS);
-    sr_cuda_making making(request, a, out);
-    making.add_elements(&cuda_roi_boxes_kernel, a.p.rois);
-    making.add_elements(cuda_roi_align_grad_kernels[request->dtype[0]],
-                        a.p.n * a.p.h * a.p.w * (a.p.c / a.lanes));
-    out->workspace = (size_t)a.p.rois * sizeof(sr_roi_box);
-    return making.done();
+    roi_args a = args_of(request);
+    if (a.p.rois > SR_REFERENCE_TERMS << SHORT_LEVELS)
+        a.lanes = 1;
+    return prepare(request, a, cuda_roi_align_grad_kernels[request->dtype[0]],
+                   a.p.n * a.p.h * a.p.w * (a.p.c / a.lanes), out);
 }

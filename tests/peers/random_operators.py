@@ -13,6 +13,7 @@ import random_formulas
 import random_moves
 import random_norms
 import random_pictures
+import random_samples
 import random_rows
 import random_torch
 from random_compare import COMPUTED, STORED, SUMMED, WINOGRAD_COMPUTED
@@ -417,7 +418,7 @@ KINDS_OF_CASES = {
     "bce_with_logits": unary("bce_with_logits", bce_scales,
                              lambda d: (d.choice((0.0, 1.0, 0.3)),), 5),  # of five operators
     "sgd": sgd, "ema": ema,
-    **random_formulas.KINDS, **random_moves.KINDS, **random_norms.KINDS, **random_pictures.KINDS,
+    **random_formulas.KINDS, **random_moves.KINDS, **random_norms.KINDS, **random_pictures.KINDS, **random_samples.KINDS,
     **random_rows.KINDS,
 }
 # Kinds with many ways to be computed are drawn more often.

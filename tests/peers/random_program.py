@@ -62,7 +62,7 @@ def parameter_dtype(dtype):
 
 
 Step = collections.namedtuple("Step", "word name inputs numbers array results")
-OUTPUTS = {"batchnorm_train": 3, "max_over": 2, "min_over": 2, "topk": 2, "sort": 2, "sgd": 0, "ema": 0}  # others: one
+OUTPUTS = {"batchnorm_train": 3, "max_over": 2, "min_over": 2, "topk": 2, "sort": 2, "nms": 2, "sgd": 0, "ema": 0}  # others: one
 
 
 class Program:

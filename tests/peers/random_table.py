@@ -25,12 +25,12 @@ COMPARED = {
     "batchnorm_grad": "batchnorm_train", "groupnorm": "group_norm", "groupnorm_grad": "group_norm",
     "mask": "where", "mask_not": "where", "sum_to": "sum", "expand": "sum", "extreme": "max_over",
     "sort_rows": "sort", "attention_bias_grad": "attention",
+    "gather_sum": "grid_sample", "scatter_sum": "grid_sample", "gather_dot": "grid_sample", "taps2d": "grid_sample",
+    "upfirdn2d": "upfirdn2d", "nms": "nms", "roi_align": "roi_align", "roi_align_grad": "roi_align",
 }
 
 NOT_COMPARED = {
     "random_normal": "draws of its own generator: tests/unit/graph/test_ops.c has their moments",
-    **{name: "not yet: values by hand and central differences are in tests/unit/graph/op_cases_*.c"
-       for name in ("nms", "roi_align", "roi_align_grad")},
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

@@ -9,52 +9,18 @@
 #include <string.h>
 
 #include "kernels/cpu/reference/reference_internal.h"
+#include "kernels/cpu/reference/reference_lists.h"
 
 #define NEIGHBOURS 1024 // of 'inner' that are summed together
-
-// The number that the index has for element (o, j, i).
-static inline int64_t number_of(const sr_gather_params *p, const int32_t *index, int64_t o,
-                                int64_t j, int64_t i) {
-    const int64_t row = (p->per_outer ? o : 0) * p->count + j;
-    return index[p->per_inner ? row * p->inner + i : row];
-}
-
-static inline bool is_place(const sr_gather_params *p, int64_t number) {
-    return number >= 0 && number < p->n;
-}
 
 // Neighbours of a row for which the index has the same number.
 static inline int64_t together(const sr_gather_params *p, int64_t most) {
     return p->per_inner ? 1 : p->inner < most ? p->inner : most;
 }
 
-// ---- Sorted lists, in the workspace: starts of the n places and the end, then all j ----
-
-static inline int32_t *list_of(const sr_gather_params *p, void *workspace, int64_t list) {
-    return (int32_t *)workspace + list * (p->n + 1 + p->count);
-}
-
 static sr_status sort_list(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
-    const sr_gather_params *p = args->params;
-    const int32_t *index = args->p[1];
-    const int64_t wide = p->per_inner ? p->inner : 1, o = block / wide, i = block % wide;
-    int32_t *start = list_of(p, args->workspace, block), *order = start + p->n + 1;
-    memset(start, 0, (size_t)(p->n + 1) * sizeof *start);
-    for (int64_t j = 0; j < p->count; j++) {
-        const int64_t number = number_of(p, index, o, j, i);
-        if (is_place(p, number))
-            start[number + 1]++;
-    }
-    for (int64_t k = 0; k < p->n; k++)
-        start[k + 1] += start[k];
-    for (int64_t j = 0; j < p->count; j++) {
-        const int64_t number = number_of(p, index, o, j, i);
-        if (is_place(p, number))
-            order[start[number]++] = (int32_t)j;
-    }
-    memmove(start + 1, start, (size_t)p->n * sizeof *start); // they were moved to their ends
-    start[0] = 0;
+    sr_sort_list(args->params, args->p[1], args->workspace, block);
     return SR_OK;
 }
 
@@ -99,7 +65,7 @@ sr_status sr_reference_prepare_scatter_add(const sr_kernel_request *request, sr_
     sr_add_stage(out, sort_list, sr_gather_lists(p));
     sr_add_stage(out, variants[dtype],
                  sr_blocks_of(p->outer * p->n * chunks_of(p), units_of_block(p)));
-    out->workspace = (size_t)(sr_gather_lists(p) * (p->n + 1 + p->count)) * sizeof(int32_t);
+    out->workspace = sr_list_bytes(p);
     out->scratch =
         (size_t)((1 + levels_of(p)) * together(p, NEIGHBOURS)) * sr_accumulator_size(dtype);
     return SR_OK;

@@ -46,11 +46,11 @@ struct op_case {
 
 extern const op_case op_cases_layers[], op_cases_matmul[], op_cases_norms[], op_cases_formulas[],
     op_cases_shapes[], op_cases_index[], op_cases_pictures[], op_cases_reduce[], op_cases_math[],
-    op_cases_attention[], op_cases_windows[], op_cases_boxes[];
+    op_cases_attention[], op_cases_windows[], op_cases_boxes[], op_cases_samples[];
 extern const size_t op_cases_layers_count, op_cases_matmul_count, op_cases_norms_count,
     op_cases_formulas_count, op_cases_shapes_count, op_cases_index_count, op_cases_pictures_count,
     op_cases_reduce_count, op_cases_math_count, op_cases_attention_count, op_cases_windows_count,
-    op_cases_boxes_count;
+    op_cases_boxes_count, op_cases_samples_count;
 
 // Operators that update variables have no value and no gradient; functions of their own test them.
 typedef struct op_update_case {

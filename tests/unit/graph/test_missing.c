@@ -159,6 +159,12 @@ CALL(global_avg, sr_global_avgpool(SR_NONE))
 CALL(global_max, sr_global_maxpool(SR_NONE))
 CALL(upsample, sr_upsample2d(SR_NONE, 2))
 CALL(resize, sr_resize2d(SR_NONE, (sr_resize2d_opts){.scale = 2}))
+CALL(gather_sum, sr_gather_sum(a->some, SR_NONE, a->some))
+CALL(sample, sr_grid_sample(SR_NONE, a->some, (sr_grid_sample_opts){0}))
+CALL(sample_grid, sr_grid_sample(a->some, SR_NONE, (sr_grid_sample_opts){0}))
+CALL(deform, sr_deform_conv2d(SR_NONE, a->some, SR_NONE, a->some, SR_NONE, (sr_conv2d_opts){0}))
+CALL(deform_w, sr_deform_conv2d(a->some, a->some, SR_NONE, SR_NONE, SR_NONE, (sr_conv2d_opts){0}))
+CALL(upfirdn, sr_upfirdn2d(a->some, SR_NONE, (sr_upfirdn2d_opts){0}))
 CALL(iou, sr_box_iou(a->some, SR_NONE))
 CALL(kept, sr_nms(SR_NONE, a->some, SR_NONE, (sr_nms_opts){0}).index)
 CALL(kept_scores, sr_nms(a->some, SR_NONE, SR_NONE, (sr_nms_opts){0}).count)
@@ -293,6 +299,12 @@ static const missing_call calls[] = {
     {"sr_global_maxpool", "global_maxpool: x", global_max},
     {"sr_upsample2d", "upsample2d: x", upsample},
     {"sr_resize2d", "resize2d: x", resize},
+    {"sr_gather_sum", "gather_sum: index", gather_sum},
+    {"sr_grid_sample", "grid_sample: x", sample},
+    {"sr_grid_sample", "grid_sample: grid", sample_grid},
+    {"sr_deform_conv2d", "deform_conv2d: x", deform},
+    {"sr_deform_conv2d", "deform_conv2d: w", deform_w},
+    {"sr_upfirdn2d", "upfirdn2d: filter", upfirdn},
     {"sr_box_iou", "box_iou: b", iou},
     {"sr_nms", "nms: boxes", kept},
     {"sr_nms", "nms: scores", kept_scores},

@@ -27,6 +27,7 @@ static const struct {
     {op_cases_pictures, &op_cases_pictures_count}, {op_cases_reduce, &op_cases_reduce_count},
     {op_cases_math, &op_cases_math_count},         {op_cases_attention, &op_cases_attention_count},
     {op_cases_windows, &op_cases_windows_count},   {op_cases_boxes, &op_cases_boxes_count},
+    {op_cases_samples, &op_cases_samples_count},
 };
 
 static const op_case *case_at(size_t i) {

@@ -50,8 +50,11 @@ static inline void set_output(problem *c, int i, arg_role role, sr_dtype t, int6
 static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = sizeof types / sizeof types[0] };
 
-void case_attention(sr_kernel_id kernel); // kernel_cases_attention.c
-void case_nms(sr_kernel_id kernel);       // kernel_cases_boxes.c
-void case_roi_align(sr_kernel_id kernel); // kernel_cases_boxes.c
+void case_attention(sr_kernel_id kernel);  // kernel_cases_attention.c
+void case_nms(sr_kernel_id kernel);        // kernel_cases_boxes.c
+void case_roi_align(sr_kernel_id kernel);  // kernel_cases_boxes.c
+void case_gather_sum(sr_kernel_id kernel); // kernel_cases_samples.c
+void case_taps2d(sr_kernel_id kernel);     // kernel_cases_samples.c
+void case_upfirdn2d(sr_kernel_id kernel);  // kernel_cases_samples.c
 
 #endif
