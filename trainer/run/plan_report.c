@@ -69,12 +69,13 @@ static void print_device(const sr_engine *engine) {
 
 static void print_lanes(const sr_recipe *r, int ranks) {
     int64_t samples = r->batch / r->lanes;
-    if (r->progressive.from > 0)
+    if (r->progressive.from > 0) {
         (void)printf(
             "\nimages grow from %lld to %lld in steps of %lld; memory and operators above are "
             "those of the largest\n",
             (long long)r->progressive.from, (long long)r->image_width,
             (long long)r->progressive.step);
+    }
     (void)printf("\nlanes: %lld, each of %lld sample%s\n", (long long)r->lanes, (long long)samples,
                  samples == 1 ? "" : "s");
     for (int rank = 0; rank < ranks; rank++)
