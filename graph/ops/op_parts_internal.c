@@ -39,12 +39,13 @@ sr_tensor sr_stack(const sr_tensor *x, int count, int axis) {
         (void)snprintf(what, sizeof what, "stack: x[%d]", i);
         if (!sr_op_argument(x[i], what, &info))
             return sr_op_failed();
-        if (info.rank == SR_MAX_RANK || axis < 0 || axis > info.rank)
+        if (info.rank == SR_MAX_RANK || axis < 0 || axis > info.rank) {
             return sr_op_refused(SR_FAIL(SR_E_SHAPE,
                                          "x[%d] %s along a new dimension %d; a tensor has at most "
                                          "%d dimensions",
                                          i, sr_info_text(&info, text), axis, SR_MAX_RANK),
                                  "stack");
+        }
         piece[i] = with_axis(x[i], &info, axis);
     }
     return sr_concat(piece, count, axis);

@@ -260,12 +260,13 @@ static sr_status expect_deform(const sr_conv2d_opts *o, bool masked, deform_shap
     s->taps = s->w.dim[2] * s->w.dim[3];
     s->groups = s->offset.rank == 4 ? s->offset.dim[3] / (2 * s->taps) : 0;
     if (s->groups < 1 || s->x.dim[3] % s->groups != 0 ||
-        !is_map(&s->offset, s, 2 * s->taps * s->groups))
+        !is_map(&s->offset, s, 2 * s->taps * s->groups)) {
         return SR_FAIL(SR_E_SHAPE,
                        "offset %s must be [%lld, %lld, %lld, 2 G %lld], where G divides the %lld "
                        "channels of x",
                        sr_info_text(&s->offset, text), (long long)s->x.dim[0], (long long)s->p,
                        (long long)s->q, (long long)s->taps, (long long)s->x.dim[3]);
+    }
     if (masked && !is_map(&s->mask, s, s->taps * s->groups))
         return SR_FAIL(SR_E_SHAPE, "mask %s must be [%lld, %lld, %lld, %lld]",
                        sr_info_text(&s->mask, text), (long long)s->x.dim[0], (long long)s->p,

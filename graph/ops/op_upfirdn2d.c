@@ -30,12 +30,13 @@ static sr_status infer(const sr_node_view *node, sr_info *out) {
         return SR_FAIL(SR_E_SHAPE, "%s: filter %s must be %s [R,S]", node->op->name,
                        sr_info_text(filter, ft), sr_dtype_name(sr_op_parameter_dtype(x->dtype)));
     if (!is_factor(a->up_h) || !is_factor(a->up_w) || !is_factor(a->down_h) ||
-        !is_factor(a->down_w) || !is_padding(a->pad_top) || !is_padding(a->pad_left))
+        !is_factor(a->down_w) || !is_padding(a->pad_top) || !is_padding(a->pad_left)) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: up %dx%d, down %dx%d, padding %d and %d: factors are 1 to %d, and "
                        "padding is less than that",
                        node->op->name, a->up_h, a->up_w, a->down_h, a->down_w, a->pad_top,
                        a->pad_left, MOST);
+    }
     if (a->h < 1 || a->w < 1 || a->h > INT32_MAX || a->w > INT32_MAX)
         return SR_FAIL(SR_E_SHAPE, "%s: x %s and filter %s give %lld x %lld pixels", node->op->name,
                        sr_info_text(x, xt), sr_info_text(filter, ft), (long long)a->h,
