@@ -220,7 +220,7 @@ class Settings(suite.Suite):
         rows = json.loads(done.stdout)
         text = self.call([self.serried, "info", "options"]).stdout
         self.report(len(rows) > 150, "the keys of a recipe are listed", done.stderr)
-        self.report([row["key"] for row in rows] == re.findall(r"^([a-z_.0-9\[\]]+): ", text, re.M),
+        self.report([row["key"] for row in rows] == re.findall(r"^([a-zA-Z_.0-9\[\]]+): ", text, re.M),
                     "as text and as JSON", text[:500])
         for row in rows:
             first = row["help"][:1]
