@@ -199,6 +199,7 @@ class Settings(suite.Suite):
                 key.startswith("augment[].") and key.count(".") == 1))
             self.report(not missing, f"the keys of {os.path.basename(path)} are listed", str(missing))
             seen |= keys
+        seen |= {key for key in known if ".NAME." in key}  # of every transform, if they are given
         unseen = sorted(set(known) - seen - {"base", "expected", "phases", "optimizer.groups", "augment", "model", "loss",
                                              "optimizer", "schedule"})
         self.report(not unseen, "every listed key is shown by a recipe that has it", str(unseen))
