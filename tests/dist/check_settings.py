@@ -201,6 +201,7 @@ class Settings(suite.Suite):
                 key.startswith("augment[].") and key.count(".") == 1))
             self.report(not missing, f"the keys of {os.path.basename(path)} are listed", str(missing))
             seen |= keys
+        seen |= {key for key in known if ".NAME." in key}  # of every transform, if they are given
         unseen = sorted(set(known) - seen - {"base", "expected", "phases", "optimizer.groups", "augment", "model", "loss",
                                              "optimizer", "schedule"})
         self.report(not unseen, "every listed key is shown by a recipe that has it", str(unseen))
@@ -222,7 +223,7 @@ class Settings(suite.Suite):
         rows = json.loads(done.stdout)
         text = self.call([self.serried, "info", "options"]).stdout
         self.report(len(rows) > 150, "the keys of a recipe are listed", done.stderr)
-        self.report([row["key"] for row in rows] == re.findall(r"^([a-z_.0-9\[\]]+): ", text, re.M),
+        self.report([row["key"] for row in rows] == re.findall(r"^([a-zA-Z_.0-9\[\]]+): ", text, re.M),
                     "as text and as JSON", text[:500])
         for row in rows:
             first = row["help"][:1]
