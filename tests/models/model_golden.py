@@ -57,9 +57,9 @@ class HardSigmoid(torch.nn.Module):
         return F.relu6(x + 3) / 6
 
 
-def create(name, classes=CLASSES):
+def create(name, **arguments):
     """The network of torchvision as it is after its own initialisation, without dropping anything."""
-    made = torch_models.create(name, classes)
+    made = torch_models.create(name, CLASSES, **arguments)
     for module in list(made.modules()):
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0.0

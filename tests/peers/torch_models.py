@@ -97,8 +97,8 @@ class ToyCritic(nn.Module):
 ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
 
 
-def create(name, classes, stem="imagenet"):
-    """The network of a model name of serried; KeyError if there is no equivalent."""
+def create(name, classes, stem="imagenet", **arguments):
+    """The network of a model name of serried, arguments being torchvision's; KeyError if there is no equivalent."""
     if name == "cifar-fast":
         return CifarFast(classes)
     if name == "tiny":
@@ -110,7 +110,7 @@ def create(name, classes, stem="imagenet"):
     make = getattr(torchvision.models, name, None)
     if not callable(make):
         raise KeyError(name)
-    model = make(num_classes=classes, **ARGUMENTS.get(name, {}))
+    model = make(num_classes=classes, **{**ARGUMENTS.get(name, {}), **arguments})
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
