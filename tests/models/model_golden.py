@@ -22,10 +22,11 @@ network_golden.py. With HOW "names" a file has parameters and buffers instead, w
 have lines without numbers in any case; tables, which are constants among the buffers, have numbers.
 
 Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
-norm weights and running variances are 1 + u / 5, also at the end of a block; tensors of 3 dimensions
-(tokens, positions, scales of layers) are u / 5; what has as many rows as there are classes, as the last layer
-has, is a fiftieth. Where steps are trained, biases and norm weights are (1 + u / 5) / 16: most features are
-positive and small, so that the steps do not multiply rounding errors.
+norm weights are 1 + u / 5, also at the end of a block; running variances are four times that, so that
+features do not grow from block to block in evaluation mode; tensors of 3 dimensions (tokens, positions,
+scales of layers) are u / 5; what has as many rows as there are classes, as the last layer has, is a
+fiftieth. Where steps are trained, biases and norm weights are (1 + u / 5) / 16: most features are positive
+and small, so that the steps do not multiply rounding errors.
 """
 import argparse
 import os
@@ -57,9 +58,9 @@ class HardSigmoid(torch.nn.Module):
         return F.relu6(x + 3) / 6
 
 
-def create(name, side, classes=CLASSES):
+def create(name, side, **arguments):
     """The network as it is after its own initialisation, without dropping anything."""
-    made = torch_models.create(name, classes, side=side)
+    made = torch_models.create(name, CLASSES, side=side, **arguments)
     for module in list(made.modules()):
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0.0
@@ -76,8 +77,9 @@ def values_of(name, index, tensor, gentle):
         return u * share * (6.0 / (tensor.numel() // tensor.shape[0])) ** 0.5
     if gentle and name.endswith(("weight", "bias")) and tensor.dim() == 1:
         return (1 + u / 5) / 16
-    is_scale = tensor.dim() == 1 and name.endswith(("weight", "running_var"))
-    return 1 + u / 5 if is_scale else u / 5
+    if name.endswith("running_var"):
+        return 4 + 4 * u / 5
+    return 1 + u / 5 if tensor.dim() == 1 and name.endswith("weight") else u / 5
 
 
 def kinds(made):

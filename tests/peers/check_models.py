@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training] [MODEL...]: models in serried and in torchvision are equal.
+"""check_models.py BUILD [--no-training] [MODEL...], or BUILD --options: models in serried and in torchvision are equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -11,10 +11,13 @@
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
    there. Training is the longest part of it.
 
-Without a MODEL: those that the short tests compare. Exits with 77 if torch or torchvision is missing.
+Without a MODEL: those that the short tests compare. With --options: 1 for networks with other options.
+Exits with 77 if torch or torchvision is missing.
 """
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -33,6 +36,15 @@ import model_golden  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1])
 SAMPLES, WARM_UP, FACTOR, LEAST_EPS = 4, 3, 4, 8
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Options of serried, and torchvision's arguments that say the same.
+VARIANTS = [
+    ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}),
+    ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}),
+    ("mobilenet_v3_large", "width_mult: 0.6, reduced_tail: true", {"width_mult": 0.6, "reduced_tail": True}),
+    ("mobilenet_v3_small", "dilated: true", {"dilated": True}),
+    ("mobilenet_v2", "width_mult: 1.3", {"width_mult": 1.3}),
+    ("googlenet", "transform_input: true", {"transform_input": True}),
+]
 failures = []
 
 
@@ -43,15 +55,27 @@ def run(*words):
     return done.stdout
 
 
-def save(tensors, path):
-    torch.save(tensors, path + ".pth")
+def save_weights(state, path):
+    torch.save(state, path + ".pth")
     run(sys.executable, os.path.join(BUILD, "serried-convert"), path + ".pth", path + ".safetensors")
     return path + ".safetensors"
 
 
-def load(path):
-    run(sys.executable, os.path.join(BUILD, "serried-convert"), path, path + ".pth")
-    return torch.load(path + ".pth")
+def save_images(images, path):
+    """A safetensors file without serried-convert, which starts PyTorch again."""
+    raw = images.numpy().tobytes()
+    head = {"images": {"dtype": "U8", "shape": list(images.shape), "data_offsets": [0, len(raw)]}}
+    text = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + raw)
+    return path
+
+
+def load_logits(path):
+    with open(path, "rb") as file:
+        head = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        raw = bytearray(file.read())
+    return torch.frombuffer(raw, dtype=torch.float32).reshape(head["logits"]["shape"]).double()
 
 
 def normalise(images, dtype):
@@ -59,23 +83,24 @@ def normalise(images, dtype):
     return ((images.double() / 255 - mean) / std).permute(0, 3, 1, 2).contiguous().to(dtype)
 
 
-def warmed_up(name, side):
+def warmed_up(name, side, arguments):
     """torchvision's network with its own initial values and running statistics of pictures."""
     torch.manual_seed(7)
-    made = model_golden.create(name, side).train()
+    made = model_golden.create(name, side, **arguments).train()
     with torch.no_grad():
         for _ in range(WARM_UP):
             made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
     return without_zeros(made.eval())
 
 
-def check_logits(name, what, made, tensors, side, folder):
+def check_logits(model, what, made, tensors, side, folder):
     """Logits of a file with 'tensors' are those of 'made'."""
     images = torch.randint(256, (SAMPLES, side, side, 3), dtype=torch.uint8)
-    weights, inputs, out = (os.path.join(folder, part) for part in ("weights", "inputs", "out.safetensors"))
-    weights, inputs = save(tensors, weights), save({"images": images}, inputs)
-    run(os.path.join(BUILD, "tests", "run_model"), name, str(model_golden.CLASSES), weights, inputs, out)
-    ours = load(out)["logits"].double()
+    weights = save_weights(tensors, os.path.join(folder, "weights"))
+    inputs = save_images(images, os.path.join(folder, "inputs.safetensors"))
+    out = os.path.join(folder, "out.safetensors")
+    run(os.path.join(BUILD, "tests", "run_model"), model, str(model_golden.CLASSES), weights, inputs, out)
+    ours = load_logits(out)
     x, own = normalise(images, torch.float32), []
     with torch.no_grad():
         for layout in (torch.contiguous_format, torch.channels_last):
@@ -86,14 +111,15 @@ def check_logits(name, what, made, tensors, side, folder):
     limit = max(FACTOR * max((o - truth).norm().item() for o in own),
                 LEAST_EPS * torch.finfo(torch.float32).eps * truth.norm().item())
     good = error <= limit
-    print(f"{'ok    ' if good else 'FAILED'} {name}: logits of {what}: {error:.1e}, limit {limit:.1e}", flush=True)
+    print(f"{'ok    ' if good else 'FAILED'} {model}: logits of {what}: {error:.1e}, limit {limit:.1e}", flush=True)
     if not good:
-        failures.append(name)
+        failures.append(model)
 
 
-def check_weights(name, side, folder):
-    made = warmed_up(name, side)
-    check_logits(name, "its weights", made, made.state_dict(), side, folder)
+def check_weights(name, side, folder, options="", arguments=None):
+    made = warmed_up(name, side, arguments or {})
+    model = f"{{name: {name}, {options}}}" if options else name
+    check_logits(model, "its weights", made, made.state_dict(), side, folder)
 
 
 # Rules from torchvision's names, each for the names that the ones before it gave.
@@ -161,10 +187,15 @@ def check_layouts(name, side, folder):
         check_logits(name, "resized positions", large, small.state_dict(), 2 * side, folder)
 
 
-def main():
-    given = [word for word in sys.argv[2:] if word != "--no-training"]
-    for case in model_golden.cases():
-        name, side, how = case
+def check_options():
+    sides = {name: side for name, side, _ in model_golden.cases()}
+    for name, options, arguments in VARIANTS:
+        with tempfile.TemporaryDirectory() as folder:
+            check_weights(name, sides[name], folder, options, arguments)
+
+
+def check_cases(given):
+    for name, side, how in model_golden.cases():
         if how == "own" or name not in given and (given or how != "short"):
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -175,6 +206,13 @@ def main():
             if how != "names":
                 check_weights(name, side, folder)
                 check_layouts(name, side, folder)
+
+
+def main():
+    if "--options" in sys.argv:
+        check_options()
+    else:
+        check_cases([word for word in sys.argv[2:] if word != "--no-training"])
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_model MODEL CLASSES WEIGHTS INPUTS OUT: logits of a model in evaluation mode, in fp32, with
-// weights that are loaded as `weights:` does, for comparison with PyTorch (check_models.py). All
-// files are safetensors. INPUTS: images u8 [N,S,S,3]. OUT: logits f32 [N,CLASSES].
+// run_model MODEL CLASSES WEIGHTS INPUTS OUT: logits of a recipe's model in evaluation mode, in
+// fp32, with weights that are loaded as `weights:` does, for comparison with PyTorch
+// (check_models.py). All files are safetensors. INPUTS: images u8 [N,S,S,3]. OUT: logits f32
+// [N,CLASSES].
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,7 +37,7 @@ static sr_status read_images(model_job *j, sr_safetensors *file) {
 }
 
 static sr_status make_engine(model_job *j) {
-    char model[96], batch[32];
+    char model[256], batch[32];
     const char *const overrides[] = {model, batch, "optimizer.lr=1"};
     const sr_comm_options comm = {.backend = "self"};
     const sr_task_desc *task;

@@ -165,7 +165,7 @@ TIMM_NAME = "_patch16_224"
 TIMM_VIT = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 
 
-def family(name, classes, side):
+def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
     if name.endswith(TIMM_NAME):
         return TimmViT(classes, *TIMM_VIT[name.split("_")[1]], side)
@@ -173,11 +173,11 @@ def family(name, classes, side):
     if not callable(make):
         raise KeyError(name)
     size = {"image_size": side} if name.startswith("vit_") else {}
-    return make(num_classes=classes, **size, **ARGUMENTS.get(name, {}))
+    return make(num_classes=classes, **{**size, **ARGUMENTS.get(name, {}), **arguments})
 
 
-def create(name, classes, stem="imagenet", side=224):
-    """The network of a model name of serried; KeyError if there is no equivalent."""
+def create(name, classes, stem="imagenet", side=224, **arguments):
+    """The network of a model name of serried, arguments being torchvision's; KeyError if there is no equivalent."""
     if name == "cifar-fast":
         return CifarFast(classes)
     if name == "tiny":
@@ -186,7 +186,7 @@ def create(name, classes, stem="imagenet", side=224):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
-    model = family(name, classes, side)
+    model = family(name, classes, side, arguments)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

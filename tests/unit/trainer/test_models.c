@@ -191,7 +191,11 @@ static void generate(const model_golden *g, bool gentle, const sr_model *model, 
         const bool weight = ends_with(p->name, "weight");
         const bool small = gentle && (weight || ends_with(p->name, "bias"));
         scale *= small ? gentle_factor : 1;
-        shift = small ? gentle_factor : weight || ends_with(p->name, "running_var");
+        shift = small ? gentle_factor : weight;
+    }
+    if (ends_with(p->name, "running_var")) {
+        shift = 4;
+        scale *= shift;
     }
     for (int64_t k = 0; k < count; k++)
         out[k] = (float)(shift + golden_unit(&w) * scale);
