@@ -24,13 +24,6 @@ int sr_stage_string_count(const sr_pipeline_options *o) {
     return 3 + 2 * o->transform_count;
 }
 
-sr_status sr_stage_corrupted(const char *what) {
-    return SR_FAIL(SR_E_PEER,
-                   "the shared memory of the data processes was overwritten by one of them (%s); "
-                   "run with data.processes=0 under a debugger",
-                   what);
-}
-
 static bool inside(uint64_t begin, uint64_t bytes, uint64_t end) {
     return begin <= end && bytes <= end - begin;
 }

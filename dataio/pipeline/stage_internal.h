@@ -199,7 +199,13 @@ SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_slot_
                                            int64_t counts[SR_SLOT_MAX_ARRAYS]);
 
 // The error for shared memory with contents that no stage writes. SR_E_PEER.
-SR_NODISCARD sr_status sr_stage_corrupted(const char *what);
+SR_NODISCARD static inline sr_status sr_stage_corrupted(const char *what) {
+    return SR_FAIL(SR_E_PEER,
+                   "the shared memory of the data processes was overwritten by one of them (%s); "
+                   "run with data.processes=0 under a debugger",
+                   what);
+}
+
 // Stores the thread's error. 'sample': whose name the rank prepends to the message, or -1.
 void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample);
 // The message, prefixed with the sample's name if 'dataset' is not NULL. 'out' has 1200 bytes.

@@ -545,7 +545,7 @@ static void initial_values_are_distributed(void **state) {
     // Of a normal distribution with deviation 1.5 that is cut at -2 and 2; sqrt(2 / 8), sqrt(2 /
     // 5000).
     static const double deviations[] = {1.0229, 0.5, 0.02};
-    static const double mosts[] = {2, INFINITY, INFINITY};
+    static const double mosts[] = {2, HUGE_VAL, HUGE_VAL};
     const sr_model_build from = {.desc = &desc, .prefix = "", .classes = 2};
     sr_model *model;
     assert_ok(sr_model_create(&from, &model));
