@@ -105,7 +105,7 @@ class Import(suite.Suite):
         print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
         self.report(code == 0 and "7 classes" in output, f"packs {count} samples", output[-600:])
         went_on, done, spent = 0, None, 0
-        shard = os.path.join(killed, "train-00000.kpl")
+        shard = os.path.join(killed, "train-00001.kpl")  # the first one is in the recorded progress then
         for _ in range(kills):
             begun = os.path.exists(shard)
             # Other processes come first, so that a busy machine does not let it end before it is killed.
