@@ -122,7 +122,9 @@ class Settings(suite.Suite):
             phase = "D" if value == GAN[1] else "G"
             return [self.write(self.recipe, tree), self.write(SHIPPED[1], {"phases": {phase: tree}})]
         if of[0]:
-            trees = [{**tree, section: {**tree[section], "name": name}} for name in of] if section != "augment" else [tree]
+            # The first and the last of those that share a table: tens of models do.
+            names = dict.fromkeys((of[0], of[-1]))
+            trees = [{**tree, section: {**tree[section], "name": name}} for name in names] if section != "augment" else [tree]
             return [self.write(self.recipe, one) for one in trees]
         return [self.write(recipe, tree) for recipe in (self.recipe, *SHIPPED)]
 

@@ -97,6 +97,17 @@ sr_status sr_recipe_shipped(sr_arena *arena, const char *name, const char **out)
     return SR_OK;
 }
 
+// The text of a line without blanks and, if it has them on both ends, quotation marks.
+static const char *unquoted(char *text) {
+    text += strspn(text, " \t");
+    size_t length = strcspn(text, "\r\n");
+    while (length > 0 && strchr(" \t", text[length - 1]))
+        length--;
+    const bool quoted = length > 1 && strchr("\"'", text[0]) && text[length - 1] == text[0];
+    text[quoted ? length - 1 : length] = '\0';
+    return quoted ? text + 1 : text;
+}
+
 // The value of the top-level key "about", found without parsing the file; "" if there is none.
 static sr_status about_of(sr_arena *arena, const char *path, const char **out) {
     FILE *file = fopen(path, "re");
@@ -106,9 +117,7 @@ static sr_status about_of(sr_arena *arena, const char *path, const char **out) {
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, "about:", 6) != 0)
             continue;
-        char *text = line + 6 + strspn(line + 6, " \t\"'");
-        text[strcspn(text, "\"\r\n")] = '\0';
-        *out = sr_arena_strdup(arena, text);
+        *out = sr_arena_strdup(arena, unquoted(line + 6));
         status = *out ? SR_OK : SR_E_MEMORY;
         break;
     }

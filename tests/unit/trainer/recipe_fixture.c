@@ -18,7 +18,7 @@ int recipe_enter(void **state) {
     if (chdir(folder) != 0 || mkdir("shipped", 0700) != 0 || mkdir("deep", 0700) != 0)
         return -1;
     recipe_put("shipped.d-keep", "");
-    recipe_put("shipped/plain.yaml", "about: \"a plain one\"\n" RECIPE_BASIS "batch: 64\n");
+    recipe_put("shipped/plain.yaml", "about: 'a \"plain\" one'\n" RECIPE_BASIS "batch: 64\n");
     recipe_put("shipped/planar.yaml", "base: plain\nbatch: 32\n");
     return setenv("SERRIED_RECIPES", "shipped", 1);
 }

@@ -401,7 +401,7 @@ static void test_list(void **state) {
     assert_int_equal(sr_recipe_list(&arena, &items, &count), SR_OK);
     assert_int_equal(count, 2);
     assert_string_equal(items[0].name, "plain");
-    assert_string_equal(items[0].about, "a plain one");
+    assert_string_equal(items[0].about, "a \"plain\" one");
     assert_string_equal(items[1].name, "planar");
     assert_string_equal(items[1].about, "");
     sr_arena_release(&arena);

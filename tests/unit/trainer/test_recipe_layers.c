@@ -75,7 +75,7 @@ static void test_bases(void **state) {
 
     r = recipe_load("planar", NULL, 0);
     assert_int_equal(r->batch, 32);
-    assert_string_equal(r->about, "a plain one");
+    assert_string_equal(r->about, "a \"plain\" one");
     sr_recipe_free(r);
 }
 
