@@ -147,6 +147,8 @@ static int check(const recipe_arguments *a) {
             printf("%s: ok\n", a->words[i]);
             continue;
         }
+        if (!strstr(sr_error_message(), a->words[i])) // a model's, which has no location
+            sr_error_prefix("%s", a->words[i]);
         int code = sr_command_fail(status);
         worst = code > worst ? code : worst;
     }

@@ -26,19 +26,27 @@ VALUES = {
     "optimizer.lr_per": "32", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
     "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
     "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
-    "loss.class_weights": str([0.5] * 1000),
+    "loss.class_weights": str([0.5] * 1000), "optimizer.no_decay": "[norm]", "progressive.from": "16",
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
             "true|false": "true", "duration": "50s", "length": "1it", "numbers": "[0.25, 0.5]"}
 UNITS = {"size": "B", "duration": "s", "length": "it"}
 # Keys that require another one, or would not suit the recipes in which they are tried.
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
+        "progressive.from": {"progressive.step": "8"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
 GAN = ("toy-generator", "toy-critic")
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
+
+
+def quick_models():
+    """Those that short tests compare, or that only serried has: others take minutes and gigabytes."""
+    with open("tests/models/cases.txt", encoding="ascii") as file:
+        lines = [line.split() for line in file if not line.startswith("#")]
+    return [name for name, _, how in lines if how in ("short", "own")]
 
 
 def lay(tree, key, value):
@@ -108,6 +116,11 @@ class Settings(suite.Suite):
         more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
         if of[0] and section != "augment":
             more[section + ".name"] = of[0]
+        if key == "model.output_stride":
+            of = [name for name in of if name in ("resnet50", "resnet101")]
+            more["model.name"] = of[0]
+        if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
+            more["image"] = "128"
         if key == "weights":
             more["data.train"] = "{data}"
         for name, other in more.items():
@@ -122,9 +135,8 @@ class Settings(suite.Suite):
             phase = "D" if value == GAN[1] else "G"
             return [self.write(self.recipe, tree), self.write(SHIPPED[1], {"phases": {phase: tree}})]
         if of[0]:
-            # The first and the last of those that share a table: tens of models do.
-            names = dict.fromkeys((of[0], of[-1]))
-            trees = [{**tree, section: {**tree[section], "name": name}} for name in names] if section != "augment" else [tree]
+            # Two of those that share a table: tens of models do, and the last ones are large.
+            trees = [{**tree, section: {**tree[section], "name": name}} for name in of[:2]] if section != "augment" else [tree]
             return [self.write(self.recipe, one) for one in trees]
         return [self.write(recipe, tree) for recipe in (self.recipe, *SHIPPED)]
 
@@ -146,6 +158,8 @@ class Settings(suite.Suite):
         return self.values.get(short) or self.values.get(option) or PER_TYPE.get(row["type"])
 
     def values_to_accept(self, row):
+        if row["key"] == "model.name":
+            return quick_models()
         values = row["choices"] or [value for value in (row["default"], self.another_value(row)) if value is not None]
         return [f"'{value}'" if row["choices"] and value in ("on", "off") else value for value in values]
 

@@ -68,7 +68,8 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                 .bucket_bytes = r->exchange.bucket,
                                 .report_seconds = r->deadline_report,
                                 .act_seconds = r->deadline_act,
-                                .seed = e->seed};
+                                .seed = e->seed,
+                                .plans_only = e->plans_only};
     SR_TRY(sr_model_create(&build, &options.model));
     const sr_status groups = sr_param_groups_check(e->recipe, index, options.model);
     if (groups != SR_OK) {
@@ -173,6 +174,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->recipe = o->recipe;
     e->comm = o->comm;
     e->seed = o->seed;
+    e->plans_only = o->plans_only;
     e->batch = o->batch;
     e->lanes = (int)o->lanes;
     e->lane_begin = sr_lanes_first(e->lanes, ranks, rank);

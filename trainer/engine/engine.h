@@ -29,6 +29,7 @@ typedef struct sr_engine_options {
     int64_t batch, lanes; // global
     int64_t image_height, image_width;
     uint64_t seed;
+    bool plans_only; // nothing is run: parameters get no first values, which takes a while
 } sr_engine_options;
 
 // The engine of a rank. One thread at a time.

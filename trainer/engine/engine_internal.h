@@ -23,6 +23,7 @@ struct sr_engine {
     sr_dtype dtype;
     double mean[3], std[3];
     uint64_t seed;
+    bool plans_only;
     double mix_until; // samples; 0: to the end
     sr_image_growth growth;
     int64_t lane_side; // of square images in 'feed.lane'; image_width if they do not grow

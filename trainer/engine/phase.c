@@ -124,9 +124,11 @@ static sr_status make_memory(sr_phase *phase, const sr_phase_options *o) {
     if (!phase->scalars)
         return SR_E_MEMORY;
     SR_TRY(sr_phase_make_settings(phase));
-    SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &values));
-    sr_model_init_values(phase->model, o->seed, values);
-    SR_TRY(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
+    if (!o->plans_only) {
+        SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &values));
+        sr_model_init_values(phase->model, o->seed, values);
+        SR_TRY(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
+    }
     return sr_model_bind(phase->model, o->context, phase->values);
 }
 

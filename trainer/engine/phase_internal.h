@@ -120,6 +120,7 @@ typedef struct sr_phase_options {
     int64_t bucket_bytes;
     double report_seconds, act_seconds;
     uint64_t seed;
+    bool plans_only; // no first values
 } sr_phase_options;
 
 // Collective: lays out the flat space, draws the first values and makes the exchange. Errors of

@@ -156,7 +156,8 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
                                        .lanes = r->lanes,
                                        .image_height = r->image_height,
                                        .image_width = r->image_width,
-                                       .seed = (uint64_t)r->seed};
+                                       .seed = (uint64_t)r->seed,
+                                       .plans_only = true};
     SR_TRY(sr_engine_create(&options, &w->engine));
     SR_TRY(sr_inputs_check_memory(w->engine, 1));
     return w->inputs.train
