@@ -93,7 +93,8 @@ static void deal(const sr_pipeline_options *o, lane *lanes) {
 }
 
 static void check_slots(const char *transformer) {
-    lane grown[STEPS * LANES], again[STEPS * LANES], fixed[3][STEPS * LANES];
+    lane grown[STEPS * LANES] = {{0}}, again[STEPS * LANES] = {{0}},
+                       fixed[3][STEPS * LANES] = {{{0}}};
     sr_pipeline_options o = usual(transformer);
     for (int k = 0; k < 3; k++) {
         o.image_height = o.image_width = FROM + k * STEP;
