@@ -292,7 +292,7 @@ static sr_tensor unit_heads(sr_tensor x, int64_t heads, sr_tensor scale) {
 
 // Factors of version 2's cosines: [heads,1].
 static sr_tensor logit_scale(sr_forward *f, const swin_block *k) {
-    sr_tensor scale = sr_clip(k->attention.logit_scale, -INFINITY, 2 * log_10);
+    sr_tensor scale = sr_clip(k->attention.logit_scale, -HUGE_VAL, 2 * log_10);
     scale = sr_reshape(sr_exp_op(scale), 2, (int64_t[]){k->heads, 1});
     return sr_cast(scale, f->dtype);
 }
