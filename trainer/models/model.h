@@ -73,7 +73,8 @@ void sr_build_counter(sr_builder *builder, const char *name);
 // Declares a table that PyTorch keeps in weights, of the model's code alone: it is written to files
 // and not read from them. 'data' must stay valid while the model exists (sr_build_memory).
 void sr_build_table(sr_builder *builder, const char *name, const sr_info *info, const void *data);
-// Zeroed memory that lives as long as the model. NULL where there is none; the build then fails.
+// Allocates zeroed memory that is freed with the model. Returns NULL if memory is out; the build
+// then fails.
 void *sr_build_memory(sr_builder *builder, size_t bytes);
 
 // Position embeddings: a parameter [1,before + height x width,C] has a row for each cell of a grid

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 4, MAX_BLOCKS = 36 };
 
@@ -212,15 +213,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const convnext_size size = {.channels = stage_channels, .blocks = stage_blocks};    \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = label " (Liu et al. 2022)",                       \
-                                         .options = &table_##id,                                   \
-                                         .state_size = sizeof(convnext),                           \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features,                                     \
-                                         .names = &convnext_names};
+    SR_MODEL_DESC(id, label " (Liu et al. 2022)", convnext, .options = &table_##id,                \
+                  .features = features, .names = &convnext_names)
 CONVNEXT_FAMILY(MODEL)

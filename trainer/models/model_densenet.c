@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 4, MAX_LAYERS = 98, BOTTLENECK = 4 };
 
@@ -139,14 +140,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const densenet_size size = {__VA_ARGS__};                                           \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &densenet_table,                               \
-                                         .state_size = sizeof(densenet),                           \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text, densenet, .options = &densenet_table, .features = features)
 SIZES(DEFINE)

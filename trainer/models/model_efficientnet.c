@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "trainer/models/inverted_residual_internal.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { DIVISOR = 8, SQUEEZED_SHARE = 4 };
 
@@ -162,14 +163,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                                .options = options_##id,                            \
                                                .count = sizeof options_##id / sizeof(sr_option),   \
                                                .struct_size = sizeof(efficientnet_options)};       \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &table_##id,                                   \
-                                         .state_size = sizeof(efficientnet),                       \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = sr_mobile_features};
+    SR_MODEL_DESC(id, text, efficientnet, .options = &table_##id, .features = sr_mobile_features)
 SIZES(DEFINE)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "trainer/models/inverted_residual_internal.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { MAX_BLOCKS = 15, DIVISOR = 8 };
 
@@ -168,14 +169,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     static void build_##id(sr_builder *b, const void *options, void *state) {                      \
         build(b, options, state, &id);                                                             \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &mobilenet_table,                              \
-                                         .state_size = sizeof(mobilenet),                          \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = sr_mobile_features};
+    SR_MODEL_DESC(id, text, mobilenet, .options = &mobilenet_table, .features = sr_mobile_features)
 MODELS(DEFINE)

@@ -3,6 +3,7 @@
 // torchvision, with its parameter names and initial values. Depths and widths of the stages are
 // those that its parameters (w_0, w_a, w_m, depth) give; RegNetY has squeeze and excitation.
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 4, MAX_BLOCKS = 27, STEM_CHANNELS = 32, SQUEEZED_SHARE = 4 };
 
@@ -127,14 +128,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         (void)options;                                                                             \
         build(b, state, &size);                                                                    \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text " (Radosavovic et al. 2020)",                \
-                                         .state_size = sizeof(regnet),                             \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text " (Radosavovic et al. 2020)", regnet, .features = features)
 Y_SIZES(DEFINE)
 X_SIZES(DEFINE)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CHANNELS = 64 };
 
@@ -201,14 +202,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const resnet_size size = {convs_, groups_, width_, {__VA_ARGS__}};                  \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &resnet_table,                                 \
-                                         .state_size = sizeof(resnet),                             \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text, resnet, .options = &resnet_table, .features = features)
 SIZES(DEFINE)

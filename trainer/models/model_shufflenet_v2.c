@@ -2,6 +2,7 @@
 // ShuffleNetV2 (Ma et al. 2018, table 5) as in torchvision, with its parameter names and initial
 // values.
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 3, FIRST_CHANNELS = 24, MAX_BLOCKS = 16 };
 
@@ -132,13 +133,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         (void)options;                                                                             \
         build(b, state, channels);                                                                 \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .state_size = sizeof(shufflenet),                         \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text, shufflenet, .features = features)
 SIZES(DEFINE)

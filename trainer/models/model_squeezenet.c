@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { FIRES = 8 };
 
@@ -127,14 +128,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const squeezenet_size size = {__VA_ARGS__};                                         \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &squeezenet_table,                             \
-                                         .state_size = sizeof(squeezenet),                         \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text, squeezenet, .options = &squeezenet_table, .features = features)
 SIZES(DEFINE)

@@ -11,6 +11,7 @@
 
 #include "kernels/base/math.h"
 #include "trainer/models/attention_layers.h"
+#include "trainer/models/model_family_internal.h"
 #include "trainer/models/windows_internal.h"
 
 enum { STAGES = 4, MAX_BLOCKS = 24, PATCH = 4, BIAS_HIDDEN = 512 };
@@ -437,15 +438,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
                                        .heads = stage_heads};                                      \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = label,                                            \
-                                         .options = &table_##id,                                   \
-                                         .state_size = sizeof(swin),                               \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features,                                     \
-                                         .names = (number) == 1 ? &swin_names : NULL};
+    SR_MODEL_DESC(id, label, swin, .options = &table_##id, .features = features,                   \
+                  .names = (number) == 1 ? &swin_names : NULL)
 SWIN_FAMILY(MODEL)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "trainer/models/layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { STAGES = 5, MAX_CONVS = 16, POOLED = 7, HIDDEN = 4096 };
 
@@ -119,14 +120,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const vgg_size size = {__VA_ARGS__};                                                \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = text,                                             \
-                                         .options = &vgg_table,                                    \
-                                         .state_size = sizeof(vgg),                                \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features};
+    SR_MODEL_DESC(id, text, vgg, .options = &vgg_table, .features = features)
 SIZES(DEFINE)

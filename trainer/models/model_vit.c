@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "trainer/models/attention_layers.h"
+#include "trainer/models/model_family_internal.h"
 
 enum { MAX_LAYERS = 32, TORCHVISION = 0, TIMM = 1 };
 
@@ -305,16 +306,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
             .patch = (side), .layers = (count), .heads = (head_count), .channels = (width)};       \
         build(b, options, state, &size, library);                                                  \
     }                                                                                              \
-    extern const sr_model_desc sr_model_##id;                                                      \
-    const sr_model_desc sr_model_##id = {.struct_size = sizeof(sr_model_desc),                     \
-                                         .abi = SR_MODEL_ABI,                                      \
-                                         .name = #id,                                              \
-                                         .help = label,                                            \
-                                         .options = &vit_table,                                    \
-                                         .state_size = sizeof(vit),                                \
-                                         .build = build_##id,                                      \
-                                         .forward = forward,                                       \
-                                         .features = features,                                     \
-                                         .names = &vit_names,                                      \
-                                         .layout = (library)};
+    SR_MODEL_DESC(id, label, vit, .options = &vit_table, .features = features,                     \
+                  .names = &vit_names, .layout = (library))
 VIT_FAMILY(MODEL)
