@@ -28,7 +28,7 @@ typedef struct sr_roi_side {
 typedef struct sr_roi_box {
     sr_roi_side high, wide;
     double share;         // of a sample in its bin; NaN: the box is not finite
-    int32_t image, valid; // valid 0: the image is none of x
+    int32_t image, valid; // valid is 0 if x has no picture of this number
 } sr_roi_box;
 
 // Where sample i of a bin is, clamped to the picture.

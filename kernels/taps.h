@@ -108,7 +108,7 @@ SR_DEVICE_INLINE void sr_taps_places(const sr_taps_params *p, int64_t j, double 
     *wide = sr_taps_place_of(p->filter, base_w + p->scale_w * x);
 }
 
-// Tap t of a point: its pixel, -1 if there is none, and its weight.
+// The pixel that tap t of a point reads, or -1 if it lies outside the picture.
 SR_DEVICE_INLINE int32_t sr_taps_index(const sr_taps_params *p, const sr_taps_place *high,
                                        const sr_taps_place *wide, int32_t t) {
     const int32_t side = sr_taps_side(p->filter);

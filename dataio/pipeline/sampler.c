@@ -324,7 +324,8 @@ static sr_status lane_seek(sr_sampler *sampler, int number, int64_t dealt) {
     return SR_OK;
 }
 
-// Where the position stands in the sequence of all lanes.
+// The number of a position in the order in which samples are drawn. With repeats the lanes of a
+// batch take turns, so that copies of a sample are in different lanes.
 static int64_t sequence_number(const sr_sampler *sampler, int64_t position) {
     const sr_sampler_options *o = &sampler->options;
     const int64_t inside = position % o->batch, lane_batch = sampler->lane_batch;

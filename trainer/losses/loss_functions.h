@@ -71,9 +71,9 @@ typedef struct sr_dice_opts {
 // Dice loss: 1 - (2 sum of p t + smooth) / (sum of p + sum of t + smooth) over the pixels of
 // probabilities and targets [N,...,K] -> [N,K].
 sr_tensor sr_loss_dice(sr_tensor probabilities, sr_tensor targets, sr_dice_opts opts);
-// Lovasz softmax (Berman et al. 2018, eq. 12): for probabilities [...,K] and labels [...], over all
-// pixels, the scalar mean over the classes that have a pixel; 0 if there is none. At most 2^24
-// pixels.
+// Lovasz softmax (Berman et al. 2018, eq. 12) of probabilities [...,K] and labels [...]: a scalar,
+// the mean of the losses of those classes that at least one label names, each over all pixels; 0 if
+// no label counts. At most 2^24 pixels.
 sr_tensor sr_loss_lovasz_softmax(sr_tensor probabilities, sr_tensor labels);
 // Lovasz hinge (Berman et al. 2018, eq. 7): for logits [N,...] and labels 0 or 1 of that shape,
 // [N]: one number for each picture.

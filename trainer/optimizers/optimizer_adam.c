@@ -5,8 +5,8 @@
 //   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
 //   p = (1 - lr decay) p - lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps)
 //
-// where Adam leaves out the factor of p. With amsgrad (Reddi et al. 2018) the largest v so far
-// stands in the root.
+// where Adam leaves out the factor of p. With amsgrad (Reddi et al. 2018) the root is that of the
+// largest v so far.
 #include <math.h>
 #include <stddef.h>
 
