@@ -8,19 +8,20 @@
 #include "kernels/base/thread.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "kernels/base/float_control.h"
-#include "kernels/base/memory.h"
 
 #define FAULT_STACK_BYTES ((size_t)128 << 10) // vector registers of a frame alone may take 12 KiB
 
 typedef struct first_call {
     void *(*run)(void *user);
     void *user;
+    sem_t taken;
 } first_call;
 
 static sr_status take_stack(void **memory) {
@@ -53,36 +54,37 @@ sr_status sr_thread_guard_stack(void) {
 }
 
 static void *begin(void *argument) {
-    first_call call = *(first_call *)argument;
-    void *stack;
-    sr_free(argument);
+    first_call *call = argument; // on the stack of the creator, which waits until it is taken
+    void *(*run)(void *user) = call->run;
+    void *user = call->user, *stack;
+    (void)sem_post(&call->taken);
     sr_float_control_set();   // not the environment of its creator
     (void)take_stack(&stack); // without it only the report of a crash is lost
-    void *result = call.run(call.user);
+    void *result = run(user);
     give_stack(stack);
     return result;
 }
 
 sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *user), void *user) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    first_call call = {.run = run, .user = user};
     sigset_t all, before;
-    first_call *call = sr_alloc(sizeof *call, name);
-    if (!call)
-        return SR_E_MEMORY;
-    *call = (first_call){run, user};
+    (void)sem_init(&call.taken, 0, 0);
     (void)sigfillset(&all);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         (void)sigdelset(&all, faults[i]);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(out, NULL, begin, call);
+    int error = pthread_create(out, NULL, begin, &call);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0) {
-        sr_free(call);
+    if (error == 0)
+        while (sem_wait(&call.taken) != 0) // a signal may interrupt it
+            continue;
+    (void)sem_destroy(&call.taken);
+    if (error != 0)
         return SR_FAIL(SR_E_SYSTEM,
                        "cannot start the thread '%s': %s; raise the limit on processes "
                        "(ulimit -u)",
                        name, strerror(error));
-    }
     char shown[16]; // what the kernel takes
     (void)snprintf(shown, sizeof shown, "%s", name);
     (void)pthread_setname_np(*out, shown);
