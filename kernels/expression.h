@@ -55,7 +55,8 @@
     OPCODE(TANH, 1, 1)                                                                             \
     OPCODE(SIGMOID, 1, 1) /* 1 / (1 + exp(-a)), without overflow */                                \
     OPCODE(SIN, 1, 1)                                                                              \
-    OPCODE(COS, 1, 1)
+    OPCODE(COS, 1, 1)                                                                              \
+    OPCODE(ATAN, 1, 1)
 
 typedef enum sr_opcode {
 #define SR_OPCODE(name, taken, left) SR_CODE_##name,

@@ -300,6 +300,10 @@ sr_tensor sr_cos_op(sr_tensor x) {
     return sr_op_unary(&sr_op_cos, NULL, x);
 }
 
+sr_tensor sr_atan_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_atan, NULL, x);
+}
+
 sr_tensor sr_erf_op(sr_tensor x) {
     return sr_op_unary(&sr_op_erf, NULL, x);
 }
