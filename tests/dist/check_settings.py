@@ -35,6 +35,7 @@ UNITS = {"size": "B", "duration": "s", "length": "it"}
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "progressive.from": {"progressive.step": "8"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
+        "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}

@@ -84,6 +84,7 @@ static sr_param_group group_of(const sr_recipe_optimizer *settings, const sr_par
         g.lr_scale = from->lr_scale;
         g.decay_scale = from->decay_scale;
         g.frozen = from->frozen;
+        g.elementwise = from->elementwise;
         g.until = from->until;
     }
     if (g.no_decay)
@@ -290,7 +291,8 @@ static void add_treatment(const sr_param_group *group, sr_text *out) {
         sr_text_add(out, "as set for the optimizer");
         return;
     }
-    sr_text_add(out, "learning rate x %g, weight decay x %g", group->lr_scale, group->decay_scale);
+    sr_text_add(out, "learning rate x %g, weight decay x %g%s", group->lr_scale, group->decay_scale,
+                group->elementwise ? ", elementwise" : "");
     if (group->until.count > 0)
         sr_text_add(out, ", until %g%s", group->until.count, units[group->until.unit]);
 }
@@ -331,6 +333,7 @@ static void add_empty_groups(const sr_recipe_optimizer *settings, const sr_param
                                       .lr_scale = from->lr_scale,
                                       .decay_scale = from->decay_scale,
                                       .frozen = from->frozen,
+                                      .elementwise = from->elementwise,
                                       .until = from->until};
         bool found = false;
         for (int i = 0; i < groups->count; i++)

@@ -207,6 +207,9 @@ static const sr_option group_options[] = {
      offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
     {"until", "length of training after which the parameters are frozen; 0: never", SR_OPT_LENGTH,
      offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
+    {"elementwise",
+     "with muon: AdamW for these weights, as is usual for the first and the last layer",
+     SR_OPT_BOOL, offsetof(sr_recipe_group, elementwise), "false", 0, 0, NULL, NUMERICS},
     {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},
 };
