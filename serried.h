@@ -19,6 +19,7 @@
 
 // Tensors, operators, gradients: record, compile, run.
 #include "autograd/gradients.h"
+#include "graph/call_layers.h"
 #include "graph/context.h"
 #include "graph/executor_check.h"
 #include "graph/ops.h"

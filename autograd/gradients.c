@@ -99,10 +99,12 @@ static void step_back(walk *w, uint32_t index) {
     memcpy(attr, view.attr, node.op->attr_size); // a copy, too
     view.attr = attr;
     sr_at(node.file, node.line);
+    context->source = index + 1;
     node.op->derivative(context, &view, grad_out, wanted, grad_in);
     for (int i = 0; i < node.op->inputs; i++)
         if (wanted[i] && !sr_is_none(grad_in[i]))
             accumulate(w, node.input[i], grad_in[i]);
+    context->source = 0;
 }
 
 // Whether dy has the shape of y. The rule of an addition, for example, would pass on any other
@@ -124,7 +126,11 @@ static sr_tensor filled(sr_context *context, uint32_t ref, double value) {
     float narrow = (float)value;
     sr_tensor s = info.dtype == SR_F64 ? sr_constant(context, &scalar, &value)
                                        : sr_constant(context, &scalar, &narrow);
-    return sr_fill_by(s, info.dtype, info.rank, info.dim);
+    if (!(ref & SR_REF_VARIABLE) && context->recording.values[ref].node != SR_REF_NONE)
+        context->source = context->recording.values[ref].node + 1;
+    s = sr_fill_by(s, info.dtype, info.rank, info.dim);
+    context->source = 0;
+    return s;
 }
 
 static sr_status allocate(walk *w) {

@@ -182,7 +182,14 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
     return SR_OK;
 }
 
-static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t index) {
+// Where a launch comes from, for reports.
+typedef struct origin {
+    sr_layer layer;
+    bool backward;
+} origin;
+
+static sr_status add_launch(const sr_context *context, const origin *from, sr_plan *plan,
+                            uint32_t index) {
     const sr_program *p = context->recording.program;
     const sr_program_node *node = &p->nodes[index];
     const sr_node *recorded = &context->recording.nodes[node->recorded];
@@ -199,7 +206,11 @@ static sr_status add_launch(const sr_context *context, sr_plan *plan, uint32_t i
     else if (node->op->lower)
         status = node->op->lower(&view, &request);
     sr_launch *launch = &plan->launches[plan->launch_count];
-    *launch = (sr_launch){.op = node->op, .file = recorded->file, .line = recorded->line};
+    *launch = (sr_launch){.op = node->op,
+                          .file = recorded->file,
+                          .line = recorded->line,
+                          .layer = from->layer,
+                          .backward = from->backward};
     if (status == SR_OK)
         status = prepare(plan, &request, &launch->prepared);
     if (status != SR_OK) {
@@ -308,13 +319,29 @@ static sr_status add_sinks(const sr_program *p, sr_plan *plan) {
     return status;
 }
 
+static sr_status add_launches(const sr_context *context, sr_plan *plan) {
+    const sr_program *p = context->recording.program;
+    sr_layer *layers = sr_alloc_array((size_t)sr_call_count(context) + 1, sizeof *layers, "layers");
+    sr_status status = layers ? sr_call_layers(context, layers) : SR_E_MEMORY;
+    uint32_t newest = 0;
+    for (uint32_t i = 0; status == SR_OK && i < p->node_count; i++) {
+        // Calls are in order; one that comes later again is computed again (pass_recompute.c).
+        const uint32_t call = p->nodes[i].recorded;
+        const origin from = {layers[call],
+                             call < newest || context->recording.nodes[call].source != 0};
+        newest = call > newest ? call : newest;
+        status = add_launch(context, &from, plan, i);
+    }
+    sr_free(layers);
+    return status;
+}
+
 static sr_status compile(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     SR_TRY(allocate(context, plan));
     make_values(p, plan);
     plan->first_workspace = plan->value_count;
-    for (uint32_t i = 0; i < p->node_count; i++)
-        SR_TRY(add_launch(context, plan, i));
+    SR_TRY(add_launches(context, plan));
     mark_targets(p, plan);
     plan->optimize = context->optimize >= 0;
     plan->asynchronous = sr_device_get_properties(context->device)->asynchronous;

@@ -47,6 +47,9 @@ void sr_context_free(sr_context *context) {
             sr_device_free(context->device, context->variables[i].memory);
         sr_free(context->variables[i].name);
     }
+    for (size_t i = 0; i < context->layer_name_count; i++)
+        sr_free(context->layer_names[i]);
+    sr_free(context->layer_names);
     for (size_t i = 0; i < context->chunk_count; i++)
         sr_device_free(context->device, context->chunks[i].memory);
     sr_recording_release(&context->recording);
@@ -74,6 +77,8 @@ void sr_context_begin_step(sr_context *context) {
     sr_recording_rewind(context);
     context->delivery_count = 0;
     context->has_updates = false;
+    context->layer = NULL;
+    context->layer_exact = false;
     context->failure.status = SR_OK;
     for (size_t i = 0; i < context->chunk_count; i++)
         context->chunks[i].used = 0;

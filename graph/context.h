@@ -165,6 +165,9 @@ SR_NODISCARD sr_status sr_plan_text(const sr_plan *plan, sr_text *out);
 // Per-node times of an executor's replays (off by default): names and accumulated nanoseconds.
 typedef struct sr_node_profile {
     const char *op, *kernel;
+    const char *layer; // the first 'layer_length' characters (graph/call_layers.h); NULL: in none
+    int layer_length;
+    bool backward; // it computes a gradient, or a value again for one
     double flops, bytes;
     int64_t ns, runs;
 } sr_node_profile;

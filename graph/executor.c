@@ -155,6 +155,9 @@ static sr_status add_profile_rows(sr_executor *e, const sr_plan *plan) {
         e->profile[e->profile_count + i] =
             (sr_node_profile){.op = l->op->name,
                               .kernel = plan->prepared[l->prepared].prepared.entry->name,
+                              .layer = l->layer.name,
+                              .layer_length = l->layer.length,
+                              .backward = l->backward,
                               .flops = l->flops,
                               .bytes = l->bytes};
     }

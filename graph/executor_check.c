@@ -154,8 +154,9 @@ static sr_status check_launch(sr_executor *e, const sr_launch *l, sr_check_fetch
         SR_TRY(examine(e, l->arg[i], fetch, &found));
         if (found.count == 0)
             continue;
-        (void)snprintf(what, sizeof what, "the result of %s at %s:%d (%s %s)", l->op->name, l->file,
-                       l->line,
+        (void)snprintf(what, sizeof what, "the result of %s at %s:%d%s%.*s (%s %s)", l->op->name,
+                       l->file, l->line, l->layer.length > 0 ? " in " : "", l->layer.length,
+                       l->layer.length > 0 ? l->layer.name : "",
                        own      ? "which reads"
                        : before ? "after"
                                 : "before any layer",

@@ -69,6 +69,11 @@ static void add_args(const sr_plan_launch_view *l, int launch, sr_text *out) {
     sr_text_add(&place, "%s:%d", l->file, l->line);
     sr_text_add_json_string(out, place.data);
     out->failed |= place.failed;
+    sr_text_clear(&place);
+    sr_text_add(&place, "%.*s", l->layer.length, l->layer.name ? l->layer.name : "");
+    sr_text_add_json_string_member(out, "layer", place.data);
+    sr_text_add(out, ", \"backward\": %s", l->backward ? "true" : "false");
+    out->failed |= place.failed;
     sr_text_release(&place);
 }
 

@@ -3,6 +3,7 @@
 #ifndef SR_GRAPH_PLAN_INTERNAL_H
 #define SR_GRAPH_PLAN_INTERNAL_H
 
+#include "graph/call_layers.h"
 #include "graph/recording_internal.h"
 
 #define SR_NO_STEP UINT32_MAX
@@ -38,6 +39,8 @@ typedef struct sr_launch {
     const sr_op *op;
     const char *file;
     int line;
+    sr_layer layer;
+    bool backward;      // a gradient, or a value that is computed again for one
     uint32_t prepared;  // index in plan->prepared
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;

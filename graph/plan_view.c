@@ -28,6 +28,8 @@ void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *ou
                                  .kernel = plan->prepared[l->prepared].prepared.entry->name,
                                  .file = l->file,
                                  .line = l->line,
+                                 .layer = l->layer,
+                                 .backward = l->backward,
                                  .id = request->kernel,
                                  .params = request->params,
                                  .flops = l->flops,

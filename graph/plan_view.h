@@ -4,7 +4,7 @@
 #ifndef SR_GRAPH_PLAN_VIEW_H
 #define SR_GRAPH_PLAN_VIEW_H
 
-#include "graph/context.h"
+#include "graph/call_layers.h"
 #include "kernels/kernel.h"
 
 #define SR_PLAN_NO_VALUE UINT32_MAX
@@ -13,6 +13,8 @@
 typedef struct sr_plan_launch_view {
     const char *op, *kernel, *file;
     int line;
+    sr_layer layer;     // of the network
+    bool backward;      // a gradient, or a value that is computed again for one
     sr_kernel_id id;    // of what 'kernel' computes
     const void *params; // its struct of kernels/kernel_params.h
     double flops, bytes;

@@ -139,6 +139,9 @@ static bool append_node(sr_context *context, const sr_op *op, const void *attr,
     *node = (sr_node){.op = op,
                       .file = sr_call_file(),
                       .line = sr_call_line(),
+                      .layer = context->layer,
+                      .layer_exact = context->layer_exact,
+                      .source = context->source,
                       .attr = (uint32_t)r->attr_count,
                       .first_output = (uint32_t)r->value_count};
     memcpy(node->input, ref, (size_t)op->inputs * sizeof *ref);

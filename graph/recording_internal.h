@@ -30,6 +30,9 @@ typedef struct sr_node {
     const sr_op *op;
     const char *file;
     int line;
+    const char *layer;                // sr_layer_use; NULL: any
+    bool layer_exact;                 // 'layer' itself, and none within it
+    uint32_t source;                  // 1 + the node whose derivative rule recorded it; 0: none
     uint32_t attr;                    // offset in the recording's attribute bytes
     uint32_t input[SR_OP_MAX_INPUTS]; // refs
     uint32_t first_output;            // index of output 0; outputs follow each other
@@ -115,6 +118,13 @@ struct sr_context {
     sr_delivery *deliveries;
     size_t delivery_count, delivery_capacity;
     bool has_updates; // update nodes or assignments wait to run
+
+    // Of the calls to come, as in sr_node (call_layers.h); the names that were used.
+    const char *layer;
+    bool layer_exact;
+    uint32_t source;
+    char **layer_names;
+    size_t layer_name_count, layer_name_capacity;
 
     sr_variable_entry *variables;
     size_t variable_count, variable_capacity;

@@ -26,6 +26,7 @@ typedef struct sr_step_options {
     const char *precision;
     int64_t batch, lanes, image, classes; // 0: see cmd_bench_step.c
     int threads, blocks, steps;           // steps of a block; 0: as many as take two seconds
+    int depth;                            // of the layers in a profile; 0: all
     double seconds;                       // no block begins after this time
     bool no_peer, needs_peer, profile, memory, plan, json, markdown, serve;
     // For PyTorch; what is not given takes its default, or all values are tried.
@@ -106,7 +107,10 @@ typedef struct sr_step_result {
 bool sr_step_is_on_cpu(const sr_step_result *result);
 // Prints a table and lines of text, or Markdown.
 SR_NODISCARD sr_status sr_step_report(const sr_step_result *result, bool markdown);
-SR_NODISCARD sr_status sr_step_report_json(const sr_step_result *result);
+typedef struct sr_step_profile sr_step_profile;
+// profile: NULL: none.
+SR_NODISCARD sr_status sr_step_report_json(const sr_step_result *result,
+                                           const sr_step_profile *profile, int depth);
 // "reference, oneDNN 2.6.3, x86".
 void sr_step_add_providers(sr_text *out);
 // The step's share of the measured limits; NaN if a limit is unknown.
@@ -181,10 +185,17 @@ void sr_step_finals_stop(sr_step_result *result);
 
 // ---- Others ----
 
-// Prints how the time of a lane program is distributed: a row for each operator and kernel, from
-// the profile of all executors, with its share of the limits. 'steps' steps took 'seconds'.
-SR_NODISCARD sr_status sr_step_profile(const sr_engine *engine, int steps, double seconds,
-                                       const sr_machine_limits *limits);
+// How the time of a lane program is distributed, from the profiles of all executors; 'steps' steps
+// took 'seconds'. Borrows names from the engine.
+SR_NODISCARD sr_status sr_step_profile_take(const sr_engine *engine, int steps, double seconds,
+                                            sr_step_profile **out);
+void sr_step_profile_free(sr_step_profile *profile); // NULL is legal
+// Prints a row for each operator and kernel, with its share of the limits, and one for each layer
+// down to a depth (0: all).
+void sr_step_profile_print(const sr_step_profile *profile, const sr_machine_limits *limits,
+                           int depth);
+// The same as a member of a JSON object, without the limits.
+void sr_step_profile_add_json(const sr_step_profile *profile, int depth, sr_text *out);
 
 // Prints the memory of the largest lane program, the values live at its peak, and the owners of the
 // memory of the process. 'picture': a PNG to write, or NULL.

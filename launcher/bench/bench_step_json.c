@@ -125,7 +125,7 @@ static void add_costs(sr_text *out, const sr_step_result *r) {
     sr_text_add_json_number_member(out, "cores_used_by_others", r->others);
 }
 
-static void add_all(sr_text *out, const sr_step_result *r, const char *providers) {
+static void add_result(sr_text *out, const sr_step_result *r, const char *providers) {
     char features[80];
     sr_text_add(out, "{\"benchmark\": \"step\", \"version\": \"" SR_VERSION "\"");
     sr_text_add_json_string_member(out, "recipe", r->recipe->name);
@@ -148,15 +148,17 @@ static void add_all(sr_text *out, const sr_step_result *r, const char *providers
     sr_text_add_json_number_member(out, "memory_bytes", r->our_memory);
     add_peer(out, r);
     add_costs(out, r);
-    sr_text_add(out, "}\n");
 }
 
-sr_status sr_step_report_json(const sr_step_result *r) {
+sr_status sr_step_report_json(const sr_step_result *r, const sr_step_profile *profile, int depth) {
     sr_text out, providers;
     sr_text_init(&out);
     sr_text_init(&providers);
     sr_step_add_providers(&providers);
-    add_all(&out, r, providers.data);
+    add_result(&out, r, providers.data);
+    if (profile)
+        sr_step_profile_add_json(profile, depth, &out);
+    sr_text_add(&out, "}\n");
     sr_text_release(&providers);
     return sr_command_print(SR_OK, &out);
 }

@@ -5,49 +5,36 @@
 // read and write its bytes, whichever is longer, by the measured limits. A kernel whose data stay
 // in caches may exceed the memory limit, and one that needs fewer operations than the direct sum
 // (such as Winograd) the arithmetic limit. "neither": it reaches less than half of both.
-//
-// Times of nodes are measured by the executors and summed over all of them; an executor with
-// several threads counts once. With E concurrent executors the sum is E times the step, minus what
-// is not spent in nodes: exchanging gradients, updates, recording.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/memory.h"
-#include "launcher/bench/bench_step_internal.h"
+#include "launcher/bench/bench_step_profile_internal.h"
 #include "trainer/engine/engine_trace.h"
 
-typedef struct profile_row {
-    const char *op, *kernel;
-    int64_t ns;
-    double calls, flops, bytes; // of all runs
-} profile_row;
-
-typedef struct table {
-    profile_row *rows;
-    int count;
-} table;
-
-static profile_row *find(table *t, const char *op, const char *kernel) {
-    for (int i = 0; i < t->count; i++)
-        if (strcmp(t->rows[i].op, op) == 0 && strcmp(t->rows[i].kernel, kernel) == 0)
-            return &t->rows[i];
-    t->rows[t->count] = (profile_row){.op = op, .kernel = kernel};
-    return &t->rows[t->count++];
+static sr_profile_row *find(sr_step_profile *p, const char *op, const char *kernel) {
+    for (int i = 0; i < p->row_count; i++)
+        if (strcmp(p->rows[i].op, op) == 0 && strcmp(p->rows[i].kernel, kernel) == 0)
+            return &p->rows[i];
+    p->rows[p->row_count] = (sr_profile_row){.op = op, .kernel = kernel};
+    return &p->rows[p->row_count++];
 }
 
-static void add(table *t, const sr_node_profile *nodes, int count) {
+static sr_status add(sr_step_profile *p, const sr_node_profile *nodes, int count) {
     for (int i = 0; i < count; i++) {
-        profile_row *r = find(t, nodes[i].op, nodes[i].kernel);
+        sr_profile_row *r = find(p, nodes[i].op, nodes[i].kernel);
         r->ns += nodes[i].ns;
         r->calls += (double)nodes[i].runs;
         r->flops += nodes[i].flops * (double)nodes[i].runs;
         r->bytes += nodes[i].bytes * (double)nodes[i].runs;
+        SR_TRY(sr_step_profile_add_layer(p, &nodes[i]));
     }
+    return SR_OK;
 }
 
 static int slower_first(const void *a, const void *b) {
-    int64_t x = ((const profile_row *)a)->ns, y = ((const profile_row *)b)->ns;
+    int64_t x = ((const sr_profile_row *)a)->ns, y = ((const sr_profile_row *)b)->ns;
     return (x < y) - (x > y);
 }
 
@@ -77,42 +64,74 @@ static void print_shares(const char *op, const char *kernel, double calls, doubl
                  100 * (s.flops > s.bytes ? s.flops : s.bytes), bound_of(s));
 }
 
-static void print(const table *t, int steps, double seconds, int executors,
-                  const sr_machine_limits *limits) {
-    const double step = 1e3 * seconds / steps;
+static void print_operators(const sr_step_profile *p, const sr_machine_limits *limits) {
+    const double step = 1e3 * p->seconds / p->steps;
     double all = 0, calls = 0, flops = 0, bytes = 0;
     (void)printf("\n%-22s %-30s %6s %9s %6s %6s %6s %6s  %s\n", "operator", "kernel", "calls", "ms",
                  "share", "flops", "bytes", "limit", "bound by");
-    for (int i = 0; i < t->count; i++) {
-        const profile_row *r = &t->rows[i];
-        const double ms = (double)r->ns * 1e-6 / steps / executors;
-        print_shares(r->op, r->kernel, r->calls / steps, ms, step,
-                     shares_of(r->flops / steps, r->bytes / steps, 1e-3 * ms, limits));
+    for (int i = 0; i < p->row_count; i++) {
+        const sr_profile_row *r = &p->rows[i];
+        const double ms = sr_step_profile_ms(p, r->ns);
+        print_shares(r->op, r->kernel, r->calls / p->steps, ms, step,
+                     shares_of(r->flops / p->steps, r->bytes / p->steps, 1e-3 * ms, limits));
         all += ms;
-        calls += r->calls / steps;
-        flops += r->flops / steps;
-        bytes += r->bytes / steps;
+        calls += r->calls / p->steps;
+        flops += r->flops / p->steps;
+        bytes += r->bytes / p->steps;
     }
     print_shares("all kernels", "", calls, all, step, shares_of(flops, bytes, 1e-3 * all, limits));
-    (void)printf("%-53s %6s %9.2f %5.1f%%\n", "exchange, updates, recording, waiting", "",
-                 step - all, 100 * (step - all) / step);
-    print_shares("step", "", calls, step, step, shares_of(flops, bytes, 1e-3 * step, limits));
     (void)printf(
         "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
         limits->flops * 1e-9, limits->copy_rate * 1e-9);
-    if (executors > 1)
-        (void)printf("%d executors run concurrently; times are those of one\n", executors);
+    if (p->executors > 1)
+        (void)printf("%d executors run concurrently; times are those of one\n", p->executors);
 }
 
-static void collect(const sr_engine *e, sr_node_profile *nodes, int capacity, table *t) {
-    for (int i = 0; i < sr_engine_get_info(e).executors; i++) {
-        int count = sr_engine_get_profile(e, i, nodes, capacity);
-        add(t, nodes, count < capacity ? count : capacity);
+void sr_step_profile_print(const sr_step_profile *p, const sr_machine_limits *limits, int depth) {
+    print_operators(p, limits);
+    sr_step_profile_print_layers(p, depth);
+}
+
+void sr_step_profile_add_json(const sr_step_profile *p, int depth, sr_text *out) {
+    sr_text_add(out, ", \"profile\": {\"steps\": %d, \"executors\": %d", p->steps, p->executors);
+    sr_text_add_json_number_member(out, "ms_per_step", 1e3 * p->seconds / p->steps);
+    sr_text_add(out, ", \"operators\": [");
+    for (int i = 0; i < p->row_count; i++) {
+        const sr_profile_row *r = &p->rows[i];
+        sr_text_add(out, "%s{\"operator\": ", i ? ", " : "");
+        sr_text_add_json_string(out, r->op);
+        sr_text_add_json_string_member(out, "kernel", r->kernel);
+        sr_text_add_json_number_member(out, "calls", r->calls / p->steps);
+        sr_text_add_json_number_member(out, "ms", sr_step_profile_ms(p, r->ns));
+        sr_text_add_json_number_member(out, "flops", r->flops / p->steps);
+        sr_text_add_json_number_member(out, "bytes", r->bytes / p->steps);
+        sr_text_add(out, "}");
     }
+    sr_text_add(out, "]");
+    sr_step_profile_add_layers_json(p, depth, out);
+    sr_text_add(out, "}");
 }
 
-sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
-                          const sr_machine_limits *limits) {
+static sr_status collect(const sr_engine *e, sr_node_profile *nodes, int capacity,
+                         sr_step_profile *p) {
+    for (int i = 0; i < p->executors; i++) {
+        int count = sr_engine_get_profile(e, i, nodes, capacity);
+        SR_TRY(add(p, nodes, count < capacity ? count : capacity));
+    }
+    return SR_OK;
+}
+
+void sr_step_profile_free(sr_step_profile *p) {
+    if (!p)
+        return;
+    sr_layer_tree_release(&p->layers);
+    sr_free(p->times);
+    sr_free(p->rows);
+    sr_free(p);
+}
+
+sr_status sr_step_profile_take(const sr_engine *e, int steps, double seconds,
+                               sr_step_profile **out) {
     const int executors = sr_engine_get_info(e).executors;
     int capacity = 0;
     sr_status status = SR_E_MEMORY;
@@ -120,16 +139,23 @@ sr_status sr_step_profile(const sr_engine *e, int steps, double seconds,
         int count = sr_engine_get_profile(e, i, NULL, 0);
         capacity = count > capacity ? count : capacity;
     }
-    size_t most = (size_t)capacity + 1;
-    table t = {.rows = sr_alloc_array(most * (size_t)executors, sizeof(profile_row), "profile")};
+    const size_t most = (size_t)capacity + 1;
+    sr_step_profile *p = sr_alloc(sizeof *p, "profile");
     sr_node_profile *nodes = sr_alloc_array(most, sizeof *nodes, "profile");
-    if (t.rows && nodes) {
-        collect(e, nodes, capacity, &t);
-        qsort(t.rows, (size_t)t.count, sizeof *t.rows, slower_first);
-        print(&t, steps, seconds, executors, limits);
-        status = SR_OK;
+    if (p && nodes) {
+        p->steps = steps;
+        p->seconds = seconds;
+        p->executors = executors;
+        p->rows = sr_alloc_array(most * (size_t)executors, sizeof *p->rows, "profile");
+        if (p->rows)
+            status = collect(e, nodes, capacity, p);
     }
-    sr_free(t.rows);
     sr_free(nodes);
-    return status;
+    if (status != SR_OK) {
+        sr_step_profile_free(p);
+        return status;
+    }
+    qsort(p->rows, (size_t)p->row_count, sizeof *p->rows, slower_first);
+    *out = p;
+    return SR_OK;
 }

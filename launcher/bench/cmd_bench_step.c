@@ -39,6 +39,7 @@ typedef struct step_bench {
     uint64_t allocations, recorded, repeated, record_ns, hash_ns; // of our blocks
     int64_t our_steps;
     sr_trace *trace;
+    sr_step_profile *profile; // NULL: none
     sr_step_result result;
 } step_bench;
 
@@ -137,7 +138,7 @@ static sr_status profile(step_bench *b) {
     double seconds;
     sr_engine_set_profiling(b->own.engine, true);
     SR_TRY(sr_bench_engine_step(&b->own, b->result.steps, &seconds));
-    SR_TRY(sr_step_profile(b->own.engine, b->result.steps, seconds, &b->result.limits));
+    SR_TRY(sr_step_profile_take(b->own.engine, b->result.steps, seconds, &b->profile));
     sr_engine_set_profiling(b->own.engine, false);
     return SR_OK;
 }
@@ -212,7 +213,7 @@ static sr_status serve(step_bench *b) {
 }
 
 static sr_status report(const step_bench *b) {
-    return b->o->json ? sr_step_report_json(&b->result)
+    return b->o->json ? sr_step_report_json(&b->result, b->profile, b->o->depth)
                       : sr_step_report(&b->result, b->o->markdown);
 }
 
@@ -234,11 +235,13 @@ static sr_status run(step_bench *b) {
     SR_TRY(measure_peer_memory(b));
     if (sr_step_is_on_cpu(r))
         SR_TRY(measure_limits(b)); // last, since it allocates memory
+    if (b->o->profile)
+        SR_TRY(profile(b));
     SR_TRY(report(b));
     if (b->o->plan)
         SR_TRY(print_plans(b));
-    if (b->o->profile)
-        SR_TRY(profile(b));
+    if (b->profile && !b->o->json)
+        sr_step_profile_print(b->profile, &r->limits, b->o->depth);
     if (b->o->trace)
         SR_TRY(trace_steps(b));
     if (b->o->memory)
@@ -304,6 +307,7 @@ static sr_status load_recipe(step_bench *b) {
 
 static void release(step_bench *b) {
     sr_step_finals_stop(&b->result);
+    sr_step_profile_free(b->profile);
     sr_bench_engine_release(&b->own);
     sr_trace_free(b->trace); // after the engine, which may still refer to it after a failure
     sr_comm_free(b->comm);
@@ -333,6 +337,7 @@ enum {
     KEY_PEER_GROUPS,
     KEY_PEER_RESIDENT,
     KEY_PROFILE,
+    KEY_DEPTH,
     KEY_PLAN,
     KEY_GPU,
     KEY_TRACE,
@@ -373,7 +378,9 @@ static const struct argp_option options[] = {
      0},
     {"peer-resident", KEY_PEER_RESIDENT, "N", 0,
      "settings in memory at a time with --peer-best (default: 4)", 0},
-    {"profile", KEY_PROFILE, NULL, 0, "run more steps to time each operator and kernel", 0},
+    {"profile", KEY_PROFILE, NULL, 0, "run more steps to time each operator, kernel and layer", 0},
+    {"depth", KEY_DEPTH, "N", 0,
+     "layers to show within each other with --profile; 0: all (default: 3)", 0},
     {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
     {"gpu", KEY_GPU, "NAME", 0,
      "with --plan: run nothing; print what would bound the step on this GPU (h200, h100 or a100), "
@@ -506,6 +513,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_PROFILE:
         o->profile = true;
         return 0;
+    case KEY_DEPTH:
+        o->depth = (int)sr_command_number(state, NULL, value, 0, 100);
+        return 0;
     case KEY_PLAN:
         o->plan = true;
         return 0;
@@ -554,7 +564,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 int sr_bench_step(int argc, char **argv) {
     static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
                                        NULL,    NULL};
-    sr_step_options o = {.blocks = 5, .seconds = 600, .peer_resident = SR_STEP_FINALS};
+    sr_step_options o = {.blocks = 5, .seconds = 600, .depth = 3, .peer_resident = SR_STEP_FINALS};
     step_bench b = {.o = &o};
     sr_arena_init(&b.arena);
     o.overrides = sr_arena_alloc(&b.arena, ((size_t)argc + 1) * sizeof *o.overrides);

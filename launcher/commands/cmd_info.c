@@ -167,14 +167,15 @@ static const struct {
     {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
     {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
     {"devices", print_devices, NULL},     {"chooser", sr_info_chooser, NULL},
-}; // and kernels, plugins, which take more arguments
+}; // and kernels, model, plugins, which take more arguments
 #define TABLES (sizeof tables / sizeof *tables)
+enum { MORE = 3, WORDS = 64, DEPTH = 3 };
 
 static sr_status unknown(const char *name) {
-    const char *names[TABLES + 2] = {"kernels", "plugins"};
+    const char *names[TABLES + MORE] = {"kernels", "model", "plugins"};
     for (size_t i = 0; i < TABLES; i++)
-        names[2 + i] = tables[i].name;
-    const char *nearest = sr_text_nearest(name, names, TABLES + 2);
+        names[MORE + i] = tables[i].name;
+    const char *nearest = sr_text_nearest(name, names, TABLES + MORE);
     if (nearest)
         return SR_FAIL(SR_E_USAGE, "no table '%s'; did you mean '%s'?", name, nearest);
     return SR_FAIL(SR_E_USAGE, "no table '%s'; 'serried info --help' lists them", name);
@@ -182,49 +183,85 @@ static sr_status unknown(const char *name) {
 
 typedef struct info_arguments {
     const char *name;
-    const char *files[SR_PLUGIN_FILES_MAX];
+    const char *words[WORDS]; // after the name
     int count;
     const char *device;
-    bool json;
+    bool json, recipe;
+    int depth;
+    long classes;
 } info_arguments;
 
-enum { KEY_JSON = 0x100, KEY_DEVICE };
+enum { KEY_JSON = 0x100, KEY_DEVICE, KEY_DEPTH, KEY_CLASSES, KEY_RECIPE };
 
 static const struct argp_option options[] = {
     {"device", KEY_DEVICE, "NAME", 0, "whose kernels to print (default: cpu)", 0},
-    {"json", KEY_JSON, NULL, 0, "print options or kernels as JSON, an array of objects", 0},
+    {"depth", KEY_DEPTH, "N", 0, "model: layers to show within each other; 0: all (default: 3)", 0},
+    {"classes", KEY_CLASSES, "N", 0, "model: number of classes without data.train (default: 1000)",
+     0},
+    {"recipe", KEY_RECIPE, NULL, 0, "model: NAME is a recipe, even if a model has this name", 0},
+    {"json", KEY_JSON, NULL, 0,
+     "print options or kernels as JSON, an array of objects; a model as one object", 0},
     {0},
 };
 
+static bool is_named(const info_arguments *a, const char *name) {
+    return a->name && strcmp(a->name, name) == 0;
+}
+
+static void add_word(info_arguments *a, const char *word, struct argp_state *state) {
+    if (!a->name)
+        a->name = word;
+    else if (!is_named(a, "plugins") && !is_named(a, "model"))
+        argp_error(state, "one table at a time");
+    else if (a->count == WORDS)
+        argp_error(state, "more than %d arguments", WORDS);
+    else
+        a->words[a->count++] = word;
+}
+
+static void check(const info_arguments *a, struct argp_state *state) {
+    if (!a->name)
+        argp_error(state, "which table? commands, options, models, optimizers, schedules, "
+                          "transforms, losses, ops, devices, kernels, chooser, plugins FILE..., or "
+                          "model NAME");
+    else if (is_named(a, "plugins") && a->count == 0)
+        argp_error(state, "which plug-ins? serried info plugins FILE.so...");
+    else if (is_named(a, "model") && a->count == 0)
+        argp_error(state, "which model? serried info model NAME, a model or a recipe");
+    else if (a->device && !is_named(a, "kernels"))
+        argp_error(state, "--device is for kernels, not '%s'", a->name);
+    else if ((a->recipe || a->classes || a->depth != DEPTH) && !is_named(a, "model"))
+        argp_error(state, "--depth, --classes and --recipe are for model, not '%s'", a->name);
+}
+
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     info_arguments *a = state->input;
-    bool plugins = a->name && strcmp(a->name, "plugins") == 0;
     if (key == KEY_JSON)
         a->json = true;
     else if (key == KEY_DEVICE)
         a->device = value;
-    else if (key == ARGP_KEY_ARG && !a->name)
-        a->name = value;
-    else if (key == ARGP_KEY_ARG && plugins && a->count < SR_PLUGIN_FILES_MAX)
-        a->files[a->count++] = value;
+    else if (key == KEY_DEPTH)
+        a->depth = (int)sr_command_number(state, "--depth", value, 0, 100);
+    else if (key == KEY_CLASSES)
+        a->classes = sr_command_number(state, "--classes", value, 1, 1000000);
+    else if (key == KEY_RECIPE)
+        a->recipe = true;
     else if (key == ARGP_KEY_ARG)
-        argp_error(state, plugins ? "too many plug-ins" : "one table at a time");
-    else if (key == ARGP_KEY_END && !a->name)
-        argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, ops, devices, kernels, chooser, or plugins "
-                          "FILE...");
-    else if (key == ARGP_KEY_END && plugins && a->count == 0)
-        argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    else if (key == ARGP_KEY_END && a->device && strcmp(a->name, "kernels") != 0)
-        argp_error(state, "--device is for kernels, not '%s'", a->name);
-    else if (key != ARGP_KEY_END)
+        add_word(a, value, state);
+    else if (key == ARGP_KEY_END)
+        check(a, state);
+    else
         return ARGP_ERR_UNKNOWN;
     return 0;
 }
 
 static sr_status print(const info_arguments *a) {
     if (strcmp(a->name, "plugins") == 0 && !a->json)
-        return print_plugins(a->files, a->count);
+        return print_plugins(a->words, a->count);
+    if (strcmp(a->name, "model") == 0) {
+        const sr_info_subject subject = {a->words, a->count, a->recipe, a->classes};
+        return sr_info_model(&subject, a->depth, a->json);
+    }
     if (strcmp(a->name, "kernels") == 0) {
         const char *device = a->device ? a->device : "cpu";
         return a->json ? sr_info_kernels_json(device) : sr_info_kernels(device);
@@ -237,15 +274,16 @@ static sr_status print(const info_arguments *a) {
         if (tables[i].print_json)
             return tables[i].print_json();
     }
-    return a->json ? SR_FAIL(SR_E_USAGE, "--json is for options and kernels, not '%s'", a->name)
-                   : unknown(a->name);
+    return a->json
+               ? SR_FAIL(SR_E_USAGE, "--json is for options, kernels and model, not '%s'", a->name)
+               : unknown(a->name);
 }
 
 int sr_cmd_info(int argc, char **argv) {
     static const struct argp parser = {
         options,
         parse_option,
-        "TABLE\nplugins FILE...",
+        "TABLE\nplugins FILE...\nmodel NAME [key=value...]",
         "Print a table of what is built in."
         "\v"
         "  commands    commands of serried\n"
@@ -256,11 +294,15 @@ int sr_cmd_info(int argc, char **argv) {
         "  devices     devices to compute on, and why one cannot be used\n"
         "  kernels     kernels of a device, and whether they run here\n"
         "  chooser     the fastest kernels measured here, among those with the same bits\n"
-        "  plugins     what plug-in files contain, after the checks made for a recipe",
+        "  plugins     what plug-in files contain, after the checks made for a recipe\n"
+        "  model       layers of a model or of a recipe's models: shapes, parameters, memory\n\n"
+        "A model that is named has pictures of 224 pixels and a batch of one sample, for "
+        "instance:\n"
+        "  serried info model resnet50 image=320 batch=8 lanes=1 --depth 2",
         NULL,
         NULL,
         NULL};
-    info_arguments a = {0};
+    info_arguments a = {.depth = DEPTH};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
     const sr_status status = print(&a);

@@ -4,6 +4,7 @@
 #define SR_LAUNCHER_INFO_INTERNAL_H
 
 #include "kernels/base/options.h"
+#include "trainer/recipe/recipe.h"
 
 // Measurements of kernels that give the same bits (kernels/chooser.h).
 SR_NODISCARD sr_status sr_info_chooser(void);
@@ -16,5 +17,17 @@ SR_NODISCARD sr_status sr_info_options(void);
 SR_NODISCARD sr_status sr_info_options_json(void);
 // The rows of one table (NULL: none), each after the prefix.
 void sr_info_print_table(const sr_option_table *table, const char *prefix);
+
+// A model or recipe, as the command line names it.
+typedef struct sr_info_subject {
+    const char *const *words; // its name, then key=value; at least one
+    int count;
+    bool recipe;     // the name is a recipe's, even if a model has it
+    int64_t classes; // where the recipe has no data; 0: the usual number
+} sr_info_subject;
+// Loads the recipe, or makes one for the model, and loads its plug-ins.
+SR_NODISCARD sr_status sr_info_load(const sr_info_subject *subject, sr_recipe **out);
+// The layers of a model down to a depth (0: all).
+SR_NODISCARD sr_status sr_info_model(const sr_info_subject *subject, int depth, bool json);
 
 #endif

@@ -44,7 +44,8 @@ class Traces(suite.Suite):
         for rank in range(ranks):
             steps = spans(trace, rank, "records and compiles")
             self.report(len(steps) == last - first, f"{name}: steps of rank {rank}", f"{len(steps)} steps")
-            kernels = [e for e in spans(trace, rank, "conv2d (") if e["args"]["flops"] > 0]
+            kernels = [e for e in spans(trace, rank, "conv2d (") if e["args"]["flops"] > 0 and e["args"]["layer"]
+                       and not e["args"]["backward"]]
             self.report(bool(kernels) and bool(spans(trace, rank, "bucket ")), f"{name}: spans of rank {rank}",
                         f"{len(kernels)} convolutions")
         early = [e for e in trace["traceEvents"] if e["ph"] == "X" and (e["ts"] < 0 or e["dur"] < 0)]

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "autograd/gradients.h"
+#include "graph/call_layers.h"
 #include "kernels/base/float_control.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
@@ -291,6 +292,7 @@ static sr_mix_opts mix_of(const sr_engine *e, bool training, int64_t step) {
 static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t step,
                               const sr_slot *slot, sr_lane_recording *out) {
     sr_context_begin_step(e->context);
+    (void)sr_layer_use(e->context, sr_no_layer); // but for what sr_task_forward records
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
     e->feed.classes = 0;

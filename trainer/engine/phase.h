@@ -72,6 +72,8 @@ double sr_phase_scalar(const sr_phase *phase, int which, int element);
 double sr_phase_loss_sum(const sr_phase *phase);
 // The average starts at the parameters (a new run, or weights that were loaded).
 SR_NODISCARD sr_status sr_phase_start_average(sr_phase *phase);
+// Whether a parameter or buffer of the model changes in training: false for frozen ones.
+bool sr_phase_trains(const sr_phase *phase, int param);
 // Whether the phase has an average of its parameters.
 bool sr_phase_has_average(const sr_phase *phase);
 // Collective, between steps: SR_E_NUMERICS if the ranks' values differ. After sr_phase_map has

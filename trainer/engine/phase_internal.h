@@ -181,7 +181,5 @@ SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 static inline bool sr_phase_has_state(const sr_phase *phase, int state) {
     return !sr_address_is_none(phase->states[state]);
 }
-// False for frozen parameters.
-bool sr_phase_trains(const sr_phase *phase, int param);
 
 #endif

@@ -392,14 +392,17 @@ static sr_status resolve(sr_recipe_internal *in) {
     return SR_OK;
 }
 
-sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides, int override_count,
-                         sr_recipe **out) {
+static sr_recipe_internal *make(void) {
     sr_recipe_internal *in = sr_alloc(sizeof *in, "a recipe");
     if (!in)
-        return SR_E_MEMORY;
+        return NULL;
     sr_arena_init(&in->arena);
     in->v.recipe.internal = in;
-    sr_status status = sr_recipe_read(in, name_or_path, overrides, override_count);
+    return in;
+}
+
+// What follows the reading, which ended with 'status'.
+static sr_status finish(sr_recipe_internal *in, sr_status status, sr_recipe **out) {
     if (status == SR_OK)
         status = resolve(in);
     if (status == SR_OK)
@@ -411,6 +414,27 @@ sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
     }
     *out = &in->v.recipe;
     return SR_OK;
+}
+
+sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides, int override_count,
+                         sr_recipe **out) {
+    sr_recipe_internal *in = make();
+    if (!in)
+        return SR_E_MEMORY;
+    return finish(in, sr_recipe_read(in, name_or_path, overrides, override_count), out);
+}
+
+sr_status sr_recipe_for_model(const char *model, const char *const *overrides, int override_count,
+                              sr_recipe **out) {
+    sr_recipe_internal *in = make();
+    if (!in)
+        return SR_E_MEMORY;
+    const char *text =
+        sr_recipe_format(in,
+                         "model: %s\nimage: 224\nbatch: 1\nlanes: 1\nepochs: 1\nchooser: off\n"
+                         "optimizer: {name: sgd, lr: 0.1}\n",
+                         model);
+    return finish(in, sr_recipe_read_text(in, model, text, overrides, override_count), out);
 }
 
 void sr_recipe_free(sr_recipe *recipe) {

@@ -198,6 +198,10 @@ typedef struct sr_recipe {
 // recipe; SR_E_IO. Warnings go to the log.
 SR_NODISCARD sr_status sr_recipe_load(const char *name_or_path, const char *const *overrides,
                                       int override_count, sr_recipe **out);
+// A recipe that trains a model by its name, with usual settings: classification of 224-pixel
+// pictures, one sample in one lane. For reports about models. The overrides as above.
+SR_NODISCARD sr_status sr_recipe_for_model(const char *model, const char *const *overrides,
+                                           int override_count, sr_recipe **out);
 // NULL is legal. Everything borrowed from the recipe becomes invalid.
 void sr_recipe_free(sr_recipe *recipe);
 

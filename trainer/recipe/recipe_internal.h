@@ -120,6 +120,10 @@ bool sr_recipe_node_is_choice(const char *key);
 // File, its bases and overrides, merged into in->written.
 SR_NODISCARD sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
                                       const char *const *overrides, int count);
+// The same of a text in memory, which is a map without bases.
+SR_NODISCARD sr_status sr_recipe_read_text(sr_recipe_internal *in, const char *name,
+                                           const char *text, const char *const *overrides,
+                                           int count);
 
 // recipe_files.c
 // Path of a shipped recipe in the arena; *out is NULL if there is none.

@@ -191,6 +191,17 @@ static const char *last_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+static sr_status parse_text(sr_recipe_internal *in, const char *path, const void *text,
+                            size_t bytes, sr_recipe_node **out) {
+    sr_recipe_source *source = sr_arena_alloc(&in->arena, sizeof *source);
+    char *copy = sr_arena_alloc(&in->arena, bytes + 1), *name = sr_arena_strdup(&in->arena, path);
+    if (!source || !copy || !name)
+        return out_of_memory();
+    memcpy(copy, text, bytes);
+    *source = (sr_recipe_source){name, last_name(name), copy, false, in->sources++};
+    return sr_recipe_node_parse(in, source, copy, bytes, 0, out);
+}
+
 static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_node **out) {
     void *text = NULL;
     size_t bytes = 0;
@@ -200,15 +211,9 @@ static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_
     if (read == SR_E_LIMIT)
         return SR_FAIL(SR_E_USAGE, "%s: error: a recipe has at most 1 MiB", path);
     SR_TRY(read);
-    sr_recipe_source *source = sr_arena_alloc(&in->arena, sizeof *source);
-    char *copy = sr_arena_alloc(&in->arena, bytes + 1), *name = sr_arena_strdup(&in->arena, path);
-    if (copy)
-        memcpy(copy, text, bytes);
+    const sr_status status = parse_text(in, path, text, bytes, out);
     sr_free(text);
-    if (!source || !copy || !name)
-        return out_of_memory();
-    *source = (sr_recipe_source){name, last_name(name), copy, false, in->sources++};
-    return sr_recipe_node_parse(in, source, copy, bytes, 0, out);
+    return status;
 }
 
 static sr_status read_file(sr_recipe_internal *in, const char *path, const base_chain *parent,
@@ -419,5 +424,13 @@ sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
     SR_TRY(locate(in, name_or_path, &path));
     SR_TRY(name_recipe(in, path));
     SR_TRY(read_file(in, path, NULL, &in->written));
+    return apply_overrides(in, overrides, count);
+}
+
+sr_status sr_recipe_read_text(sr_recipe_internal *in, const char *name, const char *text,
+                              const char *const *overrides, int count) {
+    SR_TRY(name_recipe(in, name));
+    SR_TRY(parse_text(in, name, text, strlen(text), &in->written));
+    SR_TRY(sr_recipe_node_normalise(in, in->written));
     return apply_overrides(in, overrides, count);
 }

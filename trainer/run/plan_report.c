@@ -12,7 +12,10 @@
 #include "trainer/engine/choices.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/exchange/exchange.h"
+#include "trainer/report/model_summary.h"
 #include "trainer/run/inputs.h"
+
+enum { CLASSES = 1000 }; // where no data say how many
 
 static void print_model(const sr_model *model) {
     (void)printf("\nmodel %s\n  %-44s %-20s %12s\n", model->desc->name, "tensor", "shape",
@@ -26,7 +29,24 @@ static void print_model(const sr_model *model) {
                      : p->kind == SR_PARAM_FROZEN ? "  frozen"
                                                   : "");
     }
-    (void)printf("  %.0f parameters\n", model->parameters);
+}
+
+static sr_status print_summary(sr_engine *engine, int p) {
+    sr_arena arena;
+    sr_summary summary;
+    sr_text text;
+    sr_arena_init(&arena);
+    sr_text_init(&text);
+    sr_status status = sr_summary_make(engine, p, &arena, &summary);
+    if (status == SR_OK) {
+        sr_summary_add_totals(&summary, &text);
+        status = sr_text_check(&text);
+    }
+    if (status == SR_OK)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
+    sr_arena_release(&arena);
+    return status;
 }
 
 static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_model *model) {
@@ -94,6 +114,7 @@ static sr_status report_phase(sr_engine *engine, int p) {
     sr_plan *plan;
     SR_TRY(sr_engine_compile(engine, p, &plan));
     print_model(model);
+    SR_TRY(print_summary(engine, p));
     SR_TRY(print_groups(&e.recipe->phases[p].optimizer, model));
     (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
@@ -136,7 +157,7 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
 
 // Does everything that training does up to its first step, except for the run folder. To be
 // released even after a failure.
-static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
+static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
     sr_device_properties device;
     *w = (plan_work){0};
@@ -151,7 +172,7 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
                                        .task = w->task,
                                        .comm = w->comm,
                                        .device = device.name,
-                                       .classes = w->inputs.train ? w->inputs.class_count : 1000,
+                                       .classes = w->inputs.train ? w->inputs.class_count : classes,
                                        .batch = r->batch,
                                        .lanes = r->lanes,
                                        .image_height = r->image_height,
@@ -167,7 +188,7 @@ static sr_status begin(sr_recipe *r, int ranks, plan_work *w) {
 
 static void print_data(const sr_recipe *r, const sr_inputs *in) {
     if (!in->train) {
-        (void)printf("\ndata: data.train is missing; 1000 classes are assumed\n");
+        (void)printf("\ndata: data.train is missing; %d classes are assumed\n", CLASSES);
         return;
     }
     (void)printf("\ndata: %lld picture%s of %d class%s", (long long)in->count,
@@ -202,7 +223,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
 
 sr_status sr_plan_rehearse(sr_recipe *recipe) {
     plan_work work;
-    const sr_status status = begin(recipe, 1, &work);
+    const sr_status status = begin(recipe, 1, CLASSES, &work);
     release(&work);
     return status;
 }
@@ -210,9 +231,35 @@ sr_status sr_plan_rehearse(sr_recipe *recipe) {
 sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
     plan_work work;
     ranks = ranks > 0 ? ranks : 1;
-    sr_status status = begin(recipe, ranks, &work);
+    sr_status status = begin(recipe, ranks, CLASSES, &work);
     if (status == SR_OK)
         status = report(recipe, &work, ranks);
+    release(&work);
+    return status;
+}
+
+static sr_status add_summaries(sr_engine *engine, const sr_plan_summary_options *options,
+                               sr_arena *arena, sr_text *out) {
+    for (int p = 0; p < sr_engine_get_info(engine).phases; p++) {
+        sr_summary summary;
+        SR_TRY(sr_summary_make(engine, p, arena, &summary));
+        if (options->json) {
+            sr_summary_add_json(&summary, options->depth, out);
+            continue;
+        }
+        if (p > 0)
+            sr_text_add(out, "\n");
+        sr_summary_add_rows(&summary, options->depth, out);
+        sr_summary_add_totals(&summary, out);
+    }
+    return sr_text_check(out);
+}
+
+sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options, sr_text *out) {
+    plan_work work;
+    sr_status status = begin(recipe, 1, options->classes > 0 ? options->classes : CLASSES, &work);
+    if (status == SR_OK)
+        status = add_summaries(work.engine, options, &work.arena, out);
     release(&work);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef SR_TRAINER_PLAN_REPORT_H
 #define SR_TRAINER_PLAN_REPORT_H
 
+#include "kernels/base/text.h"
 #include "trainer/recipe/recipe.h"
 
 #ifdef __cplusplus
@@ -16,6 +17,17 @@ SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
 // operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. There
 // are as many classes as in data.train, or 1000 if the recipe does not name it.
 SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
+
+// How the summary of a recipe's models is printed.
+typedef struct sr_plan_summary_options {
+    int depth;       // of layers; 0: all
+    bool json;       // an object for each phase, a line each
+    int64_t classes; // where the recipe has no data.train; 0: 1000
+} sr_plan_summary_options;
+// Builds the models of a recipe as sr_plan_rehearse does and appends their summaries
+// (trainer/report/model_summary.h), one for each phase.
+SR_NODISCARD sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options,
+                                       sr_text *out);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of tasks from task_list.def, and functions that they share.
+#include <stdio.h>
 #include <string.h>
 
+#include "graph/call_layers.h"
 #include "trainer/tasks/task.h"
 
 #define SR_TASK(desc) extern const sr_task_desc desc;
@@ -30,5 +32,13 @@ sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tens
                           .key = recording->key,
                           .next_scope = (uint32_t)phase << 16,
                           .statistics = with_statistics ? recording->statistics : NULL};
-    return model->desc->forward(&forward, model->state, inputs);
+    char name[SR_NAME_BYTES];
+    const size_t length =
+        model->prefix_length > 0 ? model->prefix_length - 1 : 0; // without the dot
+    (void)snprintf(name, sizeof name, "%.*s", (int)length,
+                   model->param_count > 0 ? model->params[0].name : "");
+    const char *before = sr_layer_use(recording->context, name);
+    sr_tensor result = model->desc->forward(&forward, model->state, inputs);
+    (void)sr_layer_use(recording->context, before);
+    return result;
 }

@@ -283,6 +283,46 @@ static void test_best(void **state) {
     sr_arena_release(&arena);
 }
 
+// The times of layers and those outside add up to those of the operators, calls as well.
+static void test_profile(void **state) {
+    (void)state;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    assert_int_equal(bench_run(TINY "--no-peer --blocks 1 --profile --json --depth 0"), 0);
+    const sr_json *profile = sr_json_get(bench_json(&arena), "profile");
+    double ms[2] = {0}, calls[2] = {0}, within = 0, backward = 0;
+    const sr_json *operators = sr_json_get(profile, "operators");
+    const sr_json *layers = sr_json_get(profile, "layers");
+    for (const sr_json *o = operators->first; o; o = o->next) {
+        ms[0] += bench_number(o, "ms");
+        calls[0] += bench_number(o, "calls");
+    }
+    for (const sr_json *l = layers->first; l; l = l->next) {
+        const double own = bench_number(l, "forward_ms") + bench_number(l, "backward_ms");
+        if (bench_number(l, "depth") == 0) { // the network, and what is outside
+            ms[1] += own;
+            calls[1] += bench_number(l, "calls");
+            backward += bench_number(l, "backward_ms");
+        }
+        within += bench_number(l, "depth") == 1 ? own : 0;
+    }
+    assert_true(fabs(ms[0] - ms[1]) < 1e-9 * ms[0]);
+    assert_true(fabs(calls[0] - calls[1]) < 1e-9 * calls[0]);
+    assert_true(backward > 0 && backward < ms[1]);
+    assert_true(within > 0 && within <= ms[1]);
+    assert_int_equal(bench_run("bench step cifar10-fast -b 2 --steps 1 --no-peer --blocks 1 "
+                               "--profile --json --depth 1"),
+                     0);
+    profile = sr_json_get(bench_json(&arena), "profile");
+    // The network, whiten, layers, head, and what is outside.
+    assert_int_equal(sr_json_get(profile, "layers")->count, 5);
+    assert_int_equal(bench_run(TINY "--no-peer --blocks 1 --profile --depth 1"), 0);
+    assert_non_null(strstr(bench_output, "forward ms backward ms"));
+    assert_non_null(strstr(bench_output, "\ninputs, loss, metrics "));
+    assert_int_equal(count_of(bench_output, "\nall kernels "), 2);
+    sr_arena_release(&arena);
+}
+
 // All resident settings take their turn once before any takes the next one.
 static void test_turns(void **state) {
     (void)state;
@@ -368,8 +408,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usual_settings), cmocka_unit_test(test_all_settings),
         cmocka_unit_test(test_choose),         cmocka_unit_test(test_headline),
-        cmocka_unit_test(test_best),           cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_given_settings), cmocka_unit_test(test_device),
+        cmocka_unit_test(test_best),           cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_turns),          cmocka_unit_test(test_given_settings),
+        cmocka_unit_test(test_device),
     };
     return cmocka_run_group_tests_name("bench_step", tests, bench_set_up, bench_tear_down);
 }

@@ -121,6 +121,16 @@ static void test_tables(void **state) {
            "kernels; do "
            "$S info $t > $D/t && test -s $D/t || exit 9; done",
            0, "");
+    expect("$S info model resnet18", 0, "  11689512 parameters, 11689512 trained, 0 frozen; ");
+    expect("$S info model tests/recipes/tiny.yaml batch=8 lanes=1 --depth 0 --json | python3 -c "
+           "'import json, sys\ntold = json.load(sys.stdin)\n"
+           "print(told[\"input\"][\"shape\"], told[\"layers\"][0][\"name\"])'",
+           0, "[8, 32, 32, 3] tiny\n");
+    expect("$S info model resnet50 --recipe batch=16 lanes=2", 0,
+           "input of a lane [8, 224, 224, 3]");
+    expect("$S info model resnet5", 2, "no model 'resnet5' ('serried info models' lists them)");
+    expect("$S info model", 2, "which model?");
+    expect("$S info models --depth 2", 2, "are for model, not 'models'");
     expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"
