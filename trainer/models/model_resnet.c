@@ -17,6 +17,7 @@ enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CONVS = 3, STEM_CHANNELS = 64 };
 typedef struct resnet_options {
     int stem, output_stride;
     bool zero_init_residual;
+    double drop_path;
 } resnet_options;
 
 static const char *const stems[] = {"imagenet", "cifar", NULL};
@@ -43,10 +44,20 @@ static const char *const output_strides[] = {"32", "16", "8", NULL};
         .type = SR_OPT_ENUM, .offset = offsetof(resnet_options, output_stride),                    \
         .default_text = "32", .choices = output_strides                                            \
     }
+#define DROP_OPTION                                                                                \
+    {                                                                                              \
+        .name = "drop_path",                                                                       \
+        .help = "probability of dropping what the last block adds; falls linearly to 0 at the "    \
+                "first one (Huang et al. 2016)",                                                   \
+        .type = SR_OPT_FLOAT, .offset = offsetof(resnet_options, drop_path), .default_text = "0",  \
+        .max = 0.99                                                                                \
+    }
 
 // Both libraries have the same options. timm's networks start with blocks that add nothing.
-static const sr_option resnet_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("false"), STRIDE_OPTION};
-static const sr_option timm_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("true"), STRIDE_OPTION};
+static const sr_option resnet_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("false"), STRIDE_OPTION,
+                                        DROP_OPTION};
+static const sr_option timm_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("true"), STRIDE_OPTION,
+                                      DROP_OPTION};
 
 static const sr_option_table resnet_table = {.name = "model.resnet",
                                              .options = resnet_rows,
@@ -89,7 +100,9 @@ static int64_t build_stages(sr_builder *b, const resnet_options *o, resnet *net,
                             const resnet_size *size, int *layer) {
     sr_residual_block *k = net->blocks;
     int64_t in = STEM_CHANNELS;
-    int stride = net->pools ? 4 : 1;
+    int stride = net->pools ? 4 : 1, total = 0;
+    for (int stage = 0; stage < STAGES; stage++)
+        total += size->depth[stage];
     for (int stage = 0; stage < STAGES; stage++) {
         const int64_t planes = INT64_C(64) << stage;
         sr_residual_opts block = {
@@ -109,6 +122,7 @@ static int64_t build_stages(sr_builder *b, const resnet_options *o, resnet *net,
         stride *= block.stride;
         for (int i = 0; i < size->depth[stage]; i++) {
             sr_build_push(b, "layer%d.%d", stage + 1, i);
+            block.drop = o->drop_path * (double)(k - net->blocks) / (total - 1);
             sr_build_depth(b, (*layer)++);
             sr_build_residual(b, k++, block);
             sr_build_pop(b);

@@ -109,6 +109,7 @@ void sr_build_residual(sr_builder *b, sr_residual_block *k, sr_residual_opts o) 
     o.stride = o.stride ? o.stride : 1;
     k->convs = o.convs;
     k->middle = o.middle;
+    k->drop = o.drop;
     k->squeezes = o.squeeze_share > 0;
     k->has_downsample = o.stride != 1 || o.in != o.out;
     build_convs(b, k, &o);
@@ -138,5 +139,5 @@ sr_tensor sr_layer_residual(sr_forward *f, const sr_residual_block *k, sr_tensor
         y = sr_layer_squeeze(&k->squeeze, y);
     if (k->has_downsample)
         shortcut = sr_layer_conv_norm(f, &k->downsample, pooled(x, k->shortcut_pool));
-    return sr_relu(sr_add(y, shortcut));
+    return sr_relu(sr_add(sr_layer_drop_path(f, y, k->drop), shortcut));
 }
