@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matches the words of parameter groups, and makes the groups of a model (param_groups.h). A word
-// is a kind (bias, norm, embedding), a shell pattern for whole names, or a prefix up to a dot:
-// "layer1" matches everything in layer1.
+// is a kind (bias, norm, embedding, scale), a shell pattern for whole names, or a prefix up to a
+// dot: "layer1" matches everything in layer1.
 #include "trainer/engine/param_groups.h"
 
 #include <fnmatch.h>
@@ -15,7 +15,10 @@
 static const struct {
     const char *word;
     sr_param_kind kind;
-} kinds[] = {{"bias", SR_PARAM_BIAS}, {"norm", SR_PARAM_NORM}, {"embedding", SR_PARAM_EMBEDDING}};
+} kinds[] = {{"bias", SR_PARAM_BIAS},
+             {"norm", SR_PARAM_NORM},
+             {"embedding", SR_PARAM_EMBEDDING},
+             {"scale", SR_PARAM_SCALE}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static bool is_kind(const char *word) {
