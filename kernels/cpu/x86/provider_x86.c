@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
-// weights, for AVX2 and AVX-512; and convolutions, linear layers and gelu of class "reference", for
-// portable numerics. T is f32, bf16 or f16: the latter two are widened by loads and rounded by
-// stores, and arithmetic is f32.
+// Provider "x86": memory-bound kernels, 1x1, 3x3 and depthwise convolutions, and the gradient of
+// convolution weights, for AVX2 and AVX-512; and convolutions, linear layers and gelu of class
+// "reference", for portable numerics. T is f32, bf16 or f16: the latter two are widened by loads
+// and rounded by stores, and arithmetic is f32.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
@@ -343,8 +343,7 @@ static sr_status row_prepare(unsigned place, const sr_kernel_request *request, s
 #include "kernels/cpu/x86/x86_list.def"
 #undef SR_X86
 
-static const sr_kernel_entry entries[] = {
-#define SR_X86(place, id, suffix, class, set, fits, plan, ways, stages)                            \
+#define ENTRY(place, id, suffix, class, set, ways, first)                                          \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry),                                                    \
         .abi = SR_KERNEL_ABI,                                                                      \
@@ -356,11 +355,18 @@ static const sr_kernel_entry entries[] = {
         .prepare = prepare_##place,                                                                \
         .dtypes = SR_VARIES_##id ? "f32 bf16 f16" : "f32",                                         \
         .needs = SR_CPU_##set,                                                                     \
+        .outranks = first,                                                                         \
         .variants = ways,                                                                          \
     },
+static const sr_kernel_entry entries[] = {
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages)                        \
+    ENTRY(place, id, suffix, class, set, variants, false)
+#define SR_X86_FIRST(place, id, suffix, class, set, fits, plan, variants, stages)                  \
+    ENTRY(place, id, suffix, class, set, variants, true)
 #include "kernels/cpu/x86/x86_list.def"
 #undef SR_X86
 };
+#undef ENTRY
 
 extern const sr_provider sr_provider_x86;
 const sr_provider sr_provider_x86 = {

@@ -9,7 +9,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 4 // sr_provider.numerics
+#define SR_X86_NUMERICS 5 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
@@ -224,6 +224,38 @@ typedef struct sr_x86_pointwise {
 extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
 bool sr_x86_pointwise_supports(const sr_kernel_request *request);
 sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
+
+// Depthwise convolutions (x86_depthwise_internal.h, x86_depthwise_dw_internal.h,
+// x86_depthwise_plan.c).
+#define SR_X86_DEPTHWISE_SIDE 16 // channels of a panel: a vector
+
+// How outputs and inputs of a row correspond.
+typedef enum sr_x86_depthwise_form {
+    SR_X86_DEPTHWISE_DENSE,   // stride 1
+    SR_X86_DEPTHWISE_STRIDED, // stride 2
+    SR_X86_DEPTHWISE_SPREAD,  // stride 2, conv2d_dx
+    SR_X86_DEPTHWISE_ANY,     // other strides, dilations and windows, or few channels
+} sr_x86_depthwise_form;
+
+typedef struct sr_x86_depthwise {
+    sr_conv_params p;
+    bool mirrored; // conv2d_dx
+    sr_x86_depthwise_form form;
+    int64_t in_h, in_w;   // pictures that are read: x, of conv2d_dx dy
+    int64_t out_h, out_w; // pictures that are written; of conv2d_dw dy
+    // An output at 'row' sees the input (row step_h + r dilation_h - top) / divisor_h by tap row r,
+    // if that is a number without rest; columns likewise.
+    int64_t step_h, step_w, divisor_h, divisor_w;
+    int64_t top, left;
+    int64_t pitch; // floats from one tap's packed weights to the next
+    // conv2d_dw: blocks are groups of rows of dy, of which it adds 'chunk_rows' at a time.
+    int64_t groups, group_rows, chunk_rows;
+    int64_t panels;
+} sr_x86_depthwise;
+
+bool sr_x86_depthwise_supports(const sr_kernel_request *request);
+sr_status sr_x86_depthwise_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_depthwise_plan_dw(const sr_kernel_request *request, sr_prepared *out);
 
 // Multi-head attention (x86_attention_internal.h).
 #define SR_X86_ATTENTION_QUERIES 36 // of a tile: whole tiles of products

@@ -5,6 +5,8 @@
 #include "kernels/cpu/x86/x86_attention_internal.h"
 #include "kernels/cpu/x86/x86_batchnorm_internal.h"
 #include "kernels/cpu/x86/x86_conv_dw_internal.h"
+#include "kernels/cpu/x86/x86_depthwise_dw_internal.h"
+#include "kernels/cpu/x86/x86_depthwise_internal.h"
 #include "kernels/cpu/x86/x86_direct_dw_internal.h"
 #include "kernels/cpu/x86/x86_direct_internal.h"
 #include "kernels/cpu/x86/x86_elementwise_internal.h"

@@ -400,7 +400,10 @@ static const conv_shape conv_shapes[] = {
     {25, 7, 7, 24, 40, 3, 3, 1, 1, 1, 1},   {2, 31, 30, 33, 72, 3, 3, 1, 0, 1, 1},
     {24, 8, 8, 129, 130, 3, 3, 1, 1, 1, 1}, {2, 8, 7, 48, 32, 3, 3, 2, 1, 1, 2},
     {1, 4, 70, 16, 20, 3, 3, 1, 0, 1, 1},   {2, 9, 8, 8, 8, 3, 3, 2, 1, 1, 8},
-    {2, 7, 9, 6, 6, 3, 3, 1, 1, 1, 6},
+    {2, 7, 9, 6, 6, 3, 3, 1, 1, 1, 6},      {2, 13, 12, 40, 40, 5, 5, 2, 2, 1, 40},
+    {1, 9, 17, 48, 48, 7, 7, 1, 3, 1, 48},  {3, 15, 15, 24, 24, 7, 7, 2, 3, 1, 24},
+    {40, 9, 30, 18, 18, 3, 3, 1, 1, 1, 18}, {2, 11, 10, 20, 20, 3, 3, 1, 2, 2, 20},
+    {1, 12, 9, 16, 16, 4, 2, 3, 1, 1, 16},  {1, 5, 6, 17, 17, 5, 5, 2, 5, 1, 17},
 };
 
 static sr_conv_params conv_params(const conv_shape *s) {
@@ -442,7 +445,7 @@ static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool 
 }
 
 static void case_conv(sr_kernel_id kernel) {
-    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 4); k++)
+    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 11); k++)
         for (int t = 0; t < TYPES; t++)
             conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
 }
