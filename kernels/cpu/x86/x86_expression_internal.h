@@ -49,6 +49,7 @@ EX_EACH(log1p, ex_log1pf)
 EX_EACH(tanh, sr_tanhf)
 EX_EACH(sin, sr_sinf)
 EX_EACH(cos, sr_cosf)
+EX_EACH(atan, sr_atanf)
 #undef EX_EACH
 
 static __attribute__((noinline, unused)) sr_vf ex_pow(sr_vf a, sr_vf b) {
@@ -223,6 +224,7 @@ SR_INLINE sr_vf ex_input(const ex_row *row, int k, int64_t i, int n, sr_dtype ty
 #define EX_SIGMOID EX_SET(ex_sigmoid(EX_A))
 #define EX_SIN EX_SET(ex_sin(EX_A))
 #define EX_COS EX_SET(ex_cos(EX_A))
+#define EX_ATAN EX_SET(ex_atan(EX_A))
 
 // The steps of a program: at most 40 (SR_EXPRESSION_CODES_MOST).
 #define EX_STEPS(c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17,   \
