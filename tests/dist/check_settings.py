@@ -118,7 +118,7 @@ class Settings(suite.Suite):
         if of[0] and section != "augment":
             more[section + ".name"] = of[0]
         if key == "model.output_stride":
-            of = [name for name in of if name in ("resnet50", "resnet101")]
+            of = [name for name in of if name in ("resnet50", "resnet101", "seresnet50")]
             more["model.name"] = of[0]
         if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
             more["image"] = "128"
