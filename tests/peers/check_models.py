@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training] [MODEL...], or BUILD --options: models in serried and in torchvision are equal.
+"""check_models.py BUILD [--no-training | --options] [MODEL...]: models in serried and in torchvision are equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -46,6 +46,8 @@ VARIANTS = [
     ("mobilenet_v3_small", "dilated: true", {"dilated": True}),
     ("mobilenet_v2", "width_mult: 1.3", {"width_mult": 1.3}),
     ("googlenet", "transform_input: true", {"transform_input": True}),
+    ("resnet18", "blurpool: true", {"blurpool": True}),
+    ("resnet50", "blurpool: true", {"blurpool": True}),
     ("skresnet50", "output_stride: 8", {"output_stride": 8}),
     ("resnest50d", "output_stride: 16", {"output_stride": 16}),
 ]
@@ -202,9 +204,11 @@ def check_parameters(name):
         failures.append(name)
 
 
-def check_options():
+def check_options(given):
     sides = {name: side for name, side, _ in model_golden.cases()}
     for name, options, arguments in VARIANTS:
+        if given and name not in given:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             check_weights(name, sides[name], folder, options, arguments)
 
@@ -225,10 +229,11 @@ def check_cases(given):
 
 
 def main():
+    given = [word for word in sys.argv[2:] if not word.startswith("--")]
     if "--options" in sys.argv:
-        check_options()
+        check_options(given)
     else:
-        check_cases([word for word in sys.argv[2:] if word != "--no-training"])
+        check_cases(given)
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)
 

@@ -99,6 +99,23 @@ class ToyCritic(nn.Module):
 ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
 
 
+class BlurredConv(nn.Conv2d):
+    """As FFCV's BlurPoolConv2d: a convolution of blurred maps; the filter is not a tensor of the network here."""
+
+    def forward(self, x):
+        line = torch.tensor([0.25, 0.5, 0.25], dtype=x.dtype)
+        filters = (line[:, None] * line).expand(x.shape[1], 1, 3, 3)
+        return super().forward(F.conv2d(x, filters, padding=1, groups=x.shape[1]))
+
+
+def blur(model):
+    """Blurs what convolutions with a stride and at least 16 channels see, as FFCV's apply_blurpool does."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d) and max(module.stride) > 1 and module.in_channels >= 16:
+            module.__class__ = BlurredConv
+    return model
+
+
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
     made = timm_models.create(name, classes, side, arguments)
@@ -121,7 +138,10 @@ def create(name, classes, stem="imagenet", side=224, **arguments):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
+    blurs = arguments.pop("blurpool", False)
     model = family(name, classes, side, arguments)
+    if blurs:
+        blur(model)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

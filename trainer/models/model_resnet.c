@@ -16,7 +16,7 @@ enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CONVS = 3, STEM_CHANNELS = 64 };
 
 typedef struct resnet_options {
     int stem, output_stride;
-    bool zero_init_residual;
+    bool zero_init_residual, blurpool;
     double drop_path;
 } resnet_options;
 
@@ -52,12 +52,18 @@ static const char *const output_strides[] = {"32", "16", "8", NULL};
         .type = SR_OPT_FLOAT, .offset = offsetof(resnet_options, drop_path), .default_text = "0",  \
         .max = 0.99                                                                                \
     }
+#define BLUR_OPTION                                                                                \
+    {                                                                                              \
+        .name = "blurpool",                                                                        \
+        .help = "blur maps before convolutions with a stride (Zhang 2019, as FFCV)",               \
+        .type = SR_OPT_BOOL, .offset = offsetof(resnet_options, blurpool), .default_text = "false" \
+    }
 
 // Both libraries have the same options. timm's networks start with blocks that add nothing.
 static const sr_option resnet_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("false"), STRIDE_OPTION,
-                                        DROP_OPTION};
+                                        DROP_OPTION, BLUR_OPTION};
 static const sr_option timm_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("true"), STRIDE_OPTION,
-                                      DROP_OPTION};
+                                      DROP_OPTION, BLUR_OPTION};
 
 static const sr_option_table resnet_table = {.name = "model.resnet",
                                              .options = resnet_rows,
@@ -117,6 +123,7 @@ static int64_t build_stages(sr_builder *b, const resnet_options *o, resnet *net,
             .middle = size->middle,
             .squeeze_share = size->squeeze_share,
             .averages = size->deep,
+            .blurs = o->blurpool,
             .zero_init = o->zero_init_residual,
         };
         stride *= block.stride;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { SQUEEZED_MULTIPLE = 8, LEAST_SPLIT = 32 };
+enum { WINDOW = 3, SQUEEZED_MULTIPLE = 8, LEAST_SPLIT = 32 };
 
 static sr_conv_norm_opts conv_of(int64_t in, int64_t out, int window, sr_conv2d_opts conv,
                                  sr_activation activation) {
@@ -100,9 +100,18 @@ static void build_downsample(sr_builder *b, sr_residual_block *k, const sr_resid
     if (o->stride > 1)
         k->shortcut_pool = (sr_pool2d_opts){.window = 2, .stride = o->stride, .ceil_mode = true};
     else if (o->stage_dilation > 1)
-        k->shortcut_pool =
-            (sr_pool2d_opts){.window = 2, .stride = 1, .same = true, .count_pad = true};
+        k->shortcut_pool = (sr_pool2d_opts){
+            .window = 2, .stride = 1, .extra_bottom = 1, .extra_right = 1, .count_pad = true};
     sr_build_conv_norm_as(b, &k->downsample, "downsample.1", "downsample.2", opts);
+}
+
+// The outer product of 1/4, 1/2, 1/4, for each channel.
+static const float *build_blur(sr_builder *b, int64_t channels) {
+    static const float line[WINDOW] = {0.25F, 0.5F, 0.25F};
+    float *filters = sr_build_memory(b, (size_t)channels * WINDOW * WINDOW * sizeof *filters);
+    for (int64_t i = 0; filters && i < channels * WINDOW * WINDOW; i++)
+        filters[i] = line[i / WINDOW % WINDOW] * line[i % WINDOW];
+    return filters;
 }
 
 void sr_build_residual(sr_builder *b, sr_residual_block *k, sr_residual_opts o) {
@@ -124,20 +133,40 @@ void sr_build_residual(sr_builder *b, sr_residual_block *k, sr_residual_opts o) 
     }
     if (k->has_downsample)
         build_downsample(b, k, &o);
+    if (!o.blurs || o.stride == 1)
+        return;
+    if (o.middle != SR_MIDDLE_SPLIT)
+        k->blur = build_blur(b, o.convs == 2 ? o.in : o.width);
+    if (!o.averages)
+        k->shortcut_blur = build_blur(b, o.in);
 }
 
 static sr_tensor pooled(sr_tensor x, sr_pool2d_opts opts) {
     return opts.window > 0 ? sr_avgpool2d(x, opts) : x;
 }
 
+// At the full size before a convolution with a stride, as in FFCV's networks.
+static sr_tensor blurred(sr_forward *f, const float *filters, sr_tensor x) {
+    sr_info info;
+    if (!filters || !sr_tensor_info(x, &info))
+        return x;
+    const sr_conv2d_opts each = {.pad = 1, .groups = (int)info.dim[3]};
+    const sr_info shape = {.dtype = SR_F32, .rank = 4, .dim = {info.dim[3], 1, WINDOW, WINDOW}};
+    const sr_tensor filter = sr_constant(f->context, &shape, filters);
+    return sr_conv2d(x, f->dtype == SR_F64 ? sr_cast(filter, SR_F64) : filter, each);
+}
+
 sr_tensor sr_layer_residual(sr_forward *f, const sr_residual_block *k, sr_tensor x) {
-    sr_tensor shortcut = x, y = sr_layer_conv_norm(f, &k->conv[0], x);
-    if (k->convs == 3)
-        y = pooled(middles[k->middle].forward(f, k, y), k->pool);
+    const bool strides_first = k->convs == 2;
+    sr_tensor shortcut = x, y = blurred(f, strides_first ? k->blur : NULL, x);
+    y = sr_layer_conv_norm(f, &k->conv[0], y);
+    if (!strides_first)
+        y = pooled(middles[k->middle].forward(f, k, blurred(f, k->blur, y)), k->pool);
     y = sr_layer_conv_norm(f, &k->conv[k->convs - 1], y);
     if (k->squeezes)
         y = sr_layer_squeeze(&k->squeeze, y);
     if (k->has_downsample)
-        shortcut = sr_layer_conv_norm(f, &k->downsample, pooled(x, k->shortcut_pool));
+        shortcut = sr_layer_conv_norm(f, &k->downsample,
+                                      blurred(f, k->shortcut_blur, pooled(x, k->shortcut_pool)));
     return sr_relu(sr_add(sr_layer_drop_path(f, y, k->drop), shortcut));
 }

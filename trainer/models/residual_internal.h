@@ -22,6 +22,7 @@ typedef struct sr_residual_block {
     sr_path_layer paths;
     sr_squeeze_layer squeeze;
     double drop;
+    const float *blur, *shortcut_blur;  // filters [channels,1,3,3]; NULL: none
     sr_pool2d_opts pool, shortcut_pool; // after the middle, and of the shortcut; window 0: none
 } sr_residual_block;
 
@@ -35,6 +36,7 @@ typedef struct sr_residual_opts {
     int squeeze_share; // what is added is squeezed and excited, to a share of 'out'; 0: not
     bool averages;     // the shortcut averages instead of striding (He et al. 2019, ResNet-D)
     double drop;       // probability of dropping what a sample gets added, in training
+    bool blurs;        // a fixed filter before every convolution with a stride (Zhang 2019)
     bool zero_init;    // the last normalisation starts at scale 0 (Goyal et al. 2017)
 } sr_residual_opts;
 
