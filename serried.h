@@ -23,6 +23,7 @@
 #include "graph/context.h"
 #include "graph/executor_check.h"
 #include "graph/ops.h"
+#include "graph/program_text.h"
 #include "graph/tensor.h"
 #include "kernels/chooser.h"
 #include "kernels/device/device.h"
@@ -30,6 +31,7 @@
 
 // Your own operator: its descriptor and its kernels.
 #include "graph/op.h"
+#include "graph/op_attr.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 

@@ -11,7 +11,7 @@ const char sr_no_layer[] = "(none)";
 // ---- Names ----
 
 // The one copy of a name; NULL if memory is out.
-static const char *keep_name(sr_context *context, const char *name) {
+const char *sr_layer_keep_name(sr_context *context, const char *name) {
     for (size_t i = 0; i < context->layer_name_count; i++)
         if (strcmp(context->layer_names[i], name) == 0)
             return context->layer_names[i];
@@ -32,12 +32,20 @@ const char *sr_layer_use(sr_context *context, const char *name) {
         context->layer = *name ? sr_no_layer : NULL;
         return before;
     }
-    const char *kept = keep_name(context, name);
+    const char *kept = sr_layer_keep_name(context, name);
     if (kept)
         context->layer = kept;
     else
         sr_context_stick(context, SR_E_MEMORY);
     return before;
+}
+
+void sr_layer_use_exactly(sr_context *context, const char *name) {
+    const char *kept = name ? sr_layer_keep_name(context, name) : sr_no_layer;
+    context->layer = kept;
+    context->layer_exact = true;
+    if (!kept)
+        sr_context_stick(context, SR_E_MEMORY);
 }
 
 bool sr_layer_within(sr_layer inner, sr_layer outer) {

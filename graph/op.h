@@ -9,6 +9,7 @@
 #ifndef SR_GRAPH_OP_H
 #define SR_GRAPH_OP_H
 
+#include "graph/op_attr.h"
 #include "graph/tensor.h"
 #include "kernels/kernel.h"
 
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 3          // of sr_op, checked for operators of plug-ins
+#define SR_OP_ABI 4          // of sr_op, checked for operators of plug-ins
 #define SR_OP_MAX_INPUTS 8   // of one operator
 #define SR_OP_MAX_OUTPUTS 4  // of one operator
 #define SR_OP_ATTR_BYTES 128 // of an operator's attributes
@@ -93,6 +94,10 @@ typedef struct sr_op {
     // They must follow the rule of blocks (kernels/kernel.h).
     const sr_kernel_entry *kernels;
     size_t kernel_count;
+
+    // The members of the attributes, up to one without a name, so that programs can be written as
+    // text. NULL: as bytes.
+    const sr_attr_field *fields;
 } sr_op;
 
 // All operators: those of op_list.def in order, then those of plug-ins. Operators need not be in

@@ -204,6 +204,11 @@ typedef struct sr_view_arrays {
 void sr_context_view(const sr_context *context, uint32_t node, sr_view_arrays *arrays,
                      sr_node_view *view);
 
+// The context's own copy of a name, until it is freed; NULL with the error set when memory is out.
+const char *sr_layer_keep_name(sr_context *context, const char *name);
+// As sr_layer_use, but for this layer itself, not one within it; NULL: none.
+void sr_layer_use_exactly(sr_context *context, const char *name);
+
 // Zero-filled host memory, valid until the next call of this function; allocates only to grow. NULL
 // with the error set when memory is out.
 void *sr_context_scratch(sr_context *context, size_t bytes);

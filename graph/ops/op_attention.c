@@ -10,6 +10,10 @@ typedef struct attention_attr {
     int32_t heads, reserved;
 } attention_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(attention_attr, scale, -1e300, 1e300),
+                                       SR_ATTR(attention_attr, heads, 1, SR_ATTR_SIDE),
+                                       {0}};
+
 // Inputs of both gradients.
 enum { Q, K, V, Y, LSE, DY, BIAS, GRADIENT_INPUTS };
 
@@ -143,6 +147,7 @@ const sr_op sr_op_attention = {
     .required = 3,
     .outputs = 2,
     .attr_size = sizeof(attention_attr),
+    .fields = fields,
     .infer = attention_infer,
     .lower = attention_lower,
     .derivative = attention_derivative,
@@ -200,6 +205,7 @@ const sr_op sr_op_attention_grad = {
     .required = BIAS,
     .outputs = 3,
     .attr_size = sizeof(attention_attr),
+    .fields = fields,
     .infer = grad_infer,
     .lower = grad_lower,
     .cost = grad_cost,
@@ -230,6 +236,7 @@ const sr_op sr_op_attention_bias_grad = {
     .required = GRADIENT_INPUTS,
     .outputs = 1,
     .attr_size = sizeof(attention_attr),
+    .fields = fields,
     .infer = bias_infer,
     .lower = bias_lower,
     .cost = bias_cost,

@@ -12,6 +12,8 @@ typedef struct batchnorm_attr {
     double eps;
 } batchnorm_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(batchnorm_attr, eps, 0, 1e300), {0}};
+
 static sr_status lower(const sr_node_view *node, sr_kernel_request *request, sr_kernel_id kernel) {
     const batchnorm_attr *a = node->attr;
     const sr_batchnorm_params p = {
@@ -110,6 +112,7 @@ const sr_op sr_op_batchnorm_train = {
     .required = 1,
     .outputs = 3,
     .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
     .infer = train_infer,
     .lower = train_lower,
     .derivative = train_derivative,
@@ -151,6 +154,7 @@ const sr_op sr_op_batchnorm_grad = {
     .required = 2,
     .outputs = 3,
     .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
     .infer = grad_infer,
     .lower = grad_lower,
     .in_place = SR_IN_PLACE(0, 1),
@@ -224,6 +228,7 @@ const sr_op sr_op_batchnorm_infer = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
     .infer = given_infer,
     .lower = given_lower,
     .derivative = given_derivative,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes: their overlaps, which consist of formulas and so have derivatives of any order, and which
 // of them non-maximum suppression keeps.
+#include <math.h>
+
 #include "graph/ops/op_internal.h"
 
 // ---- nms: boxes, scores, order, classes -> index, count ----
@@ -10,6 +12,12 @@ typedef struct nms_attr {
     double overlap, above;
     int32_t only_above, reserved;
 } nms_attr;
+
+static const sr_attr_field fields[] = {SR_ATTR(nms_attr, capacity, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(nms_attr, overlap, -1e300, 1e300),
+                                       SR_ATTR(nms_attr, above, -INFINITY, INFINITY),
+                                       SR_ATTR(nms_attr, only_above, 0, SR_ATTR_FLAG),
+                                       {0}};
 
 // Input i is i32 in the shape of the scores.
 static sr_status expect_numbers(const sr_node_view *node, int i) {
@@ -62,6 +70,7 @@ const sr_op sr_op_nms = {
     .required = 3,
     .outputs = 2,
     .attr_size = sizeof(nms_attr),
+    .fields = fields,
     .infer = nms_infer,
     .lower = nms_lower,
     .stops = 15u, // indices are step functions

@@ -6,6 +6,8 @@ typedef struct cast_attr {
     int32_t dtype;
 } cast_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR_TYPE(cast_attr, dtype), {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const sr_dtype dtype = (sr_dtype)((const cast_attr *)node->attr)->dtype;
     if (!sr_dtype_is_float(dtype))
@@ -36,6 +38,7 @@ const sr_op sr_op_cast = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(cast_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .derivative = derivative,

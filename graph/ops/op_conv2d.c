@@ -12,6 +12,22 @@ typedef struct conv_attr {
     int32_t extra_h, extra_w; // more padding at the bottom and on the right
 } conv_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(conv_attr, stride_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, stride_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, pad_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, pad_w, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, dilation_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, dilation_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, groups, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, same, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(conv_attr, h, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(conv_attr, w, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(conv_attr, r, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(conv_attr, s, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(conv_attr, extra_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(conv_attr, extra_w, 0, SR_ATTR_SIDE),
+                                       {0}};
+
 static sr_status expect_geometry(const char *name, const conv_attr *a) {
     if (a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 || a->extra_h < 0 ||
         a->extra_w < 0 || a->dilation_h < 1 || a->dilation_w < 1 || a->groups < 1) {
@@ -169,6 +185,7 @@ const sr_op sr_op_conv2d = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
+    .fields = fields,
     .infer = forward_infer,
     .lower = forward_lower,
     .derivative = forward_derivative,
@@ -227,6 +244,7 @@ const sr_op sr_op_conv2d_dx = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
+    .fields = fields,
     .infer = dx_infer,
     .lower = dx_lower,
     .derivative = dx_derivative,
@@ -290,6 +308,7 @@ const sr_op sr_op_conv2d_dw = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(conv_attr),
+    .fields = fields,
     .infer = dw_infer,
     .lower = dw_lower,
     .derivative = dw_derivative,

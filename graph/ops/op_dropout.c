@@ -9,6 +9,9 @@ typedef struct dropout_attr {
     uint32_t scope, reserved;
 } dropout_attr;
 
+static const sr_attr_field fields[] = {
+    SR_ATTR(dropout_attr, probability, 0, 1), SR_ATTR(dropout_attr, scope, 0, UINT32_MAX), {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const dropout_attr *a = node->attr;
     const sr_info *key = &node->in[1];
@@ -47,6 +50,7 @@ const sr_op sr_op_dropout = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(dropout_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .derivative = derivative,
@@ -85,6 +89,7 @@ const sr_op sr_op_drop_path = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(dropout_attr),
+    .fields = fields,
     .infer = path_infer,
     .lower = path_lower,
     .derivative = derivative,

@@ -47,6 +47,9 @@ static sr_status infer(const sr_node_view *node, sr_kernel_id kernel, sr_info *o
     return SR_OK;
 }
 
+// The numbers of a formula: k[0], k[1].
+static const sr_attr_field numbers[] = {{"k", SR_ATTR_F64, 0, 0, -INFINITY, INFINITY}, {0}};
+
 // ---- Kernel ----
 
 // Bit i: input i is repeated along dimension d of the output. Numbers (SR_ARG_P) never are.
@@ -102,6 +105,9 @@ typedef struct sum_attr {
     int64_t dim[SR_MAX_RANK]; // of the result
     int32_t rank, reserved;
 } sum_attr;
+
+static const sr_attr_field sum_fields[] = {
+    SR_ATTR_ARRAY(sum_attr, dim, 0, SR_ATTR_EXTENT), SR_ATTR(sum_attr, rank, 0, SR_MAX_RANK), {0}};
 
 static sum_attr attr_of(const sr_info *like) {
     sum_attr attr = {.rank = like->rank};
@@ -159,6 +165,7 @@ const sr_op sr_op_sum_to = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(sum_attr),
+    .fields = sum_fields,
     .infer = sum_infer,
     .lower = sum_lower,
     .derivative = sum_derivative,
@@ -259,6 +266,7 @@ sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
                                .infer = infer_##row,                                               \
                                .lower = lower_##row,                                               \
                                .derivative = rule(row),                                            \
+                               .fields = numbers,                                                  \
                                __VA_ARGS__};
 #define COUNT(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
 #include "kernels/expression_list.def"

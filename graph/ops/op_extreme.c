@@ -27,6 +27,11 @@ typedef struct one_hot_attr {
     int32_t axis, dtype;
 } one_hot_attr;
 
+static const sr_attr_field one_hot_fields[] = {SR_ATTR(one_hot_attr, n, 1, SR_ATTR_EXTENT),
+                                               SR_ATTR(one_hot_attr, axis, 0, SR_MAX_RANK - 1),
+                                               SR_ATTR_TYPE(one_hot_attr, dtype),
+                                               {0}};
+
 static sr_status one_hot_infer(const sr_node_view *node, sr_info *out) {
     const one_hot_attr *a = node->attr;
     const sr_info *index = &node->in[0];
@@ -59,6 +64,7 @@ const sr_op sr_op_one_hot = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(one_hot_attr),
+    .fields = one_hot_fields,
     .infer = one_hot_infer,
     .lower = one_hot_lower,
     .stops = 1u,
@@ -83,6 +89,10 @@ sr_tensor sr_one_hot(sr_tensor index, int64_t classes, sr_dtype dtype) {
 typedef struct extreme_attr {
     int32_t axis, least;
 } extreme_attr;
+
+static const sr_attr_field extreme_fields[] = {SR_ATTR(extreme_attr, axis, 0, SR_MAX_RANK - 1),
+                                               SR_ATTR(extreme_attr, least, 0, SR_ATTR_FLAG),
+                                               {0}};
 
 static sr_status extreme_infer(const sr_node_view *node, sr_info *out) {
     const extreme_attr *a = node->attr;
@@ -123,6 +133,7 @@ const sr_op sr_op_extreme = {
     .required = 1,
     .outputs = 2,
     .attr_size = sizeof(extreme_attr),
+    .fields = extreme_fields,
     .infer = extreme_infer,
     .lower = extreme_lower,
     .derivative = extreme_derivative,

@@ -15,6 +15,11 @@ typedef struct fill_attr {
     int32_t rank, dtype;
 } fill_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR_ARRAY(fill_attr, dim, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(fill_attr, rank, 0, SR_MAX_RANK),
+                                       SR_ATTR_TYPE(fill_attr, dtype),
+                                       {0}};
+
 static sr_status fill_infer(const sr_node_view *node, sr_info *out) {
     const fill_attr *a = node->attr;
     const sr_dtype dtype = (sr_dtype)a->dtype;
@@ -52,6 +57,7 @@ const sr_op sr_op_fill_by = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(fill_attr),
+    .fields = fields,
     .infer = fill_infer,
     .lower = fill_lower,
     .derivative = fill_derivative,

@@ -9,6 +9,11 @@ typedef struct gather_attr {
     int32_t zeros; // gather: 0 instead of NaN where x has no such number
 } gather_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(gather_attr, count, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(gather_attr, axis, 0, SR_MAX_RANK - 1),
+                                       SR_ATTR(gather_attr, zeros, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 // The index is [J], has the dimensions of x up to the axis, or all of them. In the last two cases
 // its extents are those of x, but for 'own', which is that along the axis.
 static bool fits(const sr_info *x, const sr_info *index, int axis, int64_t own) {
@@ -118,6 +123,7 @@ const sr_op sr_op_gather = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(gather_attr),
+    .fields = fields,
     .infer = gather_infer,
     .lower = gather_lower,
     .derivative = gather_derivative,
@@ -162,6 +168,7 @@ const sr_op sr_op_scatter_add = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(gather_attr),
+    .fields = fields,
     .infer = scatter_infer,
     .lower = scatter_lower,
     .derivative = scatter_derivative,

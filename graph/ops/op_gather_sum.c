@@ -10,6 +10,8 @@ typedef struct sum_attr {
     int64_t n; // scatter_sum: rows of y
 } sum_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(sum_attr, n, 1, SR_ATTR_EXTENT), {0}};
+
 // Shapes of x[N,M,K,I] and the weights [N,J,T,K].
 typedef struct sum_shapes {
     const sr_info *x, *weight;
@@ -147,6 +149,7 @@ const sr_op sr_op_scatter_sum = {
     .required = 3,
     .outputs = 1,
     .attr_size = sizeof(sum_attr),
+    .fields = fields,
     .infer = scatter_infer,
     .lower = scatter_lower,
     .derivative = scatter_derivative,

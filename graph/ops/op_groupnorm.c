@@ -12,6 +12,12 @@ typedef struct groupnorm_attr {
     int32_t reserved;
 } groupnorm_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(groupnorm_attr, eps, 0, 1e300),
+                                       SR_ATTR(groupnorm_attr, groups, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(groupnorm_attr, of_rows, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(groupnorm_attr, uncentred, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 static sr_groupnorm_params params_of(const sr_node_view *node) {
     const groupnorm_attr *a = node->attr;
     const sr_info *x = &node->in[0];
@@ -95,6 +101,7 @@ const sr_op sr_op_groupnorm = {
     .required = 1,
     .outputs = 3,
     .attr_size = sizeof(groupnorm_attr),
+    .fields = fields,
     .infer = groups_infer,
     .lower = groups_lower,
     .derivative = groups_derivative,
@@ -134,6 +141,7 @@ const sr_op sr_op_groupnorm_grad = {
     .required = 2,
     .outputs = 3,
     .attr_size = sizeof(groupnorm_attr),
+    .fields = fields,
     .infer = grad_infer,
     .lower = grad_lower,
     .in_place = SR_IN_PLACE(0, 1),

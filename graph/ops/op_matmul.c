@@ -9,6 +9,10 @@ typedef struct matmul_attr {
     int32_t transpose[2]; // of a, of b
 } matmul_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(matmul_attr, alpha, -1e300, 1e300),
+                                       SR_ATTR_ARRAY(matmul_attr, transpose, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 static const char *const names[2] = {"a", "b"};
 
 // Rows (0) or columns (1) of input i, transposed where the attributes say so.
@@ -125,6 +129,7 @@ const sr_op sr_op_matmul = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(matmul_attr),
+    .fields = fields,
     .infer = matmul_infer,
     .lower = matmul_lower,
     .derivative = matmul_derivative,

@@ -9,6 +9,12 @@ typedef struct mix_attr {
     uint32_t scope, reserved;
 } mix_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(mix_attr, mixup, 0, 1e300),
+                                       SR_ATTR(mix_attr, cutmix, 0, 1e300),
+                                       SR_ATTR(mix_attr, probability, 0, 1),
+                                       SR_ATTR(mix_attr, scope, 0, UINT32_MAX),
+                                       {0}};
+
 enum { X = 0, LABELS, KEY, INPUTS };
 
 static sr_status check_attributes(const sr_node_view *node) {
@@ -62,6 +68,7 @@ const sr_op sr_op_mix_batch = {
     .required = INPUTS,
     .outputs = 3,
     .attr_size = sizeof(mix_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .stops = 7u,

@@ -8,6 +8,11 @@ typedef struct normalize_attr {
     int32_t dtype, reserved;
 } normalize_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR_ARRAY(normalize_attr, mean, -1e300, 1e300),
+                                       SR_ATTR_ARRAY(normalize_attr, inverse_std, -1e300, 1e300),
+                                       SR_ATTR_TYPE(normalize_attr, dtype),
+                                       {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const normalize_attr *a = node->attr;
     const sr_info *x = &node->in[0];
@@ -43,6 +48,7 @@ const sr_op sr_op_normalize = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(normalize_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .stops = 1u,

@@ -19,6 +19,24 @@ typedef struct pool_attr {
     int32_t after_h, after_w; // with ceil_mode, no window begins in so many pixels at the end
 } pool_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(pool_attr, window_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, window_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, stride_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, stride_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, pad_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, pad_w, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, h, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(pool_attr, w, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(pool_attr, gap_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, gap_w, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, ceil_mode, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(pool_attr, same, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(pool_attr, extra_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, extra_w, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, after_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(pool_attr, after_w, 0, SR_ATTR_SIDE),
+                                       {0}};
+
 // Positions of a window along a side, as in torch: with ceil_mode a window that begins in the
 // padding after the picture is left out.
 static int64_t positions(bool ceil_mode, int64_t size, int32_t window, int32_t gap, int32_t stride,
@@ -173,6 +191,7 @@ const sr_op sr_op_maxpool2d = {
     .required = 1,
     .outputs = 2,
     .attr_size = sizeof(pool_attr),
+    .fields = fields,
     .infer = max_infer,
     .lower = max_lower,
     .derivative = max_derivative,
@@ -203,6 +222,7 @@ const sr_op sr_op_maxpool2d_grad = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
+    .fields = fields,
     .infer = max_grad_infer,
     .lower = max_grad_lower,
 };
@@ -238,6 +258,7 @@ const sr_op sr_op_avgpool2d = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
+    .fields = fields,
     .infer = avg_infer,
     .lower = avg_lower,
     .derivative = avg_derivative,
@@ -264,6 +285,7 @@ const sr_op sr_op_avgpool2d_grad = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(pool_attr),
+    .fields = fields,
     .infer = infer_gradient,
     .lower = avg_grad_lower,
     .derivative = avg_grad_derivative,

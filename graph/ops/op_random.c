@@ -9,6 +9,12 @@ typedef struct random_attr {
     uint32_t scope, reserved;
 } random_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR_ARRAY(random_attr, dim, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(random_attr, rank, 0, SR_MAX_RANK),
+                                       SR_ATTR_TYPE(random_attr, dtype),
+                                       SR_ATTR(random_attr, scope, 0, UINT32_MAX),
+                                       {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const random_attr *a = node->attr;
     const sr_info *key = &node->in[0];
@@ -41,6 +47,7 @@ const sr_op sr_op_random_normal = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(random_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .stops = 1u,

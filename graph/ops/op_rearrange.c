@@ -76,6 +76,9 @@ typedef struct permute_attr {
     int32_t order[SR_MAX_RANK]; // dimension d of the result is dimension order[d] of x
 } permute_attr;
 
+static const sr_attr_field permute_fields[] = {
+    SR_ATTR_ARRAY(permute_attr, order, 0, SR_MAX_RANK - 1), {0}};
+
 static sr_status permute_infer(const sr_node_view *node, sr_info *out) {
     const permute_attr *a = node->attr;
     const sr_info *x = &node->in[0];
@@ -127,6 +130,7 @@ const sr_op sr_op_permute = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(permute_attr),
+    .fields = permute_fields,
     .infer = permute_infer,
     .lower = permute_lower,
     .derivative = permute_derivative,
@@ -139,6 +143,12 @@ typedef struct part_attr {
     int64_t start[SR_MAX_RANK]; // of the part, in the larger tensor
     int32_t step[SR_MAX_RANK], reserved;
 } part_attr;
+
+static const sr_attr_field part_fields[] = {
+    SR_ATTR_ARRAY(part_attr, dim, 0, SR_ATTR_EXTENT),
+    SR_ATTR_ARRAY(part_attr, start, 0, SR_ATTR_EXTENT),
+    SR_ATTR_ARRAY(part_attr, step, -SR_ATTR_EXTENT, SR_ATTR_EXTENT),
+    {0}};
 
 // The part has 'part' elements in a dimension of 'whole'.
 static sr_status expect_inside(const sr_node_view *node, int d, int64_t part, int64_t whole) {
@@ -222,6 +232,7 @@ const sr_op sr_op_slice = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(part_attr),
+    .fields = part_fields,
     .infer = part_infer,
     .lower = slice_lower,
     .derivative = part_derivative,
@@ -236,6 +247,7 @@ const sr_op sr_op_pad = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(part_attr),
+    .fields = part_fields,
     .infer = part_infer,
     .lower = pad_lower,
     .derivative = part_derivative,
@@ -246,6 +258,8 @@ const sr_op sr_op_pad = {
 typedef struct concat_attr {
     int32_t axis, reserved;
 } concat_attr;
+
+static const sr_attr_field concat_fields[] = {SR_ATTR(concat_attr, axis, 0, SR_MAX_RANK - 1), {0}};
 
 static sr_status concat_infer(const sr_node_view *node, sr_info *out) {
     const concat_attr *a = node->attr;
@@ -305,6 +319,7 @@ const sr_op sr_op_concat = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(concat_attr),
+    .fields = concat_fields,
     .infer = concat_infer,
     .lower = concat_lower,
     .derivative = concat_derivative,

@@ -7,6 +7,10 @@ typedef struct reshape_attr {
     int32_t rank, reserved;
 } reshape_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR_ARRAY(reshape_attr, dim, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(reshape_attr, rank, 0, SR_MAX_RANK),
+                                       {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const reshape_attr *a = node->attr;
     const sr_info *x = &node->in[0];
@@ -41,6 +45,7 @@ const sr_op sr_op_reshape = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(reshape_attr),
+    .fields = fields,
     .infer = infer,
     .derivative = derivative,
     .alias = true,

@@ -10,6 +10,15 @@ typedef struct resize_attr {
     int32_t filter, corners, antialias, reserved;
 } resize_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(resize_attr, h, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(resize_attr, w, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(resize_attr, step_h, -1e300, 1e300),
+                                       SR_ATTR(resize_attr, step_w, -1e300, 1e300),
+                                       SR_ATTR(resize_attr, filter, 0, SR_FILTER_AREA),
+                                       SR_ATTR(resize_attr, corners, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(resize_attr, antialias, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const resize_attr *a = node->attr;
     const sr_info *x = &node->in[0];
@@ -72,6 +81,7 @@ const sr_op sr_op_resize2d = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(resize_attr),
+    .fields = fields,
     .infer = infer,
     .lower = resize_lower,
     .derivative = derivative,
@@ -86,6 +96,7 @@ const sr_op sr_op_resize2d_grad = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(resize_attr),
+    .fields = fields,
     .infer = infer,
     .lower = grad_lower,
     .derivative = derivative,

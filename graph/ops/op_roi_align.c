@@ -11,6 +11,16 @@ typedef struct roi_attr {
     int32_t samples, aligned;
 } roi_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(roi_attr, n, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(roi_attr, h, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(roi_attr, w, 0, SR_ATTR_EXTENT),
+                                       SR_ATTR(roi_attr, p, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(roi_attr, q, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(roi_attr, scale, -1e300, 1e300),
+                                       SR_ATTR(roi_attr, samples, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(roi_attr, aligned, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 static sr_status expect_rois(const sr_node_view *node) {
     const sr_info *boxes = &node->in[1], *image = &node->in[2];
     const sr_dtype want = sr_op_parameter_dtype(node->in[0].dtype);
@@ -92,6 +102,7 @@ const sr_op sr_op_roi_align = {
     .required = 3,
     .outputs = 1,
     .attr_size = sizeof(roi_attr),
+    .fields = fields,
     .infer = align_infer,
     .lower = align_lower,
     .derivative = align_derivative,
@@ -140,6 +151,7 @@ const sr_op sr_op_roi_align_grad = {
     .required = 3,
     .outputs = 1,
     .attr_size = sizeof(roi_attr),
+    .fields = fields,
     .infer = grad_infer,
     .lower = grad_lower,
     .derivative = grad_derivative,

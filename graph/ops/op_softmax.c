@@ -9,6 +9,8 @@ typedef struct xent_attr {
     double smoothing;
 } xent_attr;
 
+static const sr_attr_field xent_fields[] = {SR_ATTR(xent_attr, smoothing, 0, 1), {0}};
+
 static sr_status lower(const sr_node_view *node, sr_kernel_request *request, sr_kernel_id kernel,
                        double smoothing) {
     const sr_xent_params p = {
@@ -55,6 +57,9 @@ typedef struct xent_grad_attr {
     int32_t dtype, reserved; // of the logits
 } xent_grad_attr;
 
+static const sr_attr_field xent_grad_fields[] = {
+    SR_ATTR(xent_grad_attr, smoothing, 0, 1), SR_ATTR_TYPE(xent_grad_attr, dtype), {0}};
+
 static void xent_derivative(sr_context *context, const sr_node_view *node,
                             const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     (void)context;
@@ -74,6 +79,7 @@ const sr_op sr_op_softmax_xent = {
     .required = 2,
     .outputs = 2,
     .attr_size = sizeof(xent_attr),
+    .fields = xent_fields,
     .infer = xent_infer,
     .lower = xent_lower,
     .derivative = xent_derivative,
@@ -119,6 +125,7 @@ const sr_op sr_op_softmax_xent_grad = {
     .required = 3,
     .outputs = 1,
     .attr_size = sizeof(xent_grad_attr),
+    .fields = xent_grad_fields,
     .infer = xent_grad_infer,
     .lower = xent_grad_lower,
 };

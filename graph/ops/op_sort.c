@@ -7,6 +7,9 @@ typedef struct sort_attr {
     int32_t ascending, reserved;
 } sort_attr;
 
+static const sr_attr_field fields[] = {
+    SR_ATTR(sort_attr, k, 1, SR_ATTR_EXTENT), SR_ATTR(sort_attr, ascending, 0, SR_ATTR_FLAG), {0}};
+
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const int64_t k = ((const sort_attr *)node->attr)->k;
     const sr_info *x = &node->in[0];
@@ -51,6 +54,7 @@ const sr_op sr_op_sort_rows = {
     .required = 1,
     .outputs = 2,
     .attr_size = sizeof(sort_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .derivative = derivative,

@@ -15,6 +15,28 @@ typedef struct taps_attr {
     int32_t filter, border, corners, order_h, order_w, x_first;
 } taps_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(taps_attr, scale_h, -1e300, 1e300),
+                                       SR_ATTR(taps_attr, shift_h, -1e300, 1e300),
+                                       SR_ATTR(taps_attr, scale_w, -1e300, 1e300),
+                                       SR_ATTR(taps_attr, shift_w, -1e300, 1e300),
+                                       SR_ATTR(taps_attr, step_h, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, step_w, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, gap_h, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, gap_w, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, h, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(taps_attr, w, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(taps_attr, p, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, q, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, r, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, s, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, filter, 0, SR_FILTER_CUBIC),
+                                       SR_ATTR(taps_attr, border, 0, SR_TAPS_REFLECT),
+                                       SR_ATTR(taps_attr, corners, 0, SR_ATTR_FLAG),
+                                       SR_ATTR(taps_attr, order_h, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, order_w, 0, SR_ATTR_SIDE),
+                                       SR_ATTR(taps_attr, x_first, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 // points[N,J,K,2]: J = p q r s.
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const taps_attr *a = node->attr;
@@ -120,6 +142,7 @@ const sr_op sr_op_taps2d = {
     .required = 1,
     .outputs = 2,
     .attr_size = sizeof(taps_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .derivative = derivative,

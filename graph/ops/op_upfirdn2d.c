@@ -10,6 +10,17 @@ typedef struct upfirdn_attr {
     int32_t flip, reserved;
 } upfirdn_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(upfirdn_attr, h, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(upfirdn_attr, w, 1, SR_ATTR_EXTENT),
+                                       SR_ATTR(upfirdn_attr, up_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, up_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, down_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, down_w, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, pad_top, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, pad_left, -SR_ATTR_SIDE, SR_ATTR_SIDE),
+                                       SR_ATTR(upfirdn_attr, flip, 0, SR_ATTR_FLAG),
+                                       {0}};
+
 enum { MOST = 1 << 20 }; // of factors and padding
 
 static bool is_factor(int32_t factor) {
@@ -103,6 +114,7 @@ const sr_op sr_op_upfirdn2d = {
     .required = 2,
     .outputs = 1,
     .attr_size = sizeof(upfirdn_attr),
+    .fields = fields,
     .infer = infer,
     .lower = lower,
     .derivative = derivative,

@@ -10,6 +10,10 @@ typedef struct upsample_attr {
     int32_t factor_h, factor_w;
 } upsample_attr;
 
+static const sr_attr_field fields[] = {SR_ATTR(upsample_attr, factor_h, 1, SR_ATTR_SIDE),
+                                       SR_ATTR(upsample_attr, factor_w, 1, SR_ATTR_SIDE),
+                                       {0}};
+
 static sr_status expect_factor(const sr_node_view *node) {
     const upsample_attr *a = node->attr;
     SR_TRY(sr_op_expect_activation(node, 0, "input", 4));
@@ -64,6 +68,7 @@ const sr_op sr_op_upsample2d = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(upsample_attr),
+    .fields = fields,
     .infer = up_infer,
     .lower = up_lower,
     .derivative = up_derivative,
@@ -103,6 +108,7 @@ const sr_op sr_op_upsample2d_grad = {
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(upsample_attr),
+    .fields = fields,
     .infer = grad_infer,
     .lower = grad_lower,
     .derivative = grad_derivative,

@@ -217,6 +217,22 @@ static sr_status report(const step_bench *b) {
                       : sr_step_report(&b->result, b->o->markdown);
 }
 
+// What follows the measurements.
+static sr_status report_all(step_bench *b) {
+    if (b->o->profile)
+        SR_TRY(profile(b));
+    SR_TRY(report(b));
+    if (b->o->plan)
+        SR_TRY(print_plans(b));
+    if (b->profile && !b->o->json)
+        sr_step_profile_print(b->profile, &b->result.limits, b->o->depth);
+    if (b->o->trace)
+        SR_TRY(trace_steps(b));
+    if (b->o->memory)
+        SR_TRY(sr_step_memory(b->own.engine, &b->result, b->o->memory_picture));
+    return SR_OK;
+}
+
 static sr_status run(step_bench *b) {
     sr_step_result *r = &b->result;
     SR_TRY(sr_step_choose_cpus(r->threads, r));
@@ -235,18 +251,7 @@ static sr_status run(step_bench *b) {
     SR_TRY(measure_peer_memory(b));
     if (sr_step_is_on_cpu(r))
         SR_TRY(measure_limits(b)); // last, since it allocates memory
-    if (b->o->profile)
-        SR_TRY(profile(b));
-    SR_TRY(report(b));
-    if (b->o->plan)
-        SR_TRY(print_plans(b));
-    if (b->profile && !b->o->json)
-        sr_step_profile_print(b->profile, &r->limits, b->o->depth);
-    if (b->o->trace)
-        SR_TRY(trace_steps(b));
-    if (b->o->memory)
-        SR_TRY(sr_step_memory(b->own.engine, &b->result, b->o->memory_picture));
-    return SR_OK;
+    return report_all(b);
 }
 
 // ---- The recipe ----

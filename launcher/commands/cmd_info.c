@@ -167,12 +167,12 @@ static const struct {
     {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
     {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
     {"devices", print_devices, NULL},     {"chooser", sr_info_chooser, NULL},
-}; // and kernels, model, plugins, which take more arguments
+}; // and kernels, model, plugins, program, which take more arguments
 #define TABLES (sizeof tables / sizeof *tables)
-enum { MORE = 3, WORDS = 64, DEPTH = 3 };
+enum { MORE = 4, WORDS = 64, DEPTH = 3 };
 
 static sr_status unknown(const char *name) {
-    const char *names[TABLES + MORE] = {"kernels", "model", "plugins"};
+    const char *names[TABLES + MORE] = {"kernels", "model", "plugins", "program"};
     for (size_t i = 0; i < TABLES; i++)
         names[MORE + i] = tables[i].name;
     const char *nearest = sr_text_nearest(name, names, TABLES + MORE);
@@ -186,21 +186,25 @@ typedef struct info_arguments {
     const char *words[WORDS]; // after the name
     int count;
     const char *device;
-    bool json, recipe;
+    bool json, recipe, dot;
+    const char *phase;
     int depth;
     long classes;
 } info_arguments;
 
-enum { KEY_JSON = 0x100, KEY_DEVICE, KEY_DEPTH, KEY_CLASSES, KEY_RECIPE };
+enum { KEY_JSON = 0x100, KEY_DEVICE, KEY_DEPTH, KEY_CLASSES, KEY_RECIPE, KEY_DOT, KEY_PHASE };
 
 static const struct argp_option options[] = {
     {"device", KEY_DEVICE, "NAME", 0, "whose kernels to print (default: cpu)", 0},
     {"depth", KEY_DEPTH, "N", 0, "model: layers to show within each other; 0: all (default: 3)", 0},
-    {"classes", KEY_CLASSES, "N", 0, "model: number of classes without data.train (default: 1000)",
-     0},
-    {"recipe", KEY_RECIPE, NULL, 0, "model: NAME is a recipe, even if a model has this name", 0},
+    {"classes", KEY_CLASSES, "N", 0,
+     "model, program: number of classes without data.train (default: 1000)", 0},
+    {"recipe", KEY_RECIPE, NULL, 0,
+     "model, program: NAME is a recipe, even if a model has this name", 0},
     {"json", KEY_JSON, NULL, 0,
      "print options or kernels as JSON, an array of objects; a model as one object", 0},
+    {"dot", KEY_DOT, NULL, 0, "program: draw it for Graphviz", 0},
+    {"phase", KEY_PHASE, "NAME", 0, "program: of this phase of a step (default: the first)", 0},
     {0},
 };
 
@@ -208,10 +212,14 @@ static bool is_named(const info_arguments *a, const char *name) {
     return a->name && strcmp(a->name, name) == 0;
 }
 
+static bool takes_model(const info_arguments *a) {
+    return is_named(a, "model") || is_named(a, "program");
+}
+
 static void add_word(info_arguments *a, const char *word, struct argp_state *state) {
     if (!a->name)
         a->name = word;
-    else if (!is_named(a, "plugins") && !is_named(a, "model"))
+    else if (!is_named(a, "plugins") && !takes_model(a))
         argp_error(state, "one table at a time");
     else if (a->count == WORDS)
         argp_error(state, "more than %d arguments", WORDS);
@@ -222,16 +230,20 @@ static void add_word(info_arguments *a, const char *word, struct argp_state *sta
 static void check(const info_arguments *a, struct argp_state *state) {
     if (!a->name)
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, ops, devices, kernels, chooser, plugins FILE..., or "
-                          "model NAME");
+                          "transforms, losses, ops, devices, kernels, chooser, plugins FILE..., "
+                          "model NAME, or program NAME");
     else if (is_named(a, "plugins") && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    else if (is_named(a, "model") && a->count == 0)
-        argp_error(state, "which model? serried info model NAME, a model or a recipe");
+    else if (takes_model(a) && a->count == 0)
+        argp_error(state, "which model? serried info %s NAME, a model or a recipe", a->name);
     else if (a->device && !is_named(a, "kernels"))
         argp_error(state, "--device is for kernels, not '%s'", a->name);
-    else if ((a->recipe || a->classes || a->depth != DEPTH) && !is_named(a, "model"))
-        argp_error(state, "--depth, --classes and --recipe are for model, not '%s'", a->name);
+    else if ((a->recipe || a->classes) && !takes_model(a))
+        argp_error(state, "--classes and --recipe are for model and program, not '%s'", a->name);
+    else if (a->depth != DEPTH && !is_named(a, "model"))
+        argp_error(state, "--depth is for model, not '%s'", a->name);
+    else if ((a->dot || a->phase) && !is_named(a, "program"))
+        argp_error(state, "--dot and --phase are for program, not '%s'", a->name);
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -246,6 +258,10 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         a->classes = sr_command_number(state, "--classes", value, 1, 1000000);
     else if (key == KEY_RECIPE)
         a->recipe = true;
+    else if (key == KEY_DOT)
+        a->dot = true;
+    else if (key == KEY_PHASE)
+        a->phase = value;
     else if (key == ARGP_KEY_ARG)
         add_word(a, value, state);
     else if (key == ARGP_KEY_END)
@@ -261,6 +277,10 @@ static sr_status print(const info_arguments *a) {
     if (strcmp(a->name, "model") == 0) {
         const sr_info_subject subject = {a->words, a->count, a->recipe, a->classes};
         return sr_info_model(&subject, a->depth, a->json);
+    }
+    if (strcmp(a->name, "program") == 0 && !a->json) {
+        const sr_info_subject subject = {a->words, a->count, a->recipe, a->classes};
+        return sr_info_program(&subject, a->phase, a->dot);
     }
     if (strcmp(a->name, "kernels") == 0) {
         const char *device = a->device ? a->device : "cpu";
@@ -283,7 +303,7 @@ int sr_cmd_info(int argc, char **argv) {
     static const struct argp parser = {
         options,
         parse_option,
-        "TABLE\nplugins FILE...\nmodel NAME [key=value...]",
+        "TABLE\nplugins FILE...\nmodel NAME [key=value...]\nprogram NAME [key=value...]",
         "Print a table of what is built in."
         "\v"
         "  commands    commands of serried\n"
@@ -295,7 +315,10 @@ int sr_cmd_info(int argc, char **argv) {
         "  kernels     kernels of a device, and whether they run here\n"
         "  chooser     the fastest kernels measured here, among those with the same bits\n"
         "  plugins     what plug-in files contain, after the checks made for a recipe\n"
-        "  model       layers of a model or of a recipe's models: shapes, parameters, memory\n\n"
+        "  model       layers of a model or of a recipe's models: shapes, parameters, memory\n"
+        "  program     the operators of a lane of a step, as text or drawing; NAME.program is such "
+        "a\n"
+        "              text in a file, which is checked\n\n"
         "A model that is named has pictures of 224 pixels and a batch of one sample, for "
         "instance:\n"
         "  serried info model resnet50 image=320 batch=8 lanes=1 --depth 2",

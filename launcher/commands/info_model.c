@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried info model: the layers of a model, their shapes, parameters and multiply-adds.
+// serried info model: the layers of a model, their shapes, parameters and multiply-adds; serried
+// info program: the operators of a lane of a step.
+#include <string.h>
+
+#include "graph/program_text.h"
+#include "kernels/base/file.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/info_internal.h"
 #include "trainer/engine/plugins.h"
@@ -35,4 +40,54 @@ sr_status sr_info_model(const sr_info_subject *subject, int depth, bool json) {
     const sr_status status = sr_command_print(sr_plan_summary(recipe, &options, &text), &text);
     sr_recipe_free(recipe);
     return status;
+}
+
+// ---- Programs ----
+
+static const size_t most_bytes = (size_t)1 << 30;
+
+static sr_status write_file(const char *path, bool drawing, sr_context *context, sr_arena *arena,
+                            sr_text *out) {
+    const sr_program_read_options options = {.name = path, .without_memory = true};
+    sr_read_program read;
+    void *text = NULL;
+    size_t bytes = 0;
+    SR_TRY(sr_file_read(path, most_bytes, &text, &bytes));
+    sr_status status = sr_program_read(context, text, bytes, &options, arena, &read);
+    sr_free(text);
+    SR_TRY(status);
+    return drawing ? sr_program_draw(context, read.targets, read.target_count, out)
+                   : sr_program_write(context, read.targets, read.target_count, out);
+}
+
+static sr_status read_file(const char *path, bool drawing, sr_text *out) {
+    static const sr_context_options options = {.device = "cpu", .threads = 1};
+    sr_context *context;
+    sr_arena arena;
+    SR_TRY(sr_context_create(&options, &context));
+    sr_arena_init(&arena);
+    const sr_status status = write_file(path, drawing, context, &arena, out);
+    sr_arena_release(&arena);
+    sr_context_free(context);
+    return status;
+}
+
+static sr_status write_recipe(const sr_info_subject *subject,
+                              const sr_plan_program_options *options, sr_text *out) {
+    sr_recipe *recipe;
+    SR_TRY(sr_info_load(subject, &recipe));
+    const sr_status status = sr_plan_program(recipe, options, out);
+    sr_recipe_free(recipe);
+    return status;
+}
+
+sr_status sr_info_program(const sr_info_subject *subject, const char *phase, bool drawing) {
+    const sr_plan_program_options options = {
+        .phase = phase, .drawing = drawing, .classes = subject->classes};
+    sr_text text;
+    sr_text_init(&text);
+    const sr_status status = sr_text_ends_with(subject->words[0], ".program")
+                                 ? read_file(subject->words[0], drawing, &text)
+                                 : write_recipe(subject, &options, &text);
+    return sr_command_print(status, &text);
 }

@@ -48,7 +48,7 @@ typedef struct sr_engine_info {
     sr_recipe *recipe;
     sr_comm *comm;
     sr_device *device;
-    const sr_context *context; // for its counters
+    sr_context *context; // for its counters, and for reports on what it has recorded
     uint64_t seed;
     double mean[3], std[3]; // pictures are normalised by
     int phases;

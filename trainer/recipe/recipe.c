@@ -434,7 +434,10 @@ sr_status sr_recipe_for_model(const char *model, const char *const *overrides, i
                          "model: %s\nimage: 224\nbatch: 1\nlanes: 1\nepochs: 1\nchooser: off\n"
                          "optimizer: {name: sgd, lr: 0.1}\n",
                          model);
-    return finish(in, sr_recipe_read_text(in, model, text, overrides, override_count), out);
+    const sr_status status = in->out_of_memory
+                                 ? SR_E_MEMORY
+                                 : sr_recipe_read_text(in, model, text, overrides, override_count);
+    return finish(in, status, out);
 }
 
 void sr_recipe_free(sr_recipe *recipe) {

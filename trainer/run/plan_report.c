@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/program_text.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 #include "trainer/engine/choices.h"
@@ -260,6 +261,34 @@ sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *opti
     sr_status status = begin(recipe, 1, options->classes > 0 ? options->classes : CLASSES, &work);
     if (status == SR_OK)
         status = add_summaries(work.engine, options, &work.arena, out);
+    release(&work);
+    return status;
+}
+
+static sr_status find_phase(const sr_engine *engine, const char *name, int *out) {
+    const int count = sr_engine_get_info(engine).phases;
+    for (*out = 0; *out < count; (*out)++)
+        if (!name || strcmp(sr_phase_get_info(sr_engine_get_phase(engine, *out)).name, name) == 0)
+            return SR_OK;
+    return SR_FAIL(SR_E_USAGE, "the recipe has no phase '%s'", name);
+}
+
+static sr_status add_program(sr_engine *engine, const sr_plan_program_options *options,
+                             sr_text *out) {
+    sr_plan *plan;
+    int phase;
+    SR_TRY(find_phase(engine, options->phase, &phase));
+    SR_TRY(sr_engine_compile(engine, phase, &plan));
+    sr_context *context = sr_engine_get_info(engine).context;
+    return options->drawing ? sr_program_draw(context, NULL, 0, out)
+                            : sr_program_write(context, NULL, 0, out);
+}
+
+sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options, sr_text *out) {
+    plan_work work;
+    sr_status status = begin(recipe, 1, options->classes > 0 ? options->classes : CLASSES, &work);
+    if (status == SR_OK)
+        status = add_program(work.engine, options, out);
     release(&work);
     return status;
 }

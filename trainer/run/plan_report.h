@@ -29,6 +29,17 @@ typedef struct sr_plan_summary_options {
 SR_NODISCARD sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options,
                                        sr_text *out);
 
+// Which program of a recipe is written, and how.
+typedef struct sr_plan_program_options {
+    const char *phase; // of a step; NULL: the first
+    bool drawing;      // for Graphviz, not as text
+    int64_t classes;   // as above
+} sr_plan_program_options;
+// Appends the program of a lane, forward and backward (graph/program_text.h). SR_E_USAGE for an
+// unknown phase.
+SR_NODISCARD sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options,
+                                       sr_text *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -130,7 +130,17 @@ static void test_tables(void **state) {
            "input of a lane [8, 224, 224, 3]");
     expect("$S info model resnet5", 2, "no model 'resnet5' ('serried info models' lists them)");
     expect("$S info model", 2, "which model?");
-    expect("$S info models --depth 2", 2, "are for model, not 'models'");
+    expect("$S info models --depth 2", 2, "--depth is for model, not 'models'");
+    expect("$S info program tests/recipes/tiny.yaml batch=8 lanes=1 > $D/a.program && "
+           "$S info program $D/a.program | cmp - $D/a.program && tail -n 1 $D/a.program",
+           0, "return %");
+    expect("$S info program $D/a.program --dot", 0, "label=\"conv1 (gradient)\"");
+    expect("$S info program toy-gan --phase G --dot", 0, "digraph program {\n");
+    expect("$S info program toy-gan --phase X", 2, "the recipe has no phase 'X'");
+    expect("sed 's/relu(/rleu(/' $D/a.program > $D/b.program; $S info program $D/b.program", 3,
+           "unknown operator 'rleu'; did you mean 'relu'?");
+    expect("$S info program", 2, "which model? serried info program NAME");
+    expect("$S info models --dot", 2, "--dot and --phase are for program");
     expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"

@@ -13,6 +13,7 @@
 
 #include "dataio/pack/pack.h"
 #include "dataio/pipeline/pipeline.h"
+#include "graph/program_text.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
@@ -23,6 +24,7 @@
 #include "trainer/engine/choices.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/run/inference.h"
+#include "trainer/run/plan_report.h"
 #include "trainer/run/train.h"
 
 enum { CLASSES = 10, SIDE = 32 };
@@ -102,6 +104,45 @@ static sr_status run_network(void) {
     SR_TRY(network_create(&options, &net));
     sr_status status = network_run(net, &pass);
     network_free(net);
+    return status;
+}
+
+// -- reports -----------------------------------------------------------------------------------
+
+static sr_status read_program(const sr_text *text, sr_text *out) {
+    static const sr_context_options plain = {.device = "cpu", .threads = 1};
+    sr_context *context;
+    sr_read_program read;
+    sr_arena arena;
+    SR_TRY(sr_context_create(&plain, &context));
+    sr_arena_init(&arena);
+    sr_status status = sr_program_read(context, text->data, text->length, NULL, &arena, &read);
+    if (status == SR_OK)
+        status = sr_program_write(context, read.targets, read.target_count, out);
+    if (status == SR_OK)
+        status = sr_program_draw(context, read.targets, read.target_count, out);
+    sr_arena_release(&arena);
+    sr_context_free(context);
+    return status;
+}
+
+static sr_status report_model(void) {
+    static const char *const small[] = {"image=32", "batch=2", "numerics.portable=true"};
+    static const sr_plan_summary_options rows = {.json = true};
+    static const sr_plan_program_options program = {.classes = CLASSES};
+    sr_recipe *recipe;
+    sr_text text, program_text;
+    SR_TRY(sr_recipe_for_model("tiny", small, 3, &recipe));
+    sr_text_init(&text);
+    sr_text_init(&program_text);
+    sr_status status = sr_plan_summary(recipe, &rows, &text);
+    if (status == SR_OK)
+        status = sr_plan_program(recipe, &program, &program_text);
+    if (status == SR_OK)
+        status = read_program(&program_text, &text);
+    sr_text_release(&text);
+    sr_text_release(&program_text);
+    sr_recipe_free(recipe);
     return status;
 }
 
@@ -324,6 +365,7 @@ static sr_status predict(void) {
 static const alloc_scenario scenarios[] = {
     {.name = "recipe", .run = load_recipe, .sample = 60},
     {.name = "network", .run = run_network, .sample = 60},
+    {.name = "reports", .run = report_model, .sample = 60},
     {.name = "pack", .run = pack, .check = check_pack, .sample = 30},
     {.name = "data", .run = read_data, .sample = 40},
     {.name = "save",
