@@ -48,7 +48,7 @@ static sr_status infer(const sr_node_view *node, sr_kernel_id kernel, sr_info *o
 }
 
 // The numbers of a formula: k[0], k[1].
-static const sr_attr_field numbers[] = {{"k", SR_ATTR_F64, 0, 0, -INFINITY, INFINITY}, {0}};
+static const sr_attr_field numbers[] = {{"k", SR_ATTR_F64, 0, 0, -HUGE_VAL, HUGE_VAL}, {0}};
 
 // ---- Kernel ----
 
