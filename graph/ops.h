@@ -124,6 +124,7 @@ sr_tensor sr_exp_op(sr_tensor x);                 // e^x; sr_exp is the function
 sr_tensor sr_log_op(sr_tensor x);                 // natural logarithm
 sr_tensor sr_sin_op(sr_tensor x);                 // sine, of radians
 sr_tensor sr_cos_op(sr_tensor x);                 // cosine, of radians
+sr_tensor sr_atan_op(sr_tensor x);                // inverse tangent, in radians
 sr_tensor sr_erf_op(sr_tensor x);                 // error function
 // min(max(x, low), high); the gradient passes where low <= x <= high.
 sr_tensor sr_clip(sr_tensor x, double low, double high);
@@ -282,6 +283,8 @@ sr_tensor sr_roi_align(sr_tensor x, sr_tensor boxes, sr_tensor image, sr_roi_ali
 // The same elements with another shape (equal count); needs no kernel.
 sr_tensor sr_reshape(sr_tensor x, int rank, const int64_t *dim);
 sr_tensor sr_flatten(sr_tensor x); // [N, rest]
+// x, but its gradient is zero; needs no kernel.
+sr_tensor sr_stop_gradient(sr_tensor x);
 
 // Copies of elements to other places. Dimension d of the result is dimension order[d] of x.
 sr_tensor sr_permute(sr_tensor x, const int *order);
@@ -512,6 +515,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_log_op(...) (sr_at(__FILE__, __LINE__), sr_log_op(__VA_ARGS__))
 #define sr_sin_op(...) (sr_at(__FILE__, __LINE__), sr_sin_op(__VA_ARGS__))
 #define sr_cos_op(...) (sr_at(__FILE__, __LINE__), sr_cos_op(__VA_ARGS__))
+#define sr_atan_op(...) (sr_at(__FILE__, __LINE__), sr_atan_op(__VA_ARGS__))
 #define sr_erf_op(...) (sr_at(__FILE__, __LINE__), sr_erf_op(__VA_ARGS__))
 #define sr_clip(...) (sr_at(__FILE__, __LINE__), sr_clip(__VA_ARGS__))
 #define sr_pow_op(...) (sr_at(__FILE__, __LINE__), sr_pow_op(__VA_ARGS__))
@@ -549,6 +553,7 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_box_iou(...) (sr_at(__FILE__, __LINE__), sr_box_iou(__VA_ARGS__))
 #define sr_nms(...) (sr_at(__FILE__, __LINE__), sr_nms(__VA_ARGS__))
 #define sr_roi_align(...) (sr_at(__FILE__, __LINE__), sr_roi_align(__VA_ARGS__))
+#define sr_stop_gradient(...) (sr_at(__FILE__, __LINE__), sr_stop_gradient(__VA_ARGS__))
 #define sr_reshape(...) (sr_at(__FILE__, __LINE__), sr_reshape(__VA_ARGS__))
 #define sr_flatten(...) (sr_at(__FILE__, __LINE__), sr_flatten(__VA_ARGS__))
 #define sr_permute(...) (sr_at(__FILE__, __LINE__), sr_permute(__VA_ARGS__))

@@ -55,7 +55,8 @@
     OPCODE(TANH, 1, 1)                                                                             \
     OPCODE(SIGMOID, 1, 1) /* 1 / (1 + exp(-a)), without overflow */                                \
     OPCODE(SIN, 1, 1)                                                                              \
-    OPCODE(COS, 1, 1)
+    OPCODE(COS, 1, 1)                                                                              \
+    OPCODE(ATAN, 1, 1)
 
 typedef enum sr_opcode {
 #define SR_OPCODE(name, taken, left) SR_CODE_##name,
@@ -72,6 +73,9 @@ typedef struct sr_expression {
 
 // The program of a kernel, or NULL where it is no row of expression_list.def. Static storage.
 const sr_expression *sr_expression_of(sr_kernel_id kernel);
+// The arguments of a request of a formula that blocks of elements stream over, as bits: the output
+// and the inputs of its shape. *touches: the other inputs.
+uint32_t sr_expression_streams(const sr_kernel_request *request, uint32_t *touches);
 // Whether a program never pops an empty stack, stays within the limits, and ends with one number.
 bool sr_expression_is_sound(const sr_expression *expression);
 

@@ -15,7 +15,7 @@ typedef struct nms_attr {
 
 static const sr_attr_field fields[] = {SR_ATTR(nms_attr, capacity, 1, SR_ATTR_EXTENT),
                                        SR_ATTR(nms_attr, overlap, -1e300, 1e300),
-                                       SR_ATTR(nms_attr, above, -INFINITY, INFINITY),
+                                       SR_ATTR(nms_attr, above, -HUGE_VAL, HUGE_VAL),
                                        SR_ATTR(nms_attr, only_above, 0, SR_ATTR_FLAG),
                                        {0}};
 

@@ -48,7 +48,7 @@ static sr_status infer(const sr_node_view *node, sr_kernel_id kernel, sr_info *o
 }
 
 // The numbers of a formula: k[0], k[1].
-static const sr_attr_field numbers[] = {{"k", SR_ATTR_F64, 0, 0, -INFINITY, INFINITY}, {0}};
+static const sr_attr_field numbers[] = {{"k", SR_ATTR_F64, 0, 0, -HUGE_VAL, HUGE_VAL}, {0}};
 
 // ---- Kernel ----
 
@@ -306,6 +306,10 @@ sr_tensor sr_sin_op(sr_tensor x) {
 
 sr_tensor sr_cos_op(sr_tensor x) {
     return sr_op_unary(&sr_op_cos, NULL, x);
+}
+
+sr_tensor sr_atan_op(sr_tensor x) {
+    return sr_op_unary(&sr_op_atan, NULL, x);
 }
 
 sr_tensor sr_erf_op(sr_tensor x) {

@@ -44,6 +44,10 @@ double sr_cos(double x) {
     return sr_cos_inline(x);
 }
 
+double sr_atan(double x) {
+    return sr_atan_inline(x);
+}
+
 double sr_pow(double x, double y) {
     return sr_pow_inline(x, y);
 }
@@ -58,6 +62,10 @@ float sr_sinf(float x) {
 
 float sr_cosf(float x) {
     return sr_cosf_inline(x);
+}
+
+float sr_atanf(float x) {
+    return sr_atanf_inline(x);
 }
 
 float sr_powf(float x, float y) {

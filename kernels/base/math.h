@@ -24,6 +24,8 @@ float sr_expm1f(float x);
 float sr_sinf(float x);
 // Cosine, of radians.
 float sr_cosf(float x);
+// Inverse tangent, in radians.
+float sr_atanf(float x);
 // x to the power of y.
 float sr_powf(float x, float y);
 // e^x.
@@ -40,6 +42,8 @@ double sr_erf(double x);
 double sr_sin(double x);
 // Cosine, of radians.
 double sr_cos(double x);
+// Inverse tangent, in radians.
+double sr_atan(double x);
 // x to the power of y.
 double sr_pow(double x, double y);
 

@@ -318,6 +318,35 @@ SR_DEVICE_INLINE double sr_cos_inline(double x) {
     return sr_math_sin_shifted(x, 1);
 }
 
+// (atan(t) - t) / t^3 in z = t^2 on |t| <= tan(pi / 8): 2^-57.
+SR_DEVICE_TABLE double sr_math_atan_c[] = {
+    -0x1.5555555555555p-2, 0x1.999999999934cp-3, -0x1.2492492436201p-3, 0x1.c71c71853d7fap-4,
+    -0x1.745d0b28a7e37p-4, 0x1.3b1263064f6b9p-4, -0x1.10fa77b1a6d57p-4, 0x1.dfe6497e96323p-5,
+    -0x1.a0999c632b6edp-5, 0x1.4162c02b1dda3p-5, -0x1.3a31b1c0fd3b7p-6};
+
+// atan(x) = m pi / 4 + atan(t), m in 0, 1, 2, for x >= 0.
+SR_DEVICE_INLINE double sr_atan_inline(double x) {
+    double a = x < 0.0 ? -x : x, t = a, high = 0.0, low = 0.0;
+    if (isnan(x))
+        return x;
+    if (a > 2.414213562373095) {
+        t = -1.0 / a;
+        high = 0x1.921fb54442d18p+0;
+        low = 0x1.1a62633145c07p-54;
+    } else if (a > 0.41421356237309503) {
+        t = (a - 1.0) / (a + 1.0);
+        high = 0x1.921fb54442d18p-1;
+        low = 0x1.1a62633145c07p-55;
+    }
+    double z = t * t;
+    double y = high + (t + (t * (z * sr_math_poly(sr_math_atan_c, 10, z)) + low));
+    return signbit(x) ? -y : y;
+}
+
+SR_DEVICE_INLINE float sr_atanf_inline(float x) {
+    return (float)sr_atan_inline((double)x);
+}
+
 // ---- Powers, with double-double products (Dekker 1971) ----
 
 // An unevaluated sum with |low| <= ulp(high) / 2.

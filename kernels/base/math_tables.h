@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants and coefficients of math.c that other code computes with, too: kernels that give the
-// bits of sr_expf and sr_erff for many numbers at a time (kernels/cpu/x86/x86_gelu_internal.h).
+// bits of sr_expf and sr_erff for many numbers at a time (kernels/cpu/x86/x86_double_internal.h).
 #ifndef SR_KERNELS_BASE_MATH_TABLES_H
 #define SR_KERNELS_BASE_MATH_TABLES_H
 

@@ -81,8 +81,10 @@ template <int OPCODE> static __device__ float applied(float x) {
         return sigmoid_of(x);
     else if constexpr (OPCODE == SR_CODE_SIN)
         return sr_sinf_inline(x);
-    else
+    else if constexpr (OPCODE == SR_CODE_COS)
         return sr_cosf_inline(x);
+    else
+        return sr_atanf_inline(x);
 }
 
 template <int OPCODE> static __device__ float applied(float x, float y) {

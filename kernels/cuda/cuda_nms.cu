@@ -38,7 +38,7 @@ template <class T> static __device__ void cuda_nms(const nms_args &a) {
     int32_t *const index = a.index + sample * p.capacity;
     int64_t kept = 0;
     for (int64_t i = threadIdx.x; i < p.boxes; i += blockDim.x) {
-        const double score = sr_load<T>(a.scores, first + a.order[first + i]);
+        const double score = (double)sr_load<T>(a.scores, first + a.order[first + i]);
         a.removed[first + i] = p.only_above && !(score > p.above);
     }
     __syncthreads();

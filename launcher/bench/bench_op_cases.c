@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of `serried bench op`: all convolutions of ResNet-50 (He et al. 2015, stride in the 3x3)
-// its memory-bound kernels at their largest shape, and kernels of other models at sizes far beyond
-// the caches.
+// its memory-bound kernels at their largest shape, depthwise and other convolutions of other
+// models, and kernels of other models at sizes far beyond the caches.
 #include <stdio.h>
 #include <string.h>
 
@@ -43,47 +43,72 @@ double sr_bench_case_bytes(const sr_bench_case *c) {
 // ---- convolutions ----
 
 typedef struct layer {
-    int size, in, out, window, stride;
+    int size, in, out, window, stride, groups; // groups 0: one
 } layer;
 
 static const layer layers[] = {
-    {224, 3, 64, 7, 2},     {56, 64, 64, 1, 1},    {56, 64, 64, 3, 1},    {56, 64, 256, 1, 1},
-    {56, 256, 64, 1, 1},    {56, 256, 128, 1, 1},  {56, 128, 128, 3, 2},  {28, 128, 512, 1, 1},
-    {56, 256, 512, 1, 2},   {28, 512, 128, 1, 1},  {28, 128, 128, 3, 1},  {28, 512, 256, 1, 1},
-    {28, 256, 256, 3, 2},   {14, 256, 1024, 1, 1}, {28, 512, 1024, 1, 2}, {14, 1024, 256, 1, 1},
-    {14, 256, 256, 3, 1},   {14, 1024, 512, 1, 1}, {14, 512, 512, 3, 2},  {7, 512, 2048, 1, 1},
-    {14, 1024, 2048, 1, 2}, {7, 2048, 512, 1, 1},  {7, 512, 512, 3, 1},
+    {224, 3, 64, 7, 2, 0},    {56, 64, 64, 1, 1, 0},    {56, 64, 64, 3, 1, 0},
+    {56, 64, 256, 1, 1, 0},   {56, 256, 64, 1, 1, 0},   {56, 256, 128, 1, 1, 0},
+    {56, 128, 128, 3, 2, 0},  {28, 128, 512, 1, 1, 0},  {56, 256, 512, 1, 2, 0},
+    {28, 512, 128, 1, 1, 0},  {28, 128, 128, 3, 1, 0},  {28, 512, 256, 1, 1, 0},
+    {28, 256, 256, 3, 2, 0},  {14, 256, 1024, 1, 1, 0}, {28, 512, 1024, 1, 2, 0},
+    {14, 1024, 256, 1, 1, 0}, {14, 256, 256, 3, 1, 0},  {14, 1024, 512, 1, 1, 0},
+    {14, 512, 512, 3, 2, 0},  {7, 512, 2048, 1, 1, 0},  {14, 1024, 2048, 1, 2, 0},
+    {7, 2048, 512, 1, 1, 0},  {7, 512, 512, 3, 1, 0},
 };
 
+// Of other models, at 224 pixels: depthwise convolutions of ConvNeXt-T (Liu et al. 2022), and of
+// EfficientNet-B0 (Tan and Le 2019) or MobileNetV3 (Howard et al. 2019).
+static const layer other_layers[] = {
+    {56, 96, 96, 7, 1, 96},    {28, 192, 192, 7, 1, 192},   {14, 384, 384, 7, 1, 384},
+    {7, 768, 768, 7, 1, 768},  {112, 32, 32, 3, 1, 32},     {112, 96, 96, 3, 2, 96},
+    {56, 144, 144, 5, 2, 144}, {28, 240, 240, 5, 1, 240},   {14, 480, 480, 3, 1, 480},
+    {14, 672, 672, 5, 2, 672}, {7, 1152, 1152, 5, 1, 1152},
+};
+
+// Windows that do not overlap have no padding.
 static sr_conv_params conv_params(const layer *l, int64_t batch) {
+    const int pad = l->stride < l->window ? l->window / 2 : 0;
     sr_conv_params p = {.n = batch, .h = l->size, .w = l->size, .c = l->in, .k = l->out};
     p.r = p.s = l->window;
     p.stride_h = p.stride_w = l->stride;
-    p.pad_top = p.pad_left = p.pad_bottom = p.pad_right = l->window / 2;
-    p.dilation_h = p.dilation_w = p.groups = 1;
-    p.p = p.q = (l->size + 2 * (l->window / 2) - l->window) / l->stride + 1;
+    p.pad_top = p.pad_left = p.pad_bottom = p.pad_right = pad;
+    p.dilation_h = p.dilation_w = 1;
+    p.groups = l->groups > 0 ? l->groups : 1;
+    p.p = p.q = (l->size + 2 * pad - l->window) / l->stride + 1;
     return p;
 }
 
 static void offer_conv(maker *m, const layer *l, sr_kernel_id kernel) {
     const sr_conv_params p = conv_params(l, m->batch);
     sr_bench_case c = case_of(m, kernel, &p, sizeof p);
-    (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d->%d %dx%d%s", l->size, l->size, l->in, l->out,
-                   l->window, l->window, l->stride > 1 ? " /2" : "");
+    char stride[16] = "", groups[24] = "";
+    if (l->stride > 1)
+        (void)snprintf(stride, sizeof stride, " /%d", l->stride);
+    if (l->groups > 1)
+        (void)snprintf(groups, sizeof groups, " groups %d", l->groups);
+    (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d->%d %dx%d%s%s", l->size, l->size, l->in,
+                   l->out, l->window, l->window, stride, groups);
     if (kernel == SR_KERNEL_conv2d)
         c.request.dtype[2] = SR_DTYPE_COUNT; // no bias
-    c.flops = 2.0 * (double)(p.n * p.p * p.q) * (double)(p.k * p.c * p.r * p.s);
+    c.flops = 2.0 * (double)(p.n * p.p * p.q) * (double)(p.k * p.c / p.groups * p.r * p.s);
     offer(m, &c);
+}
+
+// The gradient of the picture is not needed.
+static void offer_layers(maker *m, sr_kernel_id kernel, const layer *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (kernel != SR_KERNEL_conv2d_dx || list[i].in > 3)
+            offer_conv(m, &list[i], kernel);
 }
 
 static void offer_convs(maker *m) {
     static const sr_kernel_id kernels[] = {SR_KERNEL_conv2d, SR_KERNEL_conv2d_dx,
                                            SR_KERNEL_conv2d_dw};
     for (int k = 0; k < 3; k++)
-        for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
-            if (kernels[k] != SR_KERNEL_conv2d_dx ||
-                i > 0) // the gradient of the picture is not needed
-                offer_conv(m, &layers[i], kernels[k]);
+        offer_layers(m, kernels[k], layers, sizeof layers / sizeof layers[0]);
+    for (int k = 0; k < 3; k++)
+        offer_layers(m, kernels[k], other_layers, sizeof other_layers / sizeof other_layers[0]);
 }
 
 static void offer_linear(maker *m, sr_kernel_id kernel) {

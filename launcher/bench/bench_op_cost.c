@@ -11,9 +11,10 @@
 #include "kernels/base/memory.h"
 #include "launcher/bench/bench_op_internal.h"
 
-enum { OPERATORS = 256, STEPS = 200, COMPILES = 8, ELEMENTS = 16 };
+enum { STEPS = 200, COMPILES = 8, ELEMENTS = 16 };
 
 typedef struct chain {
+    int operators;
     sr_context *context;
     sr_executor *executor;
     sr_tensor w;
@@ -33,7 +34,7 @@ static sr_status take_step(chain *c, bool counted) {
     sr_context_begin_step(c->context);
     const int64_t begin = sr_clock_ns();
     sr_target target = {.tensor = c->w};
-    for (int i = 0; i < OPERATORS; i += 2)
+    for (int i = 0; i < c->operators; i += 2)
         target.tensor = sr_add(sr_relu(target.tensor), c->w);
     const int64_t recorded = sr_clock_ns();
     SR_TRY(sr_compile(c->context, &target, 1, &plan));
@@ -63,7 +64,8 @@ static sr_status measure(chain *c) {
 }
 
 // The same kernels, called one after the other in a bare loop.
-static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64_t *best) {
+static sr_status run_bare(int operators, const sr_prepared *relu, const sr_prepared *add,
+                          int64_t *best) {
     static _Alignas(64) float x[ELEMENTS], y[ELEMENTS], z[ELEMENTS];
     const sr_expression_params params = {.count = ELEMENTS};
     void *const of_relu[] = {x, y}, *const of_add[] = {y, z, x};
@@ -73,7 +75,7 @@ static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64
     sr_worker worker = {0};
     for (int step = 0; step < STEPS; step++) {
         const int64_t begin = sr_clock_ns();
-        for (int i = 0; i < OPERATORS; i += 2) {
+        for (int i = 0; i < operators; i += 2) {
             SR_TRY(relu->stage[0].run(&relu_args, 0, &worker));
             SR_TRY(add->stage[0].run(&add_args, 0, &worker));
         }
@@ -82,7 +84,7 @@ static sr_status run_bare(const sr_prepared *relu, const sr_prepared *add, int64
     return SR_OK;
 }
 
-static sr_status measure_kernels(int64_t *best) {
+static sr_status measure_kernels(int operators, int64_t *best) {
     const sr_expression_params params = {.count = ELEMENTS};
     sr_kernel_request relu_request, add_request;
     sr_prepared relu = {0}, add = {0};
@@ -93,7 +95,7 @@ static sr_status measure_kernels(int64_t *best) {
     SR_TRY(sr_kernel_prepare(&relu_request, &relu));
     sr_status status = sr_kernel_prepare(&add_request, &add);
     if (status == SR_OK)
-        status = run_bare(&relu, &add, best);
+        status = run_bare(operators, &relu, &add, best);
     sr_prepared_release(&add);
     sr_prepared_release(&relu);
     return status;
@@ -105,7 +107,7 @@ static sr_status measure_compile(chain *c) {
         sr_plan *plan;
         sr_context_begin_step(c->context);
         sr_target target = {.tensor = c->w};
-        for (int k = 0; k < OPERATORS + i; k++)
+        for (int k = 0; k < c->operators + i; k++)
             target.tensor = k % 2 ? sr_add(target.tensor, c->w) : sr_relu(target.tensor);
         const uint64_t before = sr_context_get_stats(c->context).compile_ns;
         SR_TRY(sr_compile(c->context, &target, 1, &plan));
@@ -115,23 +117,24 @@ static sr_status measure_compile(chain *c) {
     return SR_OK;
 }
 
-sr_status sr_bench_overhead_measure(sr_bench_overhead *out) {
-    chain c = {0};
+sr_status sr_bench_overhead_measure(int operators, sr_bench_overhead *out) {
+    chain c = {.operators = operators};
     sr_status status = measure(&c);
     if (status == SR_OK)
         status = measure_compile(&c);
     int64_t kernel_ns = 0;
     if (status == SR_OK)
-        status = measure_kernels(&kernel_ns);
+        status = measure_kernels(operators, &kernel_ns);
     sr_executor_free(c.executor);
     sr_context_free(c.context);
     if (status != SR_OK)
         return status;
-    *out = (sr_bench_overhead){.record_ns = (double)c.record_ns / OPERATORS,
-                               .find_ns = (double)c.find_ns / OPERATORS,
-                               .replay_ns = (double)c.replay_ns / OPERATORS,
-                               .kernel_ns = (double)kernel_ns / OPERATORS,
-                               .compile_ns = (double)c.compile_ns / OPERATORS,
+    *out = (sr_bench_overhead){.operators = operators,
+                               .record_ns = (double)c.record_ns / operators,
+                               .find_ns = (double)c.find_ns / operators,
+                               .replay_ns = (double)c.replay_ns / operators,
+                               .kernel_ns = (double)kernel_ns / operators,
+                               .compile_ns = (double)c.compile_ns / operators,
                                .allocations = c.allocations};
     return SR_OK;
 }

@@ -24,6 +24,7 @@ double sr_bench_case_bytes(const sr_bench_case *c);
 
 // Host nanoseconds that one operator costs in addition to its kernel (bench_op_cost.c).
 typedef struct sr_bench_overhead {
+    int operators;        // of the program
     double record_ns;     // calling it in model code
     double find_ns;       // its share of the time to find the plan of an unchanged step
     double replay_ns;     // run by an executor with one thread on sixteen numbers
@@ -31,6 +32,7 @@ typedef struct sr_bench_overhead {
     double compile_ns;    // compiling it into a new plan, without preparing kernels
     uint64_t allocations; // of all steps after the first two
 } sr_bench_overhead;
-SR_NODISCARD sr_status sr_bench_overhead_measure(sr_bench_overhead *out);
+// In a chain of so many operators.
+SR_NODISCARD sr_status sr_bench_overhead_measure(int operators, sr_bench_overhead *out);
 
 #endif

@@ -26,6 +26,10 @@
 
 enum { KEY_JSON = 0x100, KEY_PORTABLE };
 
+// Numbers of operators of the programs that show the overhead of one.
+static const int sizes[] = {256, 2000};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
 typedef struct options {
     bool json;
     const char *filter, *provider;
@@ -40,7 +44,7 @@ typedef struct op_bench {
     sr_pool *pool;
     void **scratch; // per thread, of the kernel being timed
     sr_machine_limits limits;
-    sr_bench_overhead overhead;
+    sr_bench_overhead overhead[SIZES];
     sr_text json;
     int found, rows; // cases to time, cases timed so far
     sr_status status;
@@ -269,12 +273,34 @@ static void print_head(const op_bench *b) {
            b->o->threads > 1 ? "s" : "", (long long)b->o->batch);
     printf("limits: %.1f GFLOP/s, copy %.1f GB/s (read + written)\n", b->limits.flops * 1e-9,
            b->limits.copy_rate * 1e-9);
-    printf("overhead of an operator: %.0f ns to record; %.0f ns to find the plan and %.0f ns to "
-           "replay (%.0f of them its kernel), %llu allocations; %.1f us to compile\n\n",
-           b->overhead.record_ns, b->overhead.find_ns, b->overhead.replay_ns, b->overhead.kernel_ns,
-           (unsigned long long)b->overhead.allocations, 1e-3 * b->overhead.compile_ns);
+    for (int i = 0; i < SIZES; i++) {
+        const sr_bench_overhead *own = &b->overhead[i];
+        printf("overhead of one of %d operators: %.0f ns to record; %.0f ns to find the plan and "
+               "%.0f ns to replay (%.0f of them its kernel), %llu allocations; %.1f us to "
+               "compile\n",
+               own->operators, own->record_ns, own->find_ns, own->replay_ns, own->kernel_ns,
+               (unsigned long long)own->allocations, 1e-3 * own->compile_ns);
+    }
+    putchar('\n');
     printf("%-16s %-5s %-22s %9s %9s %8s %7s %6s  %s\n", "kernel", "dtype", "shape", "best ms",
            "median", "GFLOP/s", "GB/s", "limit", "provider class");
+}
+
+static void add_own_cost(const sr_bench_overhead *own, bool first, sr_text *out) {
+    const struct {
+        const char *key;
+        double ns;
+    } of[] = {{"recorded_ns", own->record_ns},
+              {"found_ns", own->find_ns},
+              {"replayed_ns", own->replay_ns},
+              {"kernel_ns", own->kernel_ns},
+              {"compiled_ns", own->compile_ns}};
+    sr_text_add(out, "%s{\"operators\": %d", first ? "" : ", ", own->operators);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        sr_text_add(out, ", \"%s\": ", of[i].key);
+        sr_text_add_json_number(out, of[i].ns);
+    }
+    sr_text_add(out, ", \"allocations\": %llu}", (unsigned long long)own->allocations);
 }
 
 static sr_status print_json(const op_bench *b) {
@@ -287,18 +313,10 @@ static sr_status print_json(const op_bench *b) {
     sr_text_add_json_number(&out, b->limits.flops);
     sr_text_add(&out, ", \"limit_bytes_per_s\": ");
     sr_text_add_json_number(&out, b->limits.copy_rate);
-    sr_text_add(&out, ", \"own_cost\": {\"recorded_ns\": ");
-    sr_text_add_json_number(&out, b->overhead.record_ns);
-    sr_text_add(&out, ", \"found_ns\": ");
-    sr_text_add_json_number(&out, b->overhead.find_ns);
-    sr_text_add(&out, ", \"replayed_ns\": ");
-    sr_text_add_json_number(&out, b->overhead.replay_ns);
-    sr_text_add(&out, ", \"kernel_ns\": ");
-    sr_text_add_json_number(&out, b->overhead.kernel_ns);
-    sr_text_add(&out, ", \"compiled_ns\": ");
-    sr_text_add_json_number(&out, b->overhead.compile_ns);
-    sr_text_add(&out, ", \"allocations\": %llu}, \"rows\": [%s\n]}\n",
-                (unsigned long long)b->overhead.allocations, b->json.data);
+    sr_text_add(&out, ", \"own_cost\": [");
+    for (int i = 0; i < SIZES; i++)
+        add_own_cost(&b->overhead[i], i == 0, &out);
+    sr_text_add(&out, "], \"rows\": [%s\n]}\n", b->json.data);
     return sr_command_print(sr_text_check(&b->json), &out);
 }
 
@@ -327,7 +345,8 @@ static sr_status run_cases(op_bench *b) {
                        b->o->filter ? b->o->filter : "");
     }
     SR_TRY(sr_machine_limits_measure(b->pool, &b->limits));
-    SR_TRY(sr_bench_overhead_measure(&b->overhead));
+    for (int i = 0; i < SIZES; i++)
+        SR_TRY(sr_bench_overhead_measure(sizes[i], &b->overhead[i]));
     print_head(b);
     offer_cases(b, visit);
     SR_TRY(b->status);

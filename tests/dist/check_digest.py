@@ -11,7 +11,7 @@ base. The bases themselves are not compared and not counted. Every command start
 own, except where the factor is the cache.
 
   check_digest.py SERRIED RECIPE [--device NAME] [--few]
-  check_digest.py SERRIED RECIPE --shipped    20 steps of every shipped recipe, at a small size
+  check_digest.py SERRIED RECIPE --shipped [NAME...]    20 steps of every shipped recipe, or of some, at a small size
 """
 import argparse
 import csv
@@ -188,14 +188,14 @@ class Digests(suite.Suite):
         self.compare_ranks("until", ["mix={mixup: 0.2, until: 50%}", "augment=[{random_resized_crop: {until: 3it}}, "
                                      "{resize: {from: 3it, stretch: true}}, {flip: {until: 4it}}]"])
 
-    def shipped(self):
+    def shipped(self, names):
         """20 steps of every recipe for classification that serried ships, at a small size: its lengths are shortened so
         that what begins or ends in the run does so here."""
         def lines(*words):
             return subprocess.run([self.serried, "recipe", *words], check=True, capture_output=True, text=True).stdout
 
         small = ["steps=20", "image=32", "batch=8", "lanes=4", "checkpoint.every=[20it]"]
-        for name in lines("list", "--names").split():
+        for name in names or lines("list", "--names").split():
             recipe = json.loads(lines("show", name, "--json"))
             if recipe["task"] != "classify":
                 continue
@@ -255,15 +255,16 @@ def main():
     parser.add_argument("recipe")
     parser.add_argument("--device")
     parser.add_argument("--few", action="store_true", help="ranks and threads only")
-    parser.add_argument("--shipped", action="store_true", help="all shipped recipes instead of RECIPE, on 1 to 3 ranks")
+    parser.add_argument("--shipped", nargs="*", metavar="NAME",
+                        help="these shipped recipes, or all, instead of RECIPE, on 1 to 3 ranks")
     arguments = parser.parse_args()
 
     def check(folder):
         tests = Digests(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe),
                         arguments.device, folder)
         tests.prepare(20)
-        if arguments.shipped:
-            tests.shipped()
+        if arguments.shipped is not None:
+            tests.shipped(arguments.shipped)
             return tests
         for precision in ("fp32", "bf16"):
             tests.one_factor(precision, arguments.few)

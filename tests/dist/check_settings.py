@@ -35,6 +35,7 @@ UNITS = {"size": "B", "duration": "s", "length": "it"}
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "progressive.from": {"progressive.step": "8"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
+        "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
@@ -117,7 +118,7 @@ class Settings(suite.Suite):
         if of[0] and section != "augment":
             more[section + ".name"] = of[0]
         if key == "model.output_stride":
-            of = [name for name in of if name in ("resnet50", "resnet101")]
+            of = [name for name in of if name in ("resnet50", "resnet101", "seresnet50")]
             more["model.name"] = of[0]
         if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
             more["image"] = "128"

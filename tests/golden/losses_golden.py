@@ -150,6 +150,7 @@ def iou(a, b):
 
 case("sr_loss_boxes giou", BOXES, OTHERS)(lambda a, b: torchvision.ops.generalized_box_iou_loss(a, b))
 case("sr_loss_boxes diou", BOXES, OTHERS)(lambda a, b: torchvision.ops.distance_box_iou_loss(a, b))
+case("sr_loss_boxes ciou", BOXES, OTHERS)(lambda a, b: torchvision.ops.complete_box_iou_loss(a, b))
 
 
 def line(x):

@@ -103,7 +103,7 @@ def lamb(p, state, o):
 
 
 def muon(p, state, o):
-    if p.dim() < 2:
+    if p.dim() < 2 or o["elementwise"]:
         (b1, b2), t = o["betas"], state.get("t", 0) + 1
         state["t"], scale, g = t, o["adam_scale"], p.grad
         state["m"] = m = b1 * state.get("m", 0) + (1 - b1) * g
@@ -123,7 +123,8 @@ def muon(p, state, o):
     p.mul_(1 - o["lr"] * o["weight_decay"]).sub_(o["lr"] * scale * x.reshape(p.shape))
 
 
-MUON = {"momentum": 0.95, "nesterov": True, "match_rms": False, "betas": (0.9, 0.999), "eps": 1e-8, "adam_scale": 1}
+MUON = {"momentum": 0.95, "nesterov": True, "match_rms": False, "betas": (0.9, 0.999), "eps": 1e-8, "adam_scale": 1,
+        "elementwise": False}
 LARS = {"momentum": 0.9, "dampening": 0, "nesterov": False, "trust_coeff": 0.001, "eps": 1e-8,
         "trust_clip": False, "always_adapt": False}
 LAMB = {"betas": (0.9, 0.999), "eps": 1e-6, "max_grad_norm": 1, "bias_correction": True,
@@ -192,6 +193,8 @@ CASES = [
     ("muon, match_rms", "match_rms: true, nesterov: false, momentum: 0.75, adam_scale: 0.5, weight_decay: 0.1, "
      "clip_norm: 0.5", formula(muon, **{**MUON, "match_rms": True, "nesterov": False, "momentum": 0.75,
                                         "adam_scale": 0.5}, weight_decay=0.1), NONE, 0.5),
+    ("muon, elementwise", "weight_decay: 0.1, groups: [{match: [fc], elementwise: true}]",
+     formula(muon, **MUON, weight_decay=0.1), lambda name: {"elementwise": name.startswith("fc")}, 0),
     ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), NONE, 0),
 ]
 

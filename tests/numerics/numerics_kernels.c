@@ -10,12 +10,13 @@
 #include "tests/unit/kernels/kernel_problem.h"
 #include "tests/unit/support/test_support.h"
 
-enum { MAX_ENTRIES = 128, ROWS = 2 };
+enum { MAX_ENTRIES = 256, ROWS = 2 };
 
 static const sr_provider *provider; // whose entries run
 static const char *const row_names[ROWS] = {"", ",f16"};
 static uint64_t digest[ROWS][MAX_ENTRIES];
 static bool ran[ROWS][MAX_ENTRIES];
+static bool done[MAX_ENTRIES]; // has digests of the problems that are not new
 
 static int row_of(const problem *c) {
     for (int i = 0; i < c->request.args; i++)
@@ -45,7 +46,7 @@ static void run_entry(const problem *c, size_t place, const arrays *inputs) {
 void check_problem(const problem *c) {
     arrays inputs = make_inputs(c);
     for (size_t k = 0; k < provider->count; k++)
-        if (provider->entries[k].kernel == c->request.kernel &&
+        if (provider->entries[k].kernel == c->request.kernel && !done[k] &&
             provider->entries[k].supports(&c->request))
             run_entry(c, k, &inputs);
     free_arrays(&inputs);
@@ -76,14 +77,24 @@ static void print_entry(size_t place) {
     }
 }
 
-static void print_provider(void) {
-    memset(digest, 0, sizeof digest);
-    memset(ran, 0, sizeof ran);
-    kernel_cases_of_digests = true;
-    assert_true(provider->count <= MAX_ENTRIES);
+static void run_cases(void) {
     for (int kernel = 0; kernel < SR_KERNEL_COUNT; kernel++)
         if (kernel_cases[kernel] != NULL)
             kernel_cases[kernel]((sr_kernel_id)kernel);
+}
+
+// Entries that only problems that were added later reach have digests of these.
+static void print_provider(void) {
+    memset(digest, 0, sizeof digest);
+    memset(ran, 0, sizeof ran);
+    memset(done, 0, sizeof done);
+    assert_true(provider->count <= MAX_ENTRIES);
+    kernel_cases_of_digests = true;
+    run_cases();
+    for (size_t k = 0; k < provider->count; k++)
+        done[k] = ran[0][k] || ran[1][k];
+    kernel_cases_of_digests = false;
+    run_cases();
     print_heading();
     for (size_t k = 0; k < provider->count; k++)
         print_entry(k);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training] [MODEL...], or BUILD --options: models in serried and in torchvision are equal.
+"""check_models.py BUILD [--no-training | --options] [MODEL...]: models in serried and in torchvision are equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -7,7 +7,8 @@
    8 eps of their norm.
 2. So do weights whose tensors have the names of another library, written by rules of this file, and position
    embeddings of smaller pictures, which torchvision's interpolate_embeddings resizes.
-3. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
+3. Networks of timm, which timm_models.py has, have the published number of parameters.
+4. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
    there. Training is the longest part of it.
 
@@ -32,6 +33,7 @@ except ImportError as error:
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "models"))
 import model_golden  # noqa: E402
+import timm_models  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 SAMPLES, WARM_UP, FACTOR, LEAST_EPS = 4, 3, 4, 8
@@ -44,6 +46,10 @@ VARIANTS = [
     ("mobilenet_v3_small", "dilated: true", {"dilated": True}),
     ("mobilenet_v2", "width_mult: 1.3", {"width_mult": 1.3}),
     ("googlenet", "transform_input: true", {"transform_input": True}),
+    ("resnet18", "blurpool: true", {"blurpool": True}),
+    ("resnet50", "blurpool: true", {"blurpool": True}),
+    ("skresnet50", "output_stride: 8", {"output_stride": 8}),
+    ("resnest50d", "output_stride: 16", {"output_stride": 16}),
 ]
 failures = []
 
@@ -187,9 +193,22 @@ def check_layouts(name, side, folder):
         check_logits(name, "resized positions", large, small.state_dict(), 2 * side, folder)
 
 
-def check_options():
+def check_parameters(name):
+    """The network that this one is compared with has as many parameters as was published."""
+    published = timm_models.PARAMETERS.get(name)
+    if published is None:
+        return
+    own = sum(parameter.numel() for parameter in timm_models.create(name, 1000, 224, {}).parameters())
+    print(f"{'ok    ' if own == published else 'FAILED'} {name}: {own} parameters, published {published}", flush=True)
+    if own != published:
+        failures.append(name)
+
+
+def check_options(given):
     sides = {name: side for name, side, _ in model_golden.cases()}
     for name, options, arguments in VARIANTS:
+        if given and name not in given:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             check_weights(name, sides[name], folder, options, arguments)
 
@@ -198,6 +217,7 @@ def check_cases(given):
     for name, side, how in model_golden.cases():
         if how == "own" or name not in given and (given or how != "short"):
             continue
+        check_parameters(name)
         with tempfile.TemporaryDirectory() as folder:
             if how != "short":
                 case = (name, side, "names" if how == "names" else "all")
@@ -209,10 +229,11 @@ def check_cases(given):
 
 
 def main():
+    given = [word for word in sys.argv[2:] if not word.startswith("--")]
     if "--options" in sys.argv:
-        check_options()
+        check_options(given)
     else:
-        check_cases([word for word in sys.argv[2:] if word != "--no-training"])
+        check_cases(given)
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)
 

@@ -148,6 +148,7 @@ FORMULAS = {
     "log": Formula(lambda x, n: x[0].log(), {"x": positive}),
     "sin": Formula(lambda x, n: x[0].sin(), X, stored=3),
     "cos": Formula(lambda x, n: x[0].cos(), X, stored=3),
+    "atan": Formula(lambda x, n: x[0].atan(), X, stored=3),
     "erf": Formula(lambda x, n: x[0].erf(), {"x": of_erf}, slopes=erf_slopes, stored=5),
     "clip": Formula(lambda x, n: x[0].clamp(n[0], n[1]), {"x": with_ties}, lambda d: d.choice(((-1.0, 1.0), (0.0, 6.0)))),
     "div": Formula(lambda x, n: x[0] / x[1], {"a": anything, "b": any_nonzero},

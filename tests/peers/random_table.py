@@ -9,7 +9,7 @@ SAME_NAME = (
     "conv2d", "linear", "matmul", "bias_add", "channel_sum", "channel_dot", "batchnorm_train", "batchnorm_infer",
     "relu", "gelu", "leaky_relu", "tanh", "sigmoid", "softplus", "silu", "gelu_tanh", "mish", "hard_sigmoid",
     "hard_swish", "elu", "prelu", "add", "sub", "mul", "div", "square", "exp", "log", "sqrt", "rsqrt", "reciprocal",
-    "sin", "cos", "erf", "power", "pow", "abs", "clip", "maximum", "minimum", "greater", "equal", "where", "scale",
+    "sin", "cos", "atan", "erf", "power", "pow", "abs", "clip", "maximum", "minimum", "greater", "equal", "where", "scale",
     "scale_by", "fill_by", "cast", "normalize", "dropout", "drop_path", "maxpool2d", "avgpool2d", "upsample2d",
     "resize2d", "reshape", "permute", "slice", "pad", "concat", "gather", "scatter_add", "one_hot", "reduce_sum",
     "softmax_xent", "softmax", "log_softmax", "logsumexp", "topk_hits", "attention", "sgd", "ema",
@@ -31,6 +31,7 @@ COMPARED = {
 
 NOT_COMPARED = {
     "random_normal": "draws of its own generator: tests/unit/graph/test_ops.c has their moments",
+    "stop_gradient": "changes no value; that its gradient is zero is in tests/unit/graph/test_ops.c",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

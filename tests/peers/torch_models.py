@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 import torchvision
 
+import timm_models
+
 
 class Group(nn.Module):
     def __init__(self, fan_in, fan_out, momentum):
@@ -97,78 +99,28 @@ class ToyCritic(nn.Module):
 ARGUMENTS = {name: {"aux_logits": False, "init_weights": False} for name in ("googlenet", "inception_v3")}
 
 
-class TimmAttention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
-        self.proj = nn.Linear(width, width)
+class BlurredConv(nn.Conv2d):
+    """As FFCV's BlurPoolConv2d: a convolution of blurred maps; the filter is not a tensor of the network here."""
 
     def forward(self, x):
-        n, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        weights = (q @ k.transpose(-2, -1) * (width // self.heads) ** -0.5).softmax(-1)
-        return self.proj((weights @ v).transpose(1, 2).reshape(n, tokens, width))
+        line = torch.tensor([0.25, 0.5, 0.25], dtype=x.dtype)
+        filters = (line[:, None] * line).expand(x.shape[1], 1, 3, 3)
+        return super().forward(F.conv2d(x, filters, padding=1, groups=x.shape[1]))
 
 
-class TimmMlp(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x)))
-
-
-class TimmBlock(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.norm1 = nn.LayerNorm(width, eps=1e-6)
-        self.attn = TimmAttention(width, heads)
-        self.norm2 = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = TimmMlp(width)
-
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-class TimmPatches(nn.Module):
-    def __init__(self, width, patch):
-        super().__init__()
-        self.proj = nn.Conv2d(3, width, patch, patch)
-
-    def forward(self, x):
-        return self.proj(x).flatten(2).transpose(1, 2)
-
-
-class TimmViT(nn.Module):
-    """Written after the paper, with the tensor names of timm's VisionTransformer."""
-
-    def __init__(self, classes, width, heads, side, patch=16, depth=12):
-        super().__init__()
-        self.cls_token = nn.Parameter(torch.randn(1, 1, width) * 1e-6)
-        self.pos_embed = nn.Parameter(torch.randn(1, 1 + (side // patch) ** 2, width) * 0.02)
-        self.patch_embed = TimmPatches(width, patch)
-        self.blocks = nn.Sequential(*(TimmBlock(width, heads) for _ in range(depth)))
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, x):
-        x = self.patch_embed(x)
-        x = torch.cat((self.cls_token.expand(len(x), -1, -1), x), 1) + self.pos_embed
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
-
-TIMM_NAME = "_patch16_224"
-TIMM_VIT = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
+def blur(model):
+    """Blurs what convolutions with a stride and at least 16 channels see, as FFCV's apply_blurpool does."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d) and max(module.stride) > 1 and module.in_channels >= 16:
+            module.__class__ = BlurredConv
+    return model
 
 
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
-    if name.endswith(TIMM_NAME):
-        return TimmViT(classes, *TIMM_VIT[name.split("_")[1]], side)
+    made = timm_models.create(name, classes, side, arguments)
+    if made is not None:
+        return made
     make = getattr(torchvision.models, name, None)
     if not callable(make):
         raise KeyError(name)
@@ -186,7 +138,10 @@ def create(name, classes, stem="imagenet", side=224, **arguments):
         return ToyGenerator()
     if name == "toy-critic":
         return ToyCritic()
+    blurs = arguments.pop("blurpool", False)
     model = family(name, classes, side, arguments)
+    if blurs:
+        blur(model)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

@@ -84,6 +84,21 @@ static sr_status check_rate(sr_recipe *recipe, int phase) {
     return sr_recipe_fail(recipe, path, "'%s' is 0, so nothing would be learned", path);
 }
 
+// Groups may choose elementwise updates where there are others.
+static sr_status check_groups(sr_recipe *recipe, const sr_recipe_optimizer *settings,
+                              const sr_optimizer_desc *desc) {
+    for (int i = 0; i < settings->group_count && !desc->fill_matrix; i++) {
+        char path[256];
+        (void)snprintf(path, sizeof path, "%s.groups[%d].elementwise", settings->choice.path, i);
+        if (settings->groups[i].elementwise)
+            return sr_recipe_fail(recipe, path,
+                                  "optimizer %s updates all parameters elementwise; remove it, or "
+                                  "use muon",
+                                  desc->name);
+    }
+    return SR_OK;
+}
+
 sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                               sr_choice_optimizer *out) {
     const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
@@ -98,6 +113,7 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                               "optimizer %s needs the norms of gradients, which clip_value would "
                               "change; use clip_norm",
                               out->desc->name);
+    SR_TRY(check_groups(recipe, &recipe->phases[phase].optimizer, out->desc));
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }

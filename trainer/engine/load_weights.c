@@ -238,7 +238,11 @@ static void write_report(const weights_load *load, sr_text *report) {
                 load->resized.data);
 }
 
-static sr_status check(const weights_load *load) {
+static sr_status check(const weights_load *load, const sr_text *report) {
+    const sr_text *const texts[] = {report, &load->missing, &load->mismatched, &load->unexpected,
+                                    &load->resized};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        SR_TRY(sr_text_check(texts[i]));
     if (load->missing_count + load->mismatched_count == 0)
         return SR_OK;
     return SR_FAIL(
@@ -258,7 +262,7 @@ sr_status sr_weights_load(const sr_model_values *models, int count, sr_safetenso
     sr_status status = load_models(&load, models, count);
     if (status == SR_OK) {
         write_report(&load, report);
-        status = check(&load);
+        status = check(&load, report);
     }
     sr_text_release(&load.missing);
     sr_text_release(&load.mismatched);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matches the words of parameter groups, and makes the groups of a model (param_groups.h). A word
-// is a kind (bias, norm, embedding), a shell pattern for whole names, or a prefix up to a dot:
-// "layer1" matches everything in layer1.
+// is a kind (bias, norm, embedding, scale), a shell pattern for whole names, or a prefix up to a
+// dot: "layer1" matches everything in layer1.
 #include "trainer/engine/param_groups.h"
 
 #include <fnmatch.h>
@@ -15,7 +15,10 @@
 static const struct {
     const char *word;
     sr_param_kind kind;
-} kinds[] = {{"bias", SR_PARAM_BIAS}, {"norm", SR_PARAM_NORM}, {"embedding", SR_PARAM_EMBEDDING}};
+} kinds[] = {{"bias", SR_PARAM_BIAS},
+             {"norm", SR_PARAM_NORM},
+             {"embedding", SR_PARAM_EMBEDDING},
+             {"scale", SR_PARAM_SCALE}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static bool is_kind(const char *word) {
@@ -84,6 +87,7 @@ static sr_param_group group_of(const sr_recipe_optimizer *settings, const sr_par
         g.lr_scale = from->lr_scale;
         g.decay_scale = from->decay_scale;
         g.frozen = from->frozen;
+        g.elementwise = from->elementwise;
         g.until = from->until;
     }
     if (g.no_decay)
@@ -290,7 +294,8 @@ static void add_treatment(const sr_param_group *group, sr_text *out) {
         sr_text_add(out, "as set for the optimizer");
         return;
     }
-    sr_text_add(out, "learning rate x %g, weight decay x %g", group->lr_scale, group->decay_scale);
+    sr_text_add(out, "learning rate x %g, weight decay x %g%s", group->lr_scale, group->decay_scale,
+                group->elementwise ? ", elementwise" : "");
     if (group->until.count > 0)
         sr_text_add(out, ", until %g%s", group->until.count, units[group->until.unit]);
 }
@@ -331,6 +336,7 @@ static void add_empty_groups(const sr_recipe_optimizer *settings, const sr_param
                                       .lr_scale = from->lr_scale,
                                       .decay_scale = from->decay_scale,
                                       .frozen = from->frozen,
+                                      .elementwise = from->elementwise,
                                       .until = from->until};
         bool found = false;
         for (int i = 0; i < groups->count; i++)

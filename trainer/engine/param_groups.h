@@ -20,6 +20,7 @@ typedef struct sr_param_group {
     double lr_scale; // of all settings together
     double decay_scale;
     bool frozen;
+    bool elementwise; // though the optimizer updates weights as matrices
     sr_length until;  // updated until then; 0: to the end
     int tensors;      // buffers and frozen tensors of the model are not counted
     int64_t elements; // of them

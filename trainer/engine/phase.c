@@ -65,7 +65,8 @@ static sr_status make_layout(sr_phase *phase, const sr_phase_options *o,
             continue;
         sr_segment_use use = {
             .kind = buffer ? SR_SEGMENT_BUFFER : SR_SEGMENT_PARAM, .param = i, .group = group};
-        use.rows = sr_phase_matrix(phase, p, &use.columns);
+        if (!buffer && !groups->items[group].elementwise)
+            use.rows = sr_phase_matrix(phase, p, &use.columns);
         add_segment(phase, p->name, p->offset, sr_info_count(&p->info), use);
     }
     phase->scalar_begin = phase->elements = aligned(phase->model->elements);

@@ -99,8 +99,9 @@ sr_tensor sr_loss_gan_hinge(sr_tensor scores, sr_gan_side side);
 
 // What is added to 1 - IoU: nothing; the share of the smallest enclosing box that neither
 // box covers (Rezatofighi et al. 2019); the squared distance of the centres by the squared diagonal
-// of that box (Zheng et al. 2020).
-typedef enum sr_box_loss { SR_BOX_IOU, SR_BOX_GIOU, SR_BOX_DIOU } sr_box_loss;
+// of that box; that distance, and alpha v with v = (4 / pi^2) (atan(w / h) - atan(w' / h'))^2 and
+// alpha = v / (1 - IoU + v), which has no gradient (Zheng et al. 2020).
+typedef enum sr_box_loss { SR_BOX_IOU, SR_BOX_GIOU, SR_BOX_DIOU, SR_BOX_CIOU } sr_box_loss;
 // Losses of boxes [...,4] of x1, y1, x2, y2 with x1 <= x2, y1 <= y2 -> [...]: 1 - intersection over
 // union and one of these (torchvision.ops, with its 1e-7 below each fraction).
 sr_tensor sr_loss_boxes(sr_tensor boxes, sr_tensor targets, sr_box_loss kind);

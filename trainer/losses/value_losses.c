@@ -67,12 +67,26 @@ static sr_tensor centre_distance(const box_parts *a, const box_parts *b) {
     return squared(sr_scale(sr_sub(sr_add(a->low, a->high), sr_add(b->low, b->high)), 0.5, 0.0));
 }
 
+// Angle of the diagonal of each box, from its height.
+static sr_tensor angle_of(const box_parts *b) {
+    return sr_atan_op(sr_div(sr_slice(b->size, 1, 0, 1, 1), sr_slice(b->size, 1, 1, 1, 1)));
+}
+
+// alpha v: how far the aspect ratios are from each other, for rows of 1 - IoU.
+static sr_tensor aspect_loss(const box_parts *a, const box_parts *b, sr_tensor iou_loss) {
+    const double share = 0.40528473456935108578; // 4 / pi^2
+    const sr_tensor v = sr_scale(sr_square(sr_sub(angle_of(b), angle_of(a))), share, 0.0);
+    const sr_tensor alpha = sr_div(v, sr_scale(sr_add(iou_loss, v), 1.0, small));
+    return sr_mul(sr_stop_gradient(alpha), v);
+}
+
 sr_tensor sr_loss_boxes(sr_tensor boxes, sr_tensor targets, sr_box_loss kind) {
     const box_parts a = box_of(boxes), b = box_of(targets);
     const sr_tensor overlap =
         area_of(sr_relu(sr_sub(sr_minimum(a.high, b.high), sr_maximum(a.low, b.low))));
     const sr_tensor joined = sr_sub(sr_add(a.area, b.area), overlap);
-    sr_tensor loss = sr_scale(sr_div(overlap, sr_scale(joined, 1.0, small)), -1.0, 1.0);
+    const sr_tensor iou_loss = sr_scale(sr_div(overlap, sr_scale(joined, 1.0, small)), -1.0, 1.0);
+    sr_tensor loss = iou_loss;
     if (kind != SR_BOX_IOU) {
         const box_parts around = parts_of(sr_minimum(a.low, b.low), sr_maximum(a.high, b.high));
         const sr_tensor more =
@@ -81,5 +95,7 @@ sr_tensor sr_loss_boxes(sr_tensor boxes, sr_tensor targets, sr_box_loss kind) {
                 : sr_div(centre_distance(&a, &b), sr_scale(squared(around.size), 1.0, small));
         loss = sr_add(loss, more);
     }
+    if (kind == SR_BOX_CIOU)
+        loss = sr_add(loss, aspect_loss(&a, &b, iou_loss));
     return sr_losses_shaped(loss, boxes, 1);
 }

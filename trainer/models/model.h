@@ -53,6 +53,7 @@ typedef enum sr_param_kind {
     SR_PARAM_BUFFER,    // running statistic: not trained; takes (1 - momentum) old + momentum new
     SR_PARAM_FROZEN,    // neither trained nor updated
     SR_PARAM_EMBEDDING, // of positions, or a token that belongs to no patch
+    SR_PARAM_SCALE,     // factor of what a block adds, or of attention's products
 } sr_param_kind;
 
 // Declares a parameter. Names are relative to the builder's scope; *field must stay at its address

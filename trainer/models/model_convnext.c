@@ -94,7 +94,7 @@ static void build_block(sr_builder *b, convnext_block *k, int64_t channels,
                         const convnext_options *o) {
     const int64_t dim[3] = {channels, 1, 1};
     k->channels = channels;
-    sr_build_param(b, &k->layer_scale, "layer_scale", SR_PARAM_WEIGHT, 3, dim,
+    sr_build_param(b, &k->layer_scale, "layer_scale", SR_PARAM_SCALE, 3, dim,
                    (sr_init){.kind = SR_INIT_CONSTANT, .scale = o->layer_scale});
     sr_build_push(b, "block");
     build_conv(b, &k->conv, "0",
@@ -123,6 +123,8 @@ static void build_before(sr_builder *b, convnext_stage *s, int stage, const int6
     sr_build_pop(b);
 }
 
+// What is before a stage is of the depth of its first block, and the last normalisation of that of
+// the last layer, as in timm.
 static void build(sr_builder *b, const convnext_options *o, convnext *net,
                   const convnext_size *size) {
     int total = 0, k = 0;
@@ -130,10 +132,12 @@ static void build(sr_builder *b, const convnext_options *o, convnext *net,
         total += size->blocks[stage];
     sr_build_push(b, "features");
     for (int stage = 0; stage < STAGES; stage++) {
+        sr_build_depth(b, stage == 0 ? 0 : 1 + k);
         build_before(b, &net->stages[stage], stage, size->channels);
         net->stages[stage].blocks = size->blocks[stage];
         for (int i = 0; i < size->blocks[stage]; i++, k++) {
             net->blocks[k].drop = o->stochastic_depth_prob * k / (total - 1);
+            sr_build_depth(b, 1 + k);
             sr_build_push(b, "%d.%d", 2 * stage + 1, i);
             build_block(b, &net->blocks[k], size->channels[stage], o);
             sr_build_pop(b);
@@ -141,6 +145,7 @@ static void build(sr_builder *b, const convnext_options *o, convnext *net,
         sr_build_stage(b, size->channels[stage], 4 << stage);
     }
     sr_build_pop(b);
+    sr_build_depth(b, 1 + total);
     sr_build_push(b, "classifier");
     sr_build_layernorm(b, &net->norm, "0", size->channels[STAGES - 1], norm_eps);
     sr_build_linear_from(b, &net->head, "2", size->channels[STAGES - 1], sr_build_classes(b),

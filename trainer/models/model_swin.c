@@ -153,10 +153,10 @@ static void build_bias(sr_builder *b, const swin *net, swin_attention *a, int64_
     const sr_info index = {.dtype = SR_I64, .rank = 1, .dim = {tokens_of(net) * tokens_of(net)}};
     const sr_info coordinates = {.dtype = SR_F32, .rank = 4, .dim = {1, side, side, 2}};
     if (net->version == 1) {
-        sr_build_param(b, &a->bias_table, "relative_position_bias_table", SR_PARAM_WEIGHT, 2, table,
-                       narrow);
+        sr_build_param(b, &a->bias_table, "relative_position_bias_table", SR_PARAM_EMBEDDING, 2,
+                       table, narrow);
     } else {
-        sr_build_param(b, &a->logit_scale, "logit_scale", SR_PARAM_WEIGHT, 3, scale,
+        sr_build_param(b, &a->logit_scale, "logit_scale", SR_PARAM_SCALE, 3, scale,
                        (sr_init){.kind = SR_INIT_CONSTANT, .scale = log_10});
         sr_build_table(b, "relative_coords_table", &coordinates, net->coordinates);
     }
@@ -213,12 +213,15 @@ static void build_merging(sr_builder *b, const swin *net, swin_merging *m, int n
     sr_build_pop(b);
 }
 
-static void build_stages(sr_builder *b, swin *net, const swin_size *size) {
+// Returns the number of blocks. What merges patches is of the depth of the block after it, as in
+// timm.
+static int build_stages(sr_builder *b, swin *net, const swin_size *size) {
     int total = 0, k = 0;
     for (int stage = 0; stage < STAGES; stage++)
         total += size->blocks[stage];
     for (int stage = 0; stage < STAGES; stage++) {
         const int64_t channels = size->channels << stage;
+        sr_build_depth(b, 1 + k);
         if (stage > 0)
             build_merging(b, net, &net->merging[stage], 2 * stage, channels / 2);
         net->blocks_of[stage] = size->blocks[stage];
@@ -226,12 +229,14 @@ static void build_stages(sr_builder *b, swin *net, const swin_size *size) {
             net->blocks[k].drop = net->options.stochastic_depth_prob * k / (total - 1);
             net->blocks[k].heads = size->heads[stage];
             net->blocks[k].shifts = i % 2 == 1;
+            sr_build_depth(b, 1 + k);
             sr_build_push(b, "%d.%d", 2 * stage + 1, i);
             build_block(b, net, &net->blocks[k], channels);
             sr_build_pop(b);
         }
         sr_build_stage(b, channels, PATCH << stage);
     }
+    return k;
 }
 
 static void build(sr_builder *b, const swin_options *options, swin *net, const swin_size *size) {
@@ -241,10 +246,12 @@ static void build(sr_builder *b, const swin_options *options, swin *net, const s
     net->window = size->window;
     build_tables(b, net);
     sr_build_push(b, "features");
+    sr_build_depth(b, 0);
     build_patches(b, net, size->channels);
-    build_stages(b, net, size);
+    const int blocks = build_stages(b, net, size);
     sr_build_pop(b);
     sr_build_layernorm(b, &net->norm, "norm", channels, norm_eps);
+    sr_build_depth(b, 1 + blocks);
     sr_build_linear_from(b, &net->head, "head", channels, sr_build_classes(b), narrow);
 }
 

@@ -128,7 +128,7 @@ static vit_init init_of(int layout, const vit_size *size) {
 static void build_positions(sr_builder *b, vit *net, const vit_size *size, int layout) {
     const sr_grid grid = net->grid;
     const int64_t dim[3] = {1, grid.before + (int64_t)grid.height * grid.width, size->channels};
-    sr_build_param(b, &net->positions, "encoder.pos_embedding", SR_PARAM_WEIGHT, 3, dim,
+    sr_build_param(b, &net->positions, "encoder.pos_embedding", SR_PARAM_EMBEDDING, 3, dim,
                    (sr_init){.kind = layout == TIMM ? SR_INIT_TRUNC_NORMAL : SR_INIT_NORMAL,
                              .scale = init_std});
     sr_build_grid(b, &net->positions, grid);
@@ -176,11 +176,13 @@ static bool set_grid(sr_builder *b, vit *net, int patch) {
     return true;
 }
 
+// The normalisation after the last layer is of its depth, as in timm.
 static void build_layers(sr_builder *b, vit *net, const vit_size *size, const vit_init *init) {
     sr_build_push(b, "encoder");
     for (int i = 0; i < size->layers; i++) {
         net->layers[i].drop = net->options.stochastic_depth_prob * i / (size->layers - 1);
         sr_build_push(b, "layers.encoder_layer_%d", i);
+        sr_build_depth(b, 1 + i);
         build_layer(b, net, &net->layers[i], size, init);
         sr_build_pop(b);
     }
@@ -197,7 +199,8 @@ static void build(sr_builder *b, const vit_options *options, vit *net, const vit
     net->layer_count = size->layers;
     if (!set_grid(b, net, size->patch))
         return;
-    sr_build_param(b, &net->class_token, "class_token", SR_PARAM_WEIGHT, 3, token,
+    sr_build_depth(b, 0);
+    sr_build_param(b, &net->class_token, "class_token", SR_PARAM_EMBEDDING, 3, token,
                    init.class_token);
     if (layout == TIMM) // declared in the order of the library
         build_positions(b, net, size, layout);
@@ -205,6 +208,7 @@ static void build(sr_builder *b, const vit_options *options, vit *net, const vit
     if (layout == TORCHVISION)
         build_positions(b, net, size, layout);
     build_layers(b, net, size, &init);
+    sr_build_depth(b, 1 + size->layers);
     sr_build_push(b, "heads");
     sr_build_linear_from(b, &net->head, "head", size->channels, sr_build_classes(b), init.head);
     sr_build_pop(b);

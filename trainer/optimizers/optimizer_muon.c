@@ -7,8 +7,8 @@
 //   p = (1 - lr decay) p - lr s orthogonal(u),  s = sqrt(max(1, rows / columns))
 //
 // With match_rms s = 0.2 sqrt(max(rows, columns)), which gives steps of the size of AdamW's (Liu et
-// al. 2025, "Muon is scalable for LLM training"). All other parameters take AdamW, with the same
-// rate times adam_scale.
+// al. 2025, "Muon is scalable for LLM training"). All other parameters, and weights of groups that
+// are 'elementwise', take AdamW, with the same rate times adam_scale.
 #include <math.h>
 #include <stddef.h>
 

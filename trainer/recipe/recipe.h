@@ -70,6 +70,7 @@ typedef struct sr_recipe_group {
     double lr_scale;      // of the learning rate; default 1
     double decay_scale;   // of the weight decay; default 1
     bool frozen;          // not updated at all
+    bool elementwise;     // not as matrices, by an optimizer that updates weights as such (muon)
     sr_length until;      // updated until then; 0: always
 } sr_recipe_group;
 

@@ -181,7 +181,8 @@ static const sr_option optimizer_options[] = {
     {"clip_value", "largest absolute value of a gradient (0: no limit)", SR_OPT_FLOAT,
      offsetof(sr_recipe_optimizer, clip_value), "0", 0, 1e30, NULL, NUMERICS},
     {"no_decay",
-     "parameters without weight decay: kinds, such as [bias, norm, embedding], or names as in "
+     "parameters without weight decay: kinds, such as [bias, norm, embedding, scale], or names as "
+     "in "
      "groups",
      SR_OPT_STRINGS, offsetof(sr_recipe_optimizer, no_decay), NULL, 0, 0, NULL, NUMERICS},
     {"layer_decay",
@@ -199,7 +200,7 @@ static const sr_option schedule_options[] = {
 static const sr_option group_options[] = {
     {"match",
      "tensor names, prefixes of names up to a dot such as layer1, shell patterns, or the kinds "
-     "bias, norm and embedding",
+     "bias, norm, embedding and scale",
      SR_OPT_STRINGS, offsetof(sr_recipe_group, match), NULL, 0, 0, NULL, NUMERICS},
     {"lr_scale", "factor of the learning rate", SR_OPT_FLOAT, offsetof(sr_recipe_group, lr_scale),
      "1", 0, 1e6, NULL, NUMERICS},
@@ -207,6 +208,9 @@ static const sr_option group_options[] = {
      offsetof(sr_recipe_group, decay_scale), "1", 0, 1e6, NULL, NUMERICS},
     {"until", "length of training after which the parameters are frozen; 0: never", SR_OPT_LENGTH,
      offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
+    {"elementwise",
+     "with muon: AdamW for these weights, as is usual for the first and the last layer",
+     SR_OPT_BOOL, offsetof(sr_recipe_group, elementwise), "false", 0, 0, NULL, NUMERICS},
     {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},
 };

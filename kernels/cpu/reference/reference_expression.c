@@ -138,18 +138,9 @@ static bool is_apart(const sr_kernel_args *args, const sr_expression *e) {
 static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(expression);
     const sr_expression_params *p = (const void *)request->params;
-    const int inputs = request->args - 1;
-    int count;
-    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
     sr_kernel_stage *stage = &out->stage[0];
-    uint32_t touches = 0;
-    stage->streams = 1u << inputs;
-    for (int i = 0; i < inputs; i++) {
-        if (arguments[i].type == SR_ARG_T && (p->dims == 0 || p->repeated[i] == 0))
-            stage->streams |= 1u << i;
-        else
-            touches |= 1u << i;
-    }
+    uint32_t touches;
+    stage->streams = sr_expression_streams(request, &touches);
     stage->leaves = ~(stage->streams | touches);
     stage->run = variants[sr_kernel_activation(request)];
     stage->rows = p->count;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Provider "x86": memory-bound kernels, 1x1 and 3x3 convolutions, and the gradient of convolution
-// weights, for AVX2 and AVX-512; and convolutions, linear layers and gelu of class "reference", for
-// portable numerics. T is f32, bf16 or f16: the latter two are widened by loads and rounded by
-// stores, and arithmetic is f32.
+// Provider "x86": memory-bound kernels, 1x1, 3x3 and depthwise convolutions, and the gradient of
+// convolution weights, for AVX2 and AVX-512; and convolutions, linear layers and gelu of class
+// "reference", for portable numerics. T is f32, bf16 or f16: the latter two are widened by loads
+// and rounded by stores, and arithmetic is f32.
 //
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
@@ -10,8 +10,8 @@
 // nevertheless. The kernels are rows of x86_list.def; how they are cut into blocks is here, and the
 // arithmetic in the x86_*_internal.h files.
 #include "kernels/base/cpuid.h"
-#include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/expression.h"
 #include "kernels/kernel_varies.h"
 #include "kernels/reference_order.h"
 
@@ -52,6 +52,13 @@ static sr_status plan_binary(const sr_kernel_request *request, sr_prepared *out)
 // The second argument is one number, or a key.
 static sr_status plan_scaled(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(2), ARG(1), out);
+}
+// The program is the state: static, so it is never freed.
+static sr_status plan_expression(const sr_kernel_request *request, sr_prepared *out) {
+    uint32_t touches;
+    const uint32_t streams = sr_expression_streams(request, &touches);
+    out->state = (void *)(uintptr_t)sr_expression_of(request->kernel);
+    return walk_elements(request, streams, touches, out);
 }
 static sr_status plan_fill(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(1), ARG(0), out);
@@ -175,6 +182,30 @@ static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepa
     return SR_OK;
 }
 
+static bool fits_sum_to(const sr_kernel_request *request) {
+    return sr_x86_sum_of((const void *)request->params).blocks > 0;
+}
+
+// Blocks stream over rows of x, where all of them have as many.
+static sr_status plan_sum_to(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_x86_sum s = sr_x86_sum_of((const void *)request->params);
+    const int64_t padded = sr_x86_padded(s.inner), rows = s.outer * s.terms;
+    const bool whole = s.chunks == 1;
+    int64_t levels = 1;
+    while (sr_x86_ceil_div(s.chunk, SR_REFERENCE_TERMS) >> levels)
+        levels++;
+    out->stages = whole ? 1 : 2;
+    walk(&out->stage[0], rows, s.group * s.chunk, 0, ARG(0), whole ? ARG(1) : 0);
+    if (s.outer > 1 && s.terms % s.chunk != 0)
+        out->stage[0] = (sr_kernel_stage){.blocks = s.blocks};
+    out->scratch = (size_t)((1 + levels) * padded) * sizeof(float);
+    if (whole)
+        return SR_OK;
+    out->stage[1].blocks = s.outer * sr_x86_ceil_div(s.inner, SR_X86_CHANNEL_BLOCK);
+    out->workspace = (size_t)(s.outer * s.chunks * padded) * sizeof(float);
+    return SR_OK;
+}
+
 // Rows that are groups of one leaf. Others are left to the reference.
 static bool fits_layernorm(const sr_kernel_request *request) {
     const sr_groupnorm_params *p = (const void *)request->params;
@@ -232,22 +263,6 @@ static sr_status plan_pool_forward(const sr_kernel_request *request, sr_prepared
 static sr_status plan_pool_gradient(const sr_kernel_request *request, sr_prepared *out) {
     const sr_pool_params *p = (const void *)request->params;
     plan_pool(p, p->h, p->w, out);
-    return SR_OK;
-}
-
-static sr_status plan_conv_dw(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_x86_dw plan = sr_x86_dw_plan((const void *)request->params);
-    sr_x86_dw *d = sr_alloc(sizeof *d, "the plan of a convolution's weight gradient");
-    if (d == NULL)
-        return SR_E_MEMORY;
-    *d = plan;
-    out->state = d;
-    out->state_free = sr_free;
-    out->stages = 2;
-    out->stage[0].blocks = d->groups * d->ranges;
-    out->stage[1].blocks = d->out_panels;
-    out->workspace = (size_t)(d->groups * d->partial_floats) * sizeof(float);
-    out->scratch = (size_t)(sr_x86_ceil_div(d->dy_floats, 16) * 16 + d->x_floats) * sizeof(float);
     return SR_OK;
 }
 
@@ -343,8 +358,10 @@ static sr_status row_prepare(unsigned place, const sr_kernel_request *request, s
 #include "kernels/cpu/x86/x86_list.def"
 #undef SR_X86
 
-static const sr_kernel_entry entries[] = {
-#define SR_X86(place, id, suffix, class, set, fits, plan, ways, stages)                            \
+#define DTYPES_AVX2(id) SR_VARIES_##id ? "f32 bf16 f16" : "f32"
+#define DTYPES_AVX512(id) DTYPES_AVX2(id)
+#define DTYPES_AMX(id) "bf16"
+#define ENTRY(place, id, suffix, class, set, ways, first)                                          \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry),                                                    \
         .abi = SR_KERNEL_ABI,                                                                      \
@@ -354,13 +371,20 @@ static const sr_kernel_entry entries[] = {
         .numerics_class = class,                                                                   \
         .supports = supports_##place,                                                              \
         .prepare = prepare_##place,                                                                \
-        .dtypes = SR_VARIES_##id ? "f32 bf16 f16" : "f32",                                         \
-        .needs = SR_CPU_##set,                                                                     \
+        .dtypes = DTYPES_##set(id),                                                                \
+        .needs = SR_X86_NEEDS_##set,                                                               \
+        .outranks = first,                                                                         \
         .variants = ways,                                                                          \
     },
+static const sr_kernel_entry entries[] = {
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages)                        \
+    ENTRY(place, id, suffix, class, set, variants, false)
+#define SR_X86_FIRST(place, id, suffix, class, set, fits, plan, variants, stages)                  \
+    ENTRY(place, id, suffix, class, set, variants, true)
 #include "kernels/cpu/x86/x86_list.def"
 #undef SR_X86
 };
+#undef ENTRY
 
 extern const sr_provider sr_provider_x86;
 const sr_provider sr_provider_x86 = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a convolution with respect to its weights:
+// The gradient of a convolution, or of a linear layer, with respect to its weights:
 // dw[k,c,r,s] = sum over output pixels m of dy[m,k] x[pixel(m) + (r,s), c].
 //
 // A block owns a partial dw for a group of images and a range of output channels, stored as [output
@@ -17,7 +17,7 @@
 // Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
 // a chain of fused multiply-adds over the pixels of a pass in order, for every vector width.
 //
-// Not here: groups > 1 (oneDNN or the reference), AMX.
+// Not here: groups > 1 (oneDNN or the reference), AMX (x86_amx_internal.h).
 #ifndef SR_KERNELS_CPU_X86_CONV_DW_INTERNAL_H
 #define SR_KERNELS_CPU_X86_CONV_DW_INTERNAL_H
 
@@ -276,21 +276,21 @@ SR_INLINE void dw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
     const sr_conv_params *p = &d->p;
     const sr_x86_range o = sr_x86_share(d->out_panels, block % d->ranges, d->ranges);
     const int64_t group = block / d->ranges;
-    const sr_x86_range images = sr_x86_share(p->n, group, d->groups);
+    const sr_x86_range units = sr_x86_share(d->units, group, d->groups);
     float *partial = (float *)args->workspace + group * d->partial_floats;
     dw_pass pass = {.images = 1, .rows = 1, .first = true, .dy = worker->scratch};
     pass.x = pass.dy + sr_x86_ceil_div(d->dy_floats, 16) * 16;
     if (d->flat) {
-        const int64_t end = images.end * p->h * p->w;
-        for (pass.row = images.begin * p->h * p->w; pass.row < end; pass.row += pass.pixels) {
+        const int64_t end = sr_x86_min(units.end * d->unit_pixels, p->n * p->h * p->w);
+        for (pass.row = units.begin * d->unit_pixels; pass.row < end; pass.row += pass.pixels) {
             pass.q = pass.pixels = sr_x86_min(d->rows, end - pass.row);
             dw_run_pass(d, args, &pass, o, partial, type);
         }
         return;
     }
     pass.q = p->q;
-    for (pass.image = images.begin; pass.image < images.end; pass.image += pass.images) {
-        pass.images = sr_x86_min(d->images, images.end - pass.image);
+    for (pass.image = units.begin; pass.image < units.end; pass.image += pass.images) {
+        pass.images = sr_x86_min(d->images, units.end - pass.image);
         for (pass.row = 0; pass.row < p->p; pass.row += pass.rows) {
             pass.rows = sr_x86_min(d->rows, p->p - pass.row);
             pass.pixels = pass.images * pass.rows * p->q;

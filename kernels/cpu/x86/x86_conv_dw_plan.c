@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides the gradient of a convolution's weights into blocks, passes and panels (see
-// x86_conv_dw_internal.h). A function of the shape alone.
+// Divides the gradient of the weights of a convolution or linear layer into blocks, passes and
+// panels (see x86_conv_dw_internal.h, x86_amx_internal.h). A function of the shape alone.
+#include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
 // Output pixels of one pass: few enough that their panels fit in the second-level cache, and most
@@ -9,12 +10,21 @@
 #define PASS_PIXELS 112
 // Blocks of stage 0: enough for eight threads.
 #define BLOCKS 8
+// Fewest output panels of a block of a linear layer, since each block packs all of x.
+#define RANGE_PANELS 3
+// Rows of one pass on AMX: whole steps.
+#define AMX_ROWS 512
 // Limit of the partial results of all groups; a large dw is divided by output channels instead.
 #define PARTIAL_BYTES (INT64_C(16) << 20)
 
 bool sr_x86_dw_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
     return p->groups == 1;
+}
+
+bool sr_x86_dw_supports_linear(const sr_kernel_request *request) {
+    const sr_conv_params p = sr_x86_shape_of(request);
+    return sr_x86_is_tall(&p);
 }
 
 static void plan_panels(sr_x86_dw *d) {
@@ -27,11 +37,19 @@ static void plan_panels(sr_x86_dw *d) {
     d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
 }
 
-static void plan_blocks(sr_x86_dw *d) {
+// As many groups as are wanted, as long as their partial results are not too large.
+static void plan_groups(sr_x86_dw *d, int64_t wanted) {
     const int64_t bytes = d->partial_floats * (int64_t)sizeof(float);
     d->groups = 1;
-    while (d->groups < BLOCKS && 2 * d->groups <= d->p.n && 2 * d->groups * bytes <= PARTIAL_BYTES)
+    while (d->groups < wanted && 2 * d->groups <= d->units &&
+           2 * d->groups * bytes <= PARTIAL_BYTES)
         d->groups *= 2;
+}
+
+static void plan_blocks(sr_x86_dw *d) {
+    d->units = d->p.n;
+    d->unit_pixels = d->p.h * d->p.w;
+    plan_groups(d, BLOCKS);
     d->ranges = sr_x86_min(BLOCKS / d->groups, d->out_panels);
 }
 
@@ -67,11 +85,60 @@ static void plan_packing(sr_x86_dw *d) {
     d->dy_floats = sr_x86_ceil_div(d->out_panels, d->ranges) * sr_x86_dw_dy_panel(pixels);
 }
 
-sr_x86_dw sr_x86_dw_plan(const sr_conv_params *params) {
-    sr_x86_dw d = {.p = *params};
+static sr_status finish(const sr_x86_dw *plan, sr_prepared *out) {
+    sr_x86_dw *d = sr_alloc(sizeof *d, "the plan of a weight gradient");
+    if (d == NULL)
+        return SR_E_MEMORY;
+    *d = *plan;
+    out->state = d;
+    out->state_free = sr_free;
+    out->stages = 2;
+    out->stage[0].blocks = d->groups * d->ranges;
+    out->stage[1].blocks = d->out_panels;
+    out->workspace = (size_t)(d->groups * d->partial_floats) * sizeof(float);
+    out->scratch = (size_t)(sr_x86_ceil_div(d->dy_floats, 16) * 16 + d->x_floats) * sizeof(float);
+    return SR_OK;
+}
+
+sr_status sr_x86_dw_plan(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_dw d = {.p = *(const sr_conv_params *)(const void *)request->params};
     plan_panels(&d);
     plan_blocks(&d);
     plan_pass(&d);
     plan_packing(&d);
+    return finish(&d, out);
+}
+
+// Rows of a linear layer are pixels of one image: ranges of output panels, and groups of passes if
+// there are few panels.
+static sr_x86_dw linear_of(const sr_kernel_request *request) {
+    sr_x86_dw d = {.p = sr_x86_shape_of(request)};
+    plan_panels(&d);
+    plan_pass(&d);
     return d;
+}
+
+static void plan_linear_blocks(sr_x86_dw *d) {
+    d->unit_pixels = d->rows;
+    d->units = sr_x86_ceil_div(d->p.q, d->rows);
+    d->ranges = sr_x86_min(BLOCKS, d->out_panels / RANGE_PANELS);
+    d->ranges = d->ranges < 1 ? 1 : d->ranges;
+    plan_groups(d, sr_x86_ceil_div(BLOCKS, d->ranges));
+}
+
+sr_status sr_x86_dw_plan_linear(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_dw d = linear_of(request);
+    plan_linear_blocks(&d);
+    plan_packing(&d);
+    return finish(&d, out);
+}
+
+sr_status sr_x86_amx_plan_dw(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_dw d = linear_of(request);
+    d.rows = AMX_ROWS;
+    plan_linear_blocks(&d);
+    const int64_t panel = d.rows * SR_X86_AMX_SIDE / 2; // floats of a panel of bf16
+    d.x_floats = panel;
+    d.dy_floats = sr_x86_ceil_div(d.out_panels, d.ranges) * panel;
+    return finish(&d, out);
 }

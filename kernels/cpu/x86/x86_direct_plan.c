@@ -9,14 +9,14 @@
 // Fewest blocks when there are few pixels: enough for eight threads.
 #define BLOCKS 16
 
-static sr_conv_params shape_of(const sr_kernel_request *request) {
+sr_conv_params sr_x86_shape_of(const sr_kernel_request *request) {
     if (request->kernel >= SR_KERNEL_linear)
         return sr_linear_as_conv((const void *)request->params);
     return *(const sr_conv_params *)(const void *)request->params;
 }
 
 bool sr_x86_direct_supports(const sr_kernel_request *request) {
-    const sr_conv_params p = shape_of(request);
+    const sr_conv_params p = sr_x86_shape_of(request);
     return p.groups == 1 && p.n > 0 && p.h > 0 && p.w > 0 && p.c > 0 && p.k > 0 && p.p > 0 &&
            p.q > 0 && p.r > 0 && p.s > 0;
 }
@@ -91,7 +91,7 @@ static sr_status plan_product(sr_conv_params p, bool mirrored, int64_t batches, 
 sr_status sr_x86_direct_plan(const sr_kernel_request *request, sr_prepared *out) {
     const bool mirrored =
         request->kernel == SR_KERNEL_conv2d_dx || request->kernel == SR_KERNEL_linear_dx;
-    return plan_product(shape_of(request), mirrored, 1, out);
+    return plan_product(sr_x86_shape_of(request), mirrored, 1, out);
 }
 
 sr_status sr_x86_direct_plan_matmul(const sr_kernel_request *request, sr_prepared *out) {
@@ -147,7 +147,7 @@ sr_status sr_x86_direct_plan_dw(const sr_kernel_request *request, sr_prepared *o
         sr_alloc(sizeof *d, "the plan of a weight gradient in the reference's order");
     if (d == NULL)
         return SR_E_MEMORY;
-    const sr_conv_params p = shape_of(request);
+    const sr_conv_params p = sr_x86_shape_of(request);
     const int64_t range = RANGE / p.s / LEAST_RANGE * LEAST_RANGE;
     *d = (sr_x86_direct_dw){.p = p, .weights = p.k * p.c * p.r * p.s};
     d->inputs = range > LEAST_RANGE ? range : LEAST_RANGE;

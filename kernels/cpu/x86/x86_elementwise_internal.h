@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels: the arithmetic of the reference kernels on sixteen elements at a time, hence
-// its bits.
+// Elementwise kernels that are no formulas: the arithmetic of the reference kernels on sixteen
+// elements at a time, hence its bits.
 //
 // NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the block functions of it.
 // Every params struct used here begins with 'int64_t count'; rows of a block are elements. An
@@ -25,94 +25,6 @@ SR_INLINE sr_x86_range elements_of(const sr_kernel_args *args, int64_t block) {
     if (i < r.end)                                                                                 \
     name##_at(args, i, (int)(r.end - i), type)
 #define ELEMENTWISE(name) SR_X86_TYPED(name, ELEMENTS(name))
-
-SR_INLINE void relu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, type); // keeps NaN and -0
-    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(sr_v_zero(), x), sr_v_zero(), x), n, type);
-}
-ELEMENTWISE(relu)
-
-SR_INLINE void relu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(y, sr_v_zero()), dy, sr_v_zero()), n, type);
-}
-ELEMENTWISE(relu_grad)
-
-SR_INLINE void leaky_relu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_expression_params *params = args->params;
-    const sr_vf x = sr_v_get(args->p[0], i, n, type);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), x);
-    sr_v_put(args->p[1], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), x, low), n, type);
-}
-ELEMENTWISE(leaky_relu)
-
-SR_INLINE void leaky_relu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_expression_params *params = args->params;
-    const sr_vf x = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
-    const sr_vf low = sr_v_mul(sr_v_set((float)params->constant[0]), dy);
-    sr_v_put(args->p[2], i, sr_v_pick(sr_v_gt(x, sr_v_zero()), dy, low), n, type);
-}
-ELEMENTWISE(leaky_relu_grad)
-
-SR_INLINE void tanh_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
-    const sr_vf slope = sr_v_sub(sr_v_set(1.0f), sr_v_mul(y, y));
-    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, type);
-}
-ELEMENTWISE(tanh_grad)
-
-SR_INLINE void sigmoid_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf y = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
-    const sr_vf rest = sr_v_sub(sr_v_set(1.0f), y);
-    sr_v_put(args->p[2], i, sr_v_mul(sr_v_mul(dy, y), rest), n, type);
-}
-ELEMENTWISE(sigmoid_grad)
-
-SR_INLINE void div_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_div(a, b), n, type);
-}
-ELEMENTWISE(div)
-
-SR_INLINE void square_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf x = sr_v_get(args->p[0], i, n, type);
-    sr_v_put(args->p[1], i, sr_v_mul(x, x), n, type);
-}
-ELEMENTWISE(square)
-
-SR_INLINE void add_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_add(a, b), n, type);
-}
-ELEMENTWISE(add)
-
-SR_INLINE void sub_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_sub(a, b), n, type);
-}
-ELEMENTWISE(sub)
-
-SR_INLINE void mul_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_vf a = sr_v_get(args->p[0], i, n, type), b = sr_v_get(args->p[1], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_mul(a, b), n, type);
-}
-ELEMENTWISE(mul)
-
-SR_INLINE void scale_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const sr_expression_params *params = args->params;
-    const sr_vf alpha = sr_v_set((float)params->constant[0]),
-                beta = sr_v_set((float)params->constant[1]);
-    const sr_vf x = sr_v_get(args->p[0], i, n, type);
-    sr_v_put(args->p[1], i, sr_v_add(sr_v_mul(alpha, x), beta), n, type);
-}
-ELEMENTWISE(scale)
-
-SR_INLINE void scale_by_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
-    const float *s = args->p[1];
-    const sr_vf x = sr_v_get(args->p[0], i, n, type);
-    sr_v_put(args->p[2], i, sr_v_mul(sr_v_set(s[0]), x), n, type);
-}
-ELEMENTWISE(scale_by)
 
 SR_INLINE void fill_by_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const float *s = args->p[0];

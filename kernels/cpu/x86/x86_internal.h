@@ -6,10 +6,11 @@
 
 #include <stdbool.h>
 
+#include "kernels/base/cpuid.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 4 // sr_provider.numerics
+#define SR_X86_NUMERICS 5 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
@@ -35,6 +36,13 @@ enum {
 typedef struct sr_x86_kernel {
     sr_kernel_fn stage[SR_KERNEL_STAGES];
 } sr_x86_kernel;
+
+// The feature that an entry of each set needs.
+enum {
+    SR_X86_NEEDS_AVX2 = SR_CPU_AVX2,
+    SR_X86_NEEDS_AVX512 = SR_CPU_AVX512,
+    SR_X86_NEEDS_AMX = SR_CPU_AMX_BF16,
+};
 
 // Functions of one instruction set by T (sr_dtype: f32, bf16, f16) and row; the same bits from both
 // sets.
@@ -113,6 +121,52 @@ static inline int64_t sr_x86_padded(int64_t channels) {
     return sr_x86_ceil_div(channels, 16) * 16;
 }
 
+// sum_to as x[outer,terms,inner] -> y[outer,inner] (x86_sum_internal.h).
+typedef struct sr_x86_sum {
+    int64_t outer, terms, inner;
+    int64_t chunk, chunks; // terms of a block; blocks of a sum
+    int64_t group;         // sums of a block, if each has one chunk
+    int64_t blocks;
+} sr_x86_sum;
+
+// Fewest elements of a block, and blocks that are wanted: enough for eight threads.
+#define SR_X86_SUM_LEAST 16384
+#define SR_X86_SUM_BLOCKS 8
+// Without blocks for other sums.
+static inline sr_x86_sum sr_x86_sum_of(const sr_expression_params *p) {
+    int64_t extent[3] = {1, 1, 1};
+    int at = 0;
+    for (int d = 0; d < p->dims; d++) {
+        const bool summed = p->repeated[0] >> d & 1;
+        if (p->dim[d] == 1)
+            continue;
+        at += summed != (at == 1);
+        if (at > 2)
+            return (sr_x86_sum){.chunk = 1, .chunks = 1, .group = 1};
+        extent[at] *= p->dim[d];
+    }
+    sr_x86_sum s = {extent[0], extent[1], extent[2], 32, 1, 1, 0};
+    if (at < 2 || p->count < 1)
+        return (sr_x86_sum){.chunk = 1, .chunks = 1, .group = 1};
+    while (s.chunk < s.terms && (s.chunk * s.inner < SR_X86_SUM_LEAST ||
+                                 s.chunk * SR_X86_SUM_BLOCKS < s.terms * s.outer))
+        s.chunk *= 2;
+    s.chunks = sr_x86_ceil_div(s.terms, s.chunk);
+    if (s.chunks == 1)
+        s.chunk = s.terms;
+    while (s.chunks == 1 && 2 * s.group * SR_X86_SUM_BLOCKS <= s.outer &&
+           s.group * s.terms * s.inner < SR_X86_SUM_LEAST)
+        s.group *= 2;
+    s.blocks = sr_x86_ceil_div(s.outer * s.chunks, s.group);
+    return s;
+}
+
+// The convolution that a request of conv2d or linear, or of a gradient of them, is.
+sr_conv_params sr_x86_shape_of(const sr_kernel_request *request);
+// Linear layers that are computed like 1x1 convolutions: those with enough rows that packing the
+// weights costs little, and whole vectors of channels. Others are left to oneDNN.
+bool sr_x86_is_tall(const sr_conv_params *p);
+
 // Convolution gradient with respect to the weights (x86_conv_dw_internal.h, x86_conv_dw_plan.c).
 typedef struct sr_x86_dw {
     sr_conv_params p;
@@ -120,11 +174,12 @@ typedef struct sr_x86_dw {
                  // rows
     bool flat;   // 1x1, stride 1, no padding: pixels of all images form one row
     int64_t in_panels, out_panels, taps;
-    int64_t groups, ranges;    // blocks of stage 0: groups of images times ranges of output panels
-    int64_t images, rows;      // of one pass; images > 1 only with all rows; flat: rows is pixels
-    int64_t step_h, step_w;    // from one packed input row or pixel to the next, in the picture
-    int64_t x_height, x_width; // packed rows and pixels of one image of a pass
-    int64_t pitch_h, pitch_w;  // input panel: packed rows, pixels per output row, pixel
+    int64_t groups, ranges;     // blocks of stage 0: groups of units times ranges of output panels
+    int64_t units, unit_pixels; // images; flat: pixels, of linear layers of a pass
+    int64_t images, rows;       // of one pass; images > 1 only with all rows; flat: rows is pixels
+    int64_t step_h, step_w;     // from one packed input row or pixel to the next, in the picture
+    int64_t x_height, x_width;  // packed rows and pixels of one image of a pass
+    int64_t pitch_h, pitch_w;   // input panel: packed rows, pixels per output row, pixel
     int64_t pixel_floats, row_floats; // input panel: one packed pixel, one packed row
     int64_t x_floats, dy_floats;      // input panel; all output panels of a range; of one pass
     int64_t tile_floats;              // taps * 32 * 32: dw of one pair of panels
@@ -141,7 +196,9 @@ static inline int64_t sr_x86_dw_dy_panel(int64_t pixels) {
 }
 
 bool sr_x86_dw_supports(const sr_kernel_request *request);
-sr_x86_dw sr_x86_dw_plan(const sr_conv_params *params);
+bool sr_x86_dw_supports_linear(const sr_kernel_request *request);
+sr_status sr_x86_dw_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_dw_plan_linear(const sr_kernel_request *request, sr_prepared *out);
 
 // Winograd convolution (x86_winograd_internal.h, x86_winograd_plan.c): F(4x4, 3x3).
 #define SR_X86_WINOGRAD_OUT 4
@@ -223,7 +280,46 @@ typedef struct sr_x86_pointwise {
 
 extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
 bool sr_x86_pointwise_supports(const sr_kernel_request *request);
+bool sr_x86_pointwise_supports_linear(const sr_kernel_request *request);
 sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
+
+// Depthwise convolutions (x86_depthwise_internal.h, x86_depthwise_dw_internal.h,
+// x86_depthwise_plan.c).
+#define SR_X86_DEPTHWISE_SIDE 16 // channels of a panel: a vector
+
+// How outputs and inputs of a row correspond.
+typedef enum sr_x86_depthwise_form {
+    SR_X86_DEPTHWISE_DENSE,   // stride 1
+    SR_X86_DEPTHWISE_STRIDED, // stride 2
+    SR_X86_DEPTHWISE_SPREAD,  // stride 2, conv2d_dx
+    SR_X86_DEPTHWISE_ANY,     // other strides, dilations and windows, or few channels
+} sr_x86_depthwise_form;
+
+typedef struct sr_x86_depthwise {
+    sr_conv_params p;
+    bool mirrored; // conv2d_dx
+    sr_x86_depthwise_form form;
+    int64_t in_h, in_w;   // pictures that are read: x, of conv2d_dx dy
+    int64_t out_h, out_w; // pictures that are written; of conv2d_dw dy
+    // An output at 'row' sees the input (row step_h + r dilation_h - top) / divisor_h by tap row r,
+    // if that is a number without rest; columns likewise.
+    int64_t step_h, step_w, divisor_h, divisor_w;
+    int64_t top, left;
+    int64_t pitch; // floats from one tap's packed weights to the next
+    // conv2d_dw: blocks are groups of rows of dy, of which it adds 'chunk_rows' at a time.
+    int64_t groups, group_rows, chunk_rows;
+    int64_t panels;
+} sr_x86_depthwise;
+
+bool sr_x86_depthwise_supports(const sr_kernel_request *request);
+sr_status sr_x86_depthwise_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_depthwise_plan_dw(const sr_kernel_request *request, sr_prepared *out);
+// Linear layers in bf16 on AMX tiles (x86_amx_internal.h, x86_amx_plan.c): sr_x86_pointwise with
+// panels of as many outputs as sr_x86_dw has, and sr_x86_dw.
+#define SR_X86_AMX_SIDE SR_X86_DW_SIDE // rows and columns of four tiles; terms of a step
+bool sr_x86_amx_supports(const sr_kernel_request *request);
+sr_status sr_x86_amx_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_amx_plan_dw(const sr_kernel_request *request, sr_prepared *out);
 
 // Multi-head attention (x86_attention_internal.h).
 #define SR_X86_ATTENTION_QUERIES 36 // of a tile: whole tiles of products

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the convolutions that are computed as products of rows with weights, and their blocks
-// (see x86_pointwise_internal.h). A function of the shape alone.
+// Chooses the convolutions and linear layers that are computed as products of rows with weights,
+// and their blocks (see x86_pointwise_internal.h). A function of the shape alone.
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
@@ -15,6 +15,8 @@
 // would delay the weights.
 #define FETCH_BYTES 64
 #define FETCH_OUTPUTS 32
+// Fewest rows of a linear layer.
+#define TALL_ROWS 64
 // Fewest blocks when there are few rows: enough for eight threads.
 #define BLOCKS 8
 
@@ -29,10 +31,19 @@ bool sr_x86_pointwise_supports(const sr_kernel_request *request) {
            p->pad_bottom == 0 && p->pad_right == 0;
 }
 
+bool sr_x86_is_tall(const sr_conv_params *p) {
+    return p->q >= TALL_ROWS && p->c % 16 == 0 && p->k % 16 == 0 && p->c > 0 && p->k > 0;
+}
+
+bool sr_x86_pointwise_supports_linear(const sr_kernel_request *request) {
+    const sr_conv_params p = sr_x86_shape_of(request);
+    return (sr_cpu_features() & SR_CPU_AVX512) != 0 && sr_x86_is_tall(&p);
+}
+
 static sr_x86_pointwise geometry_of(const sr_kernel_request *request) {
-    const sr_conv_params *c = (const void *)request->params;
+    const sr_conv_params shape = sr_x86_shape_of(request), *c = &shape;
     sr_x86_pointwise g = {.in = c->c, .out = c->k, .rows = c->n * c->p * c->q};
-    g.mirrored = request->kernel == SR_KERNEL_conv2d_dx;
+    g.mirrored = request->kernel == SR_KERNEL_conv2d_dx || request->kernel == SR_KERNEL_linear_dx;
     if (g.mirrored) {
         g.in = c->k;
         g.out = c->c;
@@ -70,8 +81,8 @@ static void plan_panels(sr_x86_pointwise *g) {
 }
 
 // Blocks stream over rows of x and y; with a stride, over rows of neither.
-static void plan_walk(const sr_x86_pointwise *g, sr_kernel_id kernel, sr_kernel_stage *stage) {
-    const uint32_t x = 1, w = 2, y = kernel == SR_KERNEL_conv2d ? 8 : 4;
+static void plan_walk(const sr_x86_pointwise *g, sr_kernel_stage *stage) {
+    const uint32_t x = 1, w = 2, y = g->mirrored ? 4 : 8;
     stage->blocks = sr_x86_ceil_div(g->rows, g->grain);
     stage->rows = g->rows;
     stage->block_rows = g->grain;
@@ -101,7 +112,7 @@ sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *o
     out->stages = 2;
     out->stage[0].blocks = g->panels;
     out->stage[0].leaves = ~UINT32_C(2);
-    plan_walk(g, request->kernel, &out->stage[1]);
+    plan_walk(g, &out->stage[1]);
     out->workspace = (size_t)(g->in * g->columns) * sizeof(float);
     const int64_t spare = SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * 16;
     const int64_t packed = g->sum_rows * SR_X86_POINTWISE_PITCH;

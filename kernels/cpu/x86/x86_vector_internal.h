@@ -98,6 +98,9 @@ SR_INLINE sr_vmask sr_v_gt(sr_vf a, sr_vf b) { // false where either is NaN
 SR_INLINE sr_vmask sr_v_ge(sr_vf a, sr_vf b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
 }
+SR_INLINE sr_vmask sr_v_equal(sr_vf a, sr_vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
 SR_INLINE sr_vmask sr_v_unordered(sr_vf a, sr_vf b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
 }
@@ -162,12 +165,15 @@ SR_INLINE sr_vf sr_v_load_bf16(const uint16_t *p) {
     __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
-SR_INLINE void sr_v_store_bf16(uint16_t *p, sr_vf x) {
+SR_INLINE sr_vi sr_v_round_bf16(sr_vf x) { // in the upper halves; the lower ones are arbitrary
     __m512i u = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
     __m512i quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
-    r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, quiet);
+    return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, quiet);
+}
+SR_INLINE void sr_v_store_bf16(uint16_t *p, sr_vf x) {
+    __m512i r = sr_v_round_bf16(x);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 SR_INLINE sr_vf sr_v_load_f16(const uint16_t *p) {
@@ -267,6 +273,9 @@ SR_INLINE sr_vmask sr_v_gt(sr_vf x, sr_vf y) {
 }
 SR_INLINE sr_vmask sr_v_ge(sr_vf x, sr_vf y) {
     return (sr_vmask){_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ)};
+}
+SR_INLINE sr_vmask sr_v_equal(sr_vf x, sr_vf y) {
+    return (sr_vmask){_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)};
 }
 SR_INLINE sr_vmask sr_v_unordered(sr_vf x, sr_vf y) {
     return (sr_vmask){_mm256_cmp_ps(x.a, y.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, y.b, _CMP_UNORD_Q)};

@@ -47,6 +47,9 @@ static void f64_functions(void **state) {
         {"erf", sr_erf, erfl, -6.5, 6.5, 0, 1.5},
         {"erf", sr_erf, erfl, -1.1, 1.1, 0, 1.5},
         {"sin", sr_sin, sinl, -10.0, 10.0, 0, 2.0},
+        {"atan", sr_atan, atanl, -3.0, 3.0, 0, 2.0},
+        {"atan", sr_atan, atanl, -0.5, 0.5, 0, 2.0},
+        {"atan", sr_atan, atanl, -700.0, 700.0, 1, 2.0},
         {"cos", sr_cos, cosl, -10.0, 10.0, 0, 2.0},
         {"sin", sr_sin, sinl, -262144.0, 262144.0, 0, 4.0},
         {"sin", sr_sin, sinl, 12.0, 43.0, 1, 4.0},
@@ -78,7 +81,7 @@ static void f32_functions(void **state) {
         {"logf", sr_logf, logl, 1e-38, 2.0},      {"tanhf", sr_tanhf, tanhl, -10.0, 10.0},
         {"erff", sr_erff, erfl, -4.0, 4.0},       {"expm1f", sr_expm1f, expm1l, -20.0, 88.7},
         {"expm1f", sr_expm1f, expm1l, -0.5, 0.5}, {"sinf", sr_sinf, sinl, -100.0, 100.0},
-        {"cosf", sr_cosf, cosl, -100.0, 100.0},
+        {"cosf", sr_cosf, cosl, -100.0, 100.0},   {"atanf", sr_atanf, atanl, -10.0, 10.0},
     };
     sr_rng rng;
     sr_rng_init(&rng, 6, 0, 0, 0);
@@ -147,6 +150,8 @@ static void edges(void **state) {
     assert_true(sr_tanh(0.0) == 0.0 && signbit(sr_tanh(-0.0)));
     assert_true(sr_erf(inf) == 1.0 && sr_erf(-inf) == -1.0 && isnan(sr_erf(nan)));
     assert_true(signbit(sr_erf(-0.0)) && isnan(sr_sin(inf)) && isnan(sr_cos(-inf)));
+    assert_true(sr_atan(inf) == atan(inf) && sr_atan(-inf) == atan(-inf) && isnan(sr_atan(nan)));
+    assert_true(signbit(sr_atan(-0.0)) && !signbit(sr_atan(0.0)) && sr_atan(1.0) == atan(1.0));
     assert_true(isnan(sr_sin(nan)) && signbit(sr_sin(-0.0)) && sr_cos(0.0) == 1.0);
 }
 
@@ -176,10 +181,10 @@ static void bits(void **state) {
     (void)state;
     sr_rng rng;
     sr_rng_init(&rng, 10, 0, 0, 0);
-    static double out[4096 * 10];
+    static double out[4096 * 11];
     for (size_t i = 0; i < 4096; i++) {
         double x = sr_rng_uniform(&rng, -8.0, 8.0), a = fabs(x);
-        double *o = out + 10 * i;
+        double *o = out + 11 * i;
         o[0] = sr_exp(x);
         o[1] = sr_log_f64(a);
         o[2] = sr_tanh(x);
@@ -192,9 +197,10 @@ static void bits(void **state) {
         o[8] = sr_expm1(x);
         o[9] = (double)(sr_expm1f((float)x) + sr_sinf((float)x) + sr_cosf((float)x) +
                         sr_powf((float)a, (float)x));
+        o[10] = sr_atan(x) + (double)sr_atanf((float)x);
     }
     uint64_t digest = sr_hash64(out, sizeof out);
-    if (digest != UINT64_C(0x4b461dd57f688f87))
+    if (digest != UINT64_C(0x40a6180b0a9b7c89))
         fail_msg("digest %016llx", (unsigned long long)digest);
 }
 

@@ -14,6 +14,7 @@ BUILD(rsqrt_of, sr_rsqrt(in[0]))
 BUILD(reciprocal_of, sr_reciprocal(in[0]))
 BUILD(sin_of, sr_sin_op(in[0]))
 BUILD(cos_of, sr_cos_op(in[0]))
+BUILD(atan_of, sr_atan_op(in[0]))
 BUILD(erf_of, sr_erf_op(in[0]))
 BUILD(power_of, sr_power(in[0], 1.5))
 BUILD(zeroth_power, sr_power(in[0], 0.0))
@@ -44,6 +45,7 @@ WRONG(rsqrt_of_integers, sr_rsqrt(ZEROS(SR_I32, 1, 3)))
 WRONG(reciprocal_of_integers, sr_reciprocal(ZEROS(SR_I32, 1, 3)))
 WRONG(sin_of_integers, sr_sin_op(ZEROS(SR_I32, 1, 3)))
 WRONG(cos_of_integers, sr_cos_op(ZEROS(SR_I32, 1, 3)))
+WRONG(atan_of_integers, sr_atan_op(ZEROS(SR_I32, 1, 3)))
 WRONG(erf_of_integers, sr_erf_op(ZEROS(SR_I32, 1, 3)))
 WRONG(power_of_integers, sr_power(ZEROS(SR_I32, 1, 3), 1.5))
 WRONG_PAIR(pow_shapes, "pow")
@@ -288,6 +290,18 @@ const op_case op_cases_formulas[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = cos_of_integers,
      .message = "cos: input [3] i32"},
+    {.op = "atan",
+     .build = atan_of,
+     .inputs = 1,
+     .info = {F64(1, 3)},
+     .in = {{0, 1, -3}},
+     .want = {0, 0.7853981633974483, -1.2490457723982544},
+     .want_count = 3,
+     .low = -3,
+     .high = 3,
+     .gradient = GRADIENT_TWICE,
+     .wrong = atan_of_integers,
+     .message = "atan: input [3] i32"},
     {.op = "erf",
      .build = erf_of,
      .inputs = 1,

@@ -81,6 +81,8 @@ BUILD(xent, sr_softmax_cross_entropy(in[0], in[1], 0.0))
 BUILD(xent_smooth, sr_softmax_cross_entropy(in[0], in[1], 0.2))
 BUILD(hits, sr_topk_hits(in[0], in[1]))
 
+BUILD(stop_gradient, sr_stop_gradient(in[0]))
+WRONG(stop_of_integers, sr_stop_gradient(ZEROS(SR_I32, 1, 3)))
 WRONG(reshape_count, sr_reshape(ZEROS(SR_F32, 2, 2, 3), 1, (const int64_t[]){7}))
 WRONG(sum_of_integers, sr_reduce_sum(ZEROS(SR_I32, 1, 3)))
 WRONG(xent_labels, sr_softmax_cross_entropy(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_I32, 1, 4), 0))
@@ -555,6 +557,16 @@ const op_case op_cases_math[] = {
      .inputs = 1,
      .info = {F64(4, 2, 1, 2, 2)},
      .gradient = GRADIENT_TWICE},
+    {.op = "stop_gradient",
+     .build = stop_gradient,
+     .inputs = 1,
+     .info = {F64(2, 1, 2)},
+     .in = {{3, -4}},
+     .want = {3, -4},
+     .want_count = 2,
+     .gradient = GRADIENT_STOPS,
+     .wrong = stop_of_integers,
+     .message = "stop_gradient: x [3] i32"},
     {.op = "reduce_sum",
      .build = reduce_sum,
      .inputs = 1,

@@ -129,6 +129,7 @@ CALL(reciprocal, sr_reciprocal(SR_NONE))
 CALL(power, sr_power(SR_NONE, 2))
 CALL(log_of, sr_log_op(SR_NONE))
 CALL(sin_of, sr_sin_op(SR_NONE))
+CALL(atan_of, sr_atan_op(SR_NONE))
 CALL(cos_of, sr_cos_op(SR_NONE))
 CALL(erf_of, sr_erf_op(SR_NONE))
 CALL(clip, sr_clip(SR_NONE, 0, 1))
@@ -169,6 +170,7 @@ CALL(iou, sr_box_iou(a->some, SR_NONE))
 CALL(kept, sr_nms(SR_NONE, a->some, SR_NONE, (sr_nms_opts){0}).index)
 CALL(kept_scores, sr_nms(a->some, SR_NONE, SR_NONE, (sr_nms_opts){0}).count)
 CALL(align, sr_roi_align(a->some, SR_NONE, a->some, (sr_roi_align_opts){.height = 1}))
+CALL(stop_gradient, sr_stop_gradient(SR_NONE))
 CALL(reshape, sr_reshape(SR_NONE, 1, dims))
 CALL(flatten, sr_flatten(SR_NONE))
 CALL(permute, sr_permute(SR_NONE, NULL))
@@ -270,6 +272,7 @@ static const missing_call calls[] = {
     {"sr_log_op", "log: x", log_of},
     {"sr_sin_op", "sin: x", sin_of},
     {"sr_cos_op", "cos: x", cos_of},
+    {"sr_atan_op", "atan: x", atan_of},
     {"sr_erf_op", "erf: x", erf_of},
     {"sr_clip", "clip: x", clip},
     {"sr_pow_op", "pow: b", pow_of},
@@ -309,6 +312,7 @@ static const missing_call calls[] = {
     {"sr_nms", "nms: boxes", kept},
     {"sr_nms", "nms: scores", kept_scores},
     {"sr_roi_align", "roi_align: boxes", align},
+    {"sr_stop_gradient", "stop_gradient: x", stop_gradient},
     {"sr_reshape", "reshape: x", reshape},
     {"sr_flatten", "flatten: x", flatten},
     {"sr_permute", "permute: x", permute},

@@ -50,6 +50,15 @@ static inline void set_output(problem *c, int i, arg_role role, sr_dtype t, int6
 static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = sizeof types / sizeof types[0] };
 
+// The problems of a list whose last ones were added later.
+static inline size_t problems(size_t count, size_t added) {
+    return kernel_cases_of_digests ? count - added : count;
+}
+
+void case_expression(sr_kernel_id kernel); // kernel_cases_formulas.c
+void case_sum_to(sr_kernel_id kernel);     // kernel_cases_formulas.c
+void case_fill_by(sr_kernel_id kernel);    // kernel_cases_formulas.c
+void case_cast(sr_kernel_id kernel);       // kernel_cases_formulas.c
 void case_attention(sr_kernel_id kernel);  // kernel_cases_attention.c
 void case_nms(sr_kernel_id kernel);        // kernel_cases_boxes.c
 void case_roi_align(sr_kernel_id kernel);  // kernel_cases_boxes.c

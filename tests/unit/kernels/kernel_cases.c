@@ -3,90 +3,7 @@
 // kernel_cases.h).
 #include "tests/unit/kernels/kernel_case_builders.h"
 
-// Numbers of elements.
-static const int64_t element_counts[] = {1, 15, 16, 65, 3000, 65536 + 37};
-enum { COUNTS = sizeof element_counts / sizeof element_counts[0] };
-
-// Elementwise: inputs of these roles, one output, n elements.
-static void elementwise(sr_kernel_id kernel, int inputs, const arg_role *roles, double bound) {
-    for (size_t k = 0; k < COUNTS; k++) {
-        for (int t = 0; t < TYPES; t++) {
-            const sr_expression_params params = {.count = element_counts[k],
-                                                 .constant = {-0.3, 0.7}};
-            problem c = problem_of(kernel, inputs + 1, &params, sizeof params);
-            for (int i = 0; i < inputs; i++)
-                set(&c, i, roles[i], types[t], roles[i] == POSITIVE ? 1 : element_counts[k]);
-            set_output(&c, inputs, ACTIVATION, types[t], element_counts[k]);
-            c.arg[inputs].bound = bound;
-            check_problem(&c);
-        }
-    }
-}
-
-// Formulas that are not numbers for negative inputs.
-static bool is_of_positives(sr_kernel_id kernel) {
-    return kernel == SR_KERNEL_log || kernel == SR_KERNEL_sqrt || kernel == SR_KERNEL_rsqrt ||
-           kernel == SR_KERNEL_power || kernel == SR_KERNEL_pow;
-}
-
-// The rows of kernels/expression_list.def, with inputs of the output's shape.
-static void case_expression(sr_kernel_id kernel) {
-    arg_role roles[MAX_ARGS];
-    int count;
-    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
-    for (int i = 0; i + 1 < count; i++)
-        roles[i] = arguments[i].type != SR_ARG_T ? POSITIVE
-                   : is_of_positives(kernel)     ? POSITIVE_ACTIVATION
-                                                 : ACTIVATION;
-    elementwise(kernel, count - 1, roles,
-                kernel == SR_KERNEL_gelu        ? 2
-                : kernel == SR_KERNEL_gelu_grad ? 4
-                                                : 0);
-}
 bool kernel_cases_of_digests;
-
-// The problems of a list whose last ones were added later.
-static size_t problems(size_t count, size_t added) {
-    return kernel_cases_of_digests ? count - added : count;
-}
-
-static void case_sum_to(sr_kernel_id kernel) {
-    // The last ones are sums of more than 4,096 sums of 32 terms, and of rows of many leaves.
-    static const struct {
-        int64_t high, wide;
-        uint8_t repeated;
-    } shapes[] = {{37, 11, 2},   {37, 11, 5}, {37, 11, 0}, {37, 11, 7},
-                  {2389, 11, 7}, {3, 131, 6}, {70, 40, 4}, {2, 700, 2}};
-    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 4); k++) {
-        for (int t = 0; t < TYPES; t++) {
-            const sr_expression_params params = {.count = shapes[k].high * shapes[k].wide * 5,
-                                                 .dim = {shapes[k].high, shapes[k].wide, 5},
-                                                 .dims = 3,
-                                                 .repeated = {shapes[k].repeated}};
-            problem c = problem_of(kernel, 2, &params, sizeof params);
-            set(&c, 0, ACTIVATION, types[t], params.count);
-            set_output(&c, 1, ACTIVATION, types[t], sr_input_elements(&params, 0));
-            c.terms = (double)params.count;
-            check_problem(&c);
-        }
-    }
-}
-static void case_fill_by(sr_kernel_id kernel) {
-    elementwise(kernel, 1, (const arg_role[]){POSITIVE}, 0);
-}
-static void case_cast(sr_kernel_id kernel) {
-    static const sr_dtype pairs[][2] = {
-        {SR_BF16, SR_F32}, {SR_F32, SR_BF16}, {SR_F16, SR_F32}, {SR_F32, SR_F16}};
-    for (size_t k = 0; k < COUNTS; k++) {
-        for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-            const sr_count_params params = {element_counts[k]};
-            problem c = problem_of(kernel, 2, &params, sizeof params);
-            set(&c, 0, ACTIVATION, pairs[i][0], element_counts[k]);
-            set_output(&c, 1, ACTIVATION, pairs[i][1], element_counts[k]);
-            check_problem(&c);
-        }
-    }
-}
 
 static void case_normalize(sr_kernel_id kernel) {
     for (int64_t channels = 1; channels <= SR_NORMALIZE_MAX_CHANNELS; channels++) {
@@ -400,7 +317,10 @@ static const conv_shape conv_shapes[] = {
     {25, 7, 7, 24, 40, 3, 3, 1, 1, 1, 1},   {2, 31, 30, 33, 72, 3, 3, 1, 0, 1, 1},
     {24, 8, 8, 129, 130, 3, 3, 1, 1, 1, 1}, {2, 8, 7, 48, 32, 3, 3, 2, 1, 1, 2},
     {1, 4, 70, 16, 20, 3, 3, 1, 0, 1, 1},   {2, 9, 8, 8, 8, 3, 3, 2, 1, 1, 8},
-    {2, 7, 9, 6, 6, 3, 3, 1, 1, 1, 6},
+    {2, 7, 9, 6, 6, 3, 3, 1, 1, 1, 6},      {2, 13, 12, 40, 40, 5, 5, 2, 2, 1, 40},
+    {1, 9, 17, 48, 48, 7, 7, 1, 3, 1, 48},  {3, 15, 15, 24, 24, 7, 7, 2, 3, 1, 24},
+    {40, 9, 30, 18, 18, 3, 3, 1, 1, 1, 18}, {2, 11, 10, 20, 20, 3, 3, 1, 2, 2, 20},
+    {1, 12, 9, 16, 16, 4, 2, 3, 1, 1, 16},  {1, 5, 6, 17, 17, 5, 5, 2, 5, 1, 17},
 };
 
 static sr_conv_params conv_params(const conv_shape *s) {
@@ -442,14 +362,18 @@ static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool 
 }
 
 static void case_conv(sr_kernel_id kernel) {
-    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 4); k++)
+    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 11); k++)
         for (int t = 0; t < TYPES; t++)
             conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
 }
 
 static void case_linear(sr_kernel_id kernel) {
-    static const sr_linear_params shapes[] = {{1, 1, 1}, {5, 33, 10}, {17, 200, 300}, {3, 64, 128}};
-    for (int k = 0; k < 4; k++) {
+    // The last ones have many rows: one, two and four vectors of channels, whole and broken tiles,
+    // several passes and pieces.
+    static const sr_linear_params shapes[] = {
+        {1, 1, 1},    {5, 33, 10},   {17, 200, 300}, {3, 64, 128},   {64, 16, 16},
+        {69, 48, 80}, {131, 64, 96}, {1100, 32, 64}, {300, 544, 64}, {75, 32, 832}};
+    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 6); k++) {
         for (int t = 0; t < TYPES; t++) {
             const sr_linear_params p = shapes[k];
             const bool forward = kernel == SR_KERNEL_linear,

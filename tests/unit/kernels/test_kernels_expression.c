@@ -66,6 +66,7 @@ FORMULA(rsqrt, 1 / sqrt(x[0]))
 FORMULA(reciprocal, 1 / x[0])
 FORMULA(sin, sin(x[0]))
 FORMULA(cos, cos(x[0]))
+FORMULA(atan, atan(x[0]))
 FORMULA(erf, erf(x[0]))
 FORMULA(power, pow(x[0], ALPHA))
 FORMULA(pow, pow(x[0], x[1]))
@@ -136,6 +137,7 @@ static const formula formulas[SR_KERNEL_COUNT] = {
     ROW(reciprocal, 0.1, 9, 1, 0),
     ROW(sin, -100, 100, 4, NUMBER),
     ROW(cos, -100, 100, 4, NUMBER),
+    ROW(atan, -10, 10, 4, 0),
     ROW(erf, -4, 4, 4, 0),
     ROW(power, 0.01, 9, 2, NUMBER),
     ROW(pow, 0.1, 5, 2, 0),

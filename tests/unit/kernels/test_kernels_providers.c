@@ -306,7 +306,7 @@ static void check_listing(const problem *c, const sr_kernel_entry *entry) {
             assert_non_null(strstr(entry->dtypes, sr_dtype_name(c->request.dtype[i])));
 }
 
-enum { MAX_ENTRIES = 128, MAX_VARIANTS = 32 };
+enum { MAX_ENTRIES = 256, MAX_VARIANTS = 32 };
 static const sr_kernel_entry *reached[MAX_ENTRIES];
 static int reached_count;
 static bool variant_reached[MAX_ENTRIES][MAX_VARIANTS];

@@ -71,6 +71,7 @@ BUILD(gan_generator, sr_loss_gan_hinge(in[0], SR_GAN_GENERATOR))
 BUILD(iou, sr_loss_boxes(in[0], in[1], SR_BOX_IOU))
 BUILD(giou, sr_loss_boxes(in[0], in[1], SR_BOX_GIOU))
 BUILD(diou, sr_loss_boxes(in[0], in[1], SR_BOX_DIOU))
+BUILD(ciou, sr_loss_boxes(in[0], in[1], SR_BOX_CIOU))
 
 static const loss_case cases[] = {
     {"cross-entropy", "", false, true, NULL},
@@ -106,6 +107,7 @@ static const loss_case cases[] = {
     {"sr_loss_boxes/iou", NULL, false, false, build_iou},
     {"sr_loss_boxes/giou", NULL, false, false, build_giou},
     {"sr_loss_boxes/diou", NULL, false, false, build_diou},
+    {"sr_loss_boxes/ciou", NULL, false, false, build_ciou},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameter groups of an optimizer: what their patterns match, patterns that match nothing, and the
 // report.
+#include <math.h>
 #include <unistd.h>
 
 #include "tests/unit/support/test_support.h"
@@ -216,11 +217,91 @@ static void layer_decay(void **state) {
     release(&s);
 }
 
+// ---- timm's groups ----
+
+enum { VIT_BLOCKS = 12, SWIN_BLOCKS = 12 };
+
+// The rules of timm's VisionTransformer.group_matcher.
+static int vit_depth(const char *name) {
+    int block;
+    if (sscanf(name, "blocks.%d.", &block) == 1)
+        return 1 + block;
+    if (strncmp(name, "norm.", 5) == 0) // of the group before it
+        return VIT_BLOCKS;
+    return strncmp(name, "head.", 5) == 0 ? VIT_BLOCKS + 1 : 0;
+}
+
+// Those of its SwinTransformer, with torchvision's names: features.0 is the stem, 1, 3, 5 and 7 are
+// stages, and what is between them is of the first block after it.
+static int swin_depth(const char *name) {
+    static const int before[] = {0, 2, 4, 10};
+    int part, block;
+    if (sscanf(name, "features.%d.%d.", &part, &block) == 2 && part % 2 == 1)
+        return 1 + before[part / 2] + block;
+    if (sscanf(name, "features.%d.", &part) == 1)
+        return part == 0 ? 0 : 1 + before[part / 2];
+    return strncmp(name, "norm.", 5) == 0 ? SWIN_BLOCKS : SWIN_BLOCKS + 1;
+}
+
+// The last part of a name is one of these words.
+static bool ends_in(const char *name, const char *const *words) {
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+    for (; *words; words++)
+        if (strcmp(last, *words) == 0)
+            return true;
+    return false;
+}
+
+// timm's param_groups_layer_decay: a rate for each depth, and no decay for what has one dimension
+// or is in the model's no_weight_decay.
+static void check_timm(const char *model, int (*depth_of)(const char *), int last,
+                       const char *const *undecayed) {
+    subject s = make_of(model, "layer_decay: 0.5\n  no_decay: [bias, norm, embedding, scale]");
+    sr_param_groups groups;
+    const sr_recipe_optimizer *settings = &s.recipe->phases[0].optimizer;
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_ok(sr_param_groups_make(settings, s.model, &groups));
+    for (int i = 0; i < s.model->param_count; i++) {
+        const sr_param *p = &s.model->params[i];
+        const sr_param_group *g = &groups.items[groups.of[i]];
+        const int depth = depth_of(p->name);
+        if (g->depth != depth || g->lr_scale != ldexp(1, depth - last))
+            fail_msg("%s: %s is at depth %d", model, p->name, g->depth);
+        const bool decays = p->info.rank > 1 && !ends_in(p->name, undecayed);
+        if (g->decay_scale != decays)
+            fail_msg("%s: weight decay of %s is x %g", model, p->name, g->decay_scale);
+    }
+    // Each depth has weights with and others without decay.
+    assert_int_equal(groups.count, 2 * (last + 1));
+    sr_param_groups_free(&groups);
+    release(&s);
+}
+
+static void groups_are_timms(void **state) {
+    (void)state;
+    static const char *const vit[] = {"cls_token", "pos_embed", NULL},
+                             *const swin[] = {"relative_position_bias_table", NULL};
+    check_timm("vit_tiny_patch16_224", vit_depth, VIT_BLOCKS + 1, vit);
+    check_timm("swin_t", swin_depth, SWIN_BLOCKS + 1, swin);
+    // ConvNeXt's, likewise; and its factors of blocks have one dimension in timm.
+    subject s = make_of("convnext_tiny", "layer_decay: 0.5\n  no_decay: [scale]");
+    assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
+    assert_int_equal(0, settings_of(&s, "features.0.0.weight").depth);
+    assert_int_equal(3, settings_of(&s, "features.1.2.block.0.weight").depth);
+    assert_int_equal(4, settings_of(&s, "features.2.1.weight").depth);
+    assert_int_equal(4, settings_of(&s, "features.3.0.layer_scale").depth);
+    assert_int_equal(18, settings_of(&s, "features.7.2.block.5.bias").depth);
+    assert_int_equal(19, settings_of(&s, "classifier.0.weight").depth);
+    assert_true(settings_of(&s, "features.3.0.layer_scale").decay_scale == 0);
+    assert_true(settings_of(&s, "features.3.0.block.3.weight").decay_scale == 1);
+    release(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),       cmocka_unit_test(words_that_match_nothing),
         cmocka_unit_test(report),      cmocka_unit_test(no_decay),
-        cmocka_unit_test(layer_decay),
+        cmocka_unit_test(layer_decay), cmocka_unit_test(groups_are_timms),
     };
     return cmocka_run_group_tests_name("param_groups", tests, set_up, tear_down);
 }
