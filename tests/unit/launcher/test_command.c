@@ -130,6 +130,7 @@ static void test_tables(void **state) {
            "input of a lane [8, 224, 224, 3]");
     expect("$S info model resnet5", 2, "no model 'resnet5' ('serried info models' lists them)");
     expect("$S info model", 2, "which model?");
+    expect("$S train tests/recipes/tiny.yaml --dry-run", 0, "M multiply-adds of a lane, forward\n");
     expect("$S info models --depth 2", 2, "--depth is for model, not 'models'");
     expect("$S info program tests/recipes/tiny.yaml batch=8 lanes=1 > $D/a.program && "
            "$S info program $D/a.program | cmp - $D/a.program && tail -n 1 $D/a.program",

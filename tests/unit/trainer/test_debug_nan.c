@@ -58,8 +58,9 @@ static void test_operator_is_named(void **state) {
     assert_status(SR_E_NON_FINITE, run(&c, sr_reduce_sum(sr_relu(sr_log_op(c.w)))));
     assert_message("the result of log at ");
     assert_message("test_debug_nan.c:");
-    assert_message("(which reads layer.weight) is not finite: element 2 of [6] f32 is -infinity, "
-                   "and 2 of 6 are not finite");
+    assert_message(
+        " in layer (which reads layer.weight) is not finite: element 2 of [6] f32 is -infinity, "
+        "and 2 of 6 are not finite");
     end(&c);
 }
 
