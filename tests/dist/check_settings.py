@@ -34,6 +34,7 @@ UNITS = {"size": "B", "duration": "s", "length": "it"}
 # Keys that require another one, or would not suit the recipes in which they are tried.
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "progressive.from": {"progressive.step": "8"},
+        "model.aux_logits": {"image": "299"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
         "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
@@ -118,10 +119,10 @@ class Settings(suite.Suite):
         if of[0] and section != "augment":
             more[section + ".name"] = of[0]
         if key == "model.output_stride":
-            of = [name for name in of if name in ("resnet50", "resnet101", "seresnet50")]
+            of = [name for name in of if name not in ("resnet18", "resnet34")]
             more["model.name"] = of[0]
         if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
-            more["image"] = "128"
+            more.setdefault("image", "128")
         if key == "weights":
             more["data.train"] = "{data}"
         for name, other in more.items():

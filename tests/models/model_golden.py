@@ -10,6 +10,7 @@ dropped, by dropout or stochastic depth. A file begins with
     MODEL CLASSES SIDE SAMPLES OWN
     losses L1 .. L20
 
+For a network with other options (VARIANTS) a line "options NAME VALUE" follows the first one.
 L: the mean losses of 20 steps of SGD with learning rate 0.01, in float64, of new pictures each. OWN: the
 largest relative difference of PyTorch's own float32 losses from them. With --no-training the second line
 is left out. One line for every tensor follows:
@@ -19,7 +20,8 @@ is left out. One line for every tensor follows:
 output and loss: of the first of these pictures, loss one for each sample; evaluation: the output in evaluation
 mode; gradient: of the sum of the losses; statistic: the batch's, of a running one. P: projections, as in
 network_golden.py. With HOW "names" a file has parameters and buffers instead, without numbers. Counters
-have lines without numbers in any case; tables, which are constants among the buffers, have numbers.
+have lines without numbers in any case, and variants have only those and their losses; tables, which are
+constants among the buffers, have numbers.
 
 Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
 norm weights are 1 + u / 5, also at the end of a block; running variances are four times that, so that
@@ -42,6 +44,10 @@ import torch_models  # noqa: E402
 from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa: E402
 
 CLASSES, SAMPLES, STEPS, RATE, PROJECTIONS = 10, 8, 20, 0.01, 4
+# File: model, arguments of torchvision, the option that says the same. Inception-v3's needs pictures of 299 pixels.
+VARIANTS = {"googlenet_aux": ("googlenet", {"aux_logits": True}, "aux_logits true")}
+# Of the losses of auxiliary classifiers: Szegedy et al. 2015, and torchvision's examples.
+WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4}
 
 
 def cases():
@@ -97,9 +103,9 @@ def kinds(made):
     return found
 
 
-def network(name, side, gentle):
+def network(name, side, gentle, **arguments):
     """The network with generated values, and the names of its tensors without counters and tables."""
-    made = create(name, side).double()
+    made = create(name, side, **arguments).double()
     tensors = [(n, t) for n, (kind, t) in kinds(made).items() if kind in ("parameter", "buffer")]
     with torch.no_grad():
         for index, (n, tensor) in enumerate(tensors):
@@ -131,15 +137,23 @@ def one_pass(name, side):
     return results
 
 
-def train(name, side, dtype):
-    made, _ = network(name, side, gentle=True)
+def mean_loss(outputs, labels):
+    """Of a network with auxiliary classifiers, whose logits come after its own, the weighted sum."""
+    if torch.is_tensor(outputs):
+        return F.cross_entropy(outputs, labels)
+    own, *others = (F.cross_entropy(logits, labels) for logits in outputs)
+    return own + WEIGHTS[type(outputs).__name__] * sum(others)
+
+
+def train(name, side, dtype, **arguments):
+    made, _ = network(name, side, gentle=True, **arguments)
     made = made.to(dtype).train()
     optimizer = torch.optim.SGD(made.parameters(), RATE)
     losses = []
     for step in range(STEPS):
         x, labels = pictures(step, CLASSES, side, SAMPLES)
         optimizer.zero_grad()
-        loss = F.cross_entropy(made(x.to(dtype)), labels)
+        loss = mean_loss(made(x.to(dtype)), labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -156,16 +170,16 @@ def numbers_of(tensor, index):
     return [f"{v:.12g}" for v in (tensor.double().norm().item(), *projections)]
 
 
-def losses_of(name, side):
+def losses_of(name, side, **arguments):
     """The largest relative difference of float32's losses from float64's, and these."""
-    exact, single = (train(name, side, dtype) for dtype in (torch.float64, torch.float32))
+    exact, single = (train(name, side, dtype, **arguments) for dtype in (torch.float64, torch.float32))
     own = max(abs(a - b) / a for a, b in zip(exact, single))
     print(f"{name}: losses {exact[0]:.3f} to {exact[-1]:.3f}, float32's differ by {own:.1e}", flush=True)
     return own, exact
 
 
-def lines_of(name, side, how):
-    everything = kinds(create(name, side))
+def lines_of(name, side, how, **arguments):
+    everything = kinds(create(name, side, **arguments))
     if how == "names":
         for n, (kind, tensor) in everything.items():
             if kind in ("parameter", "buffer"):
@@ -192,6 +206,19 @@ def write(case, folder, training=True):
             print(line, file=file)
 
 
+def write_variant(name, folder):
+    """Writes folder/NAME.txt."""
+    model, arguments, option = VARIANTS[name]
+    side = {case: pixels for case, pixels, _ in cases()}[model]
+    own, losses = losses_of(model, side, **arguments)
+    with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
+        print(model, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
+        print("options", option, file=file)
+        print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
+        for line in lines_of(model, side, "names", **arguments):
+            print(line, file=file)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default=os.path.join(FOLDER, "golden"))
@@ -202,6 +229,9 @@ def main():
     for name, side, how in cases():
         if name in given.models or (not given.models and how in ("short", "brief")):
             write((name, side, "names" if how == "brief" else how), given.folder, not given.no_training)
+    for name in VARIANTS:
+        if name in given.models or not given.models:
+            write_variant(name, given.folder)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ import timm_models  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1])
 SAMPLES, WARM_UP, FACTOR, LEAST_EPS = 4, 3, 4, 8
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# Options of serried, and torchvision's arguments that say the same.
+# Options of serried, torchvision's arguments that say the same, and the side of pictures unless it is that of
+# cases.txt.
 VARIANTS = [
     ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}),
     ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}),
@@ -46,6 +47,8 @@ VARIANTS = [
     ("mobilenet_v3_small", "dilated: true", {"dilated": True}),
     ("mobilenet_v2", "width_mult: 1.3", {"width_mult": 1.3}),
     ("googlenet", "transform_input: true", {"transform_input": True}),
+    ("googlenet", "aux_logits: true", {"aux_logits": True}),
+    ("inception_v3", "aux_logits: true", {"aux_logits": True, "side": 299}),
     ("resnet18", "blurpool: true", {"blurpool": True}),
     ("resnet50", "blurpool: true", {"blurpool": True}),
     ("skresnet50", "output_stride: 8", {"output_stride": 8}),
@@ -209,8 +212,10 @@ def check_options(given):
     for name, options, arguments in VARIANTS:
         if given and name not in given:
             continue
+        arguments = dict(arguments)
+        side = arguments.pop("side", sides[name])
         with tempfile.TemporaryDirectory() as folder:
-            check_weights(name, sides[name], folder, options, arguments)
+            check_weights(name, side, folder, options, arguments)
 
 
 def check_cases(given):

@@ -338,6 +338,18 @@ void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value
     s->items[s->count++].value = value;
 }
 
+void sr_forward_auxiliary(sr_forward *forward, sr_tensor logits, double weight) {
+    sr_auxiliaries *a = forward->auxiliaries;
+    if (!sr_op_argument(logits, "sr_forward_auxiliary: logits", NULL) || !a)
+        return;
+    if (a->count == SR_AUXILIARIES) {
+        (void)sr_op_refused(SR_FAIL(SR_E_USAGE, "more than %d auxiliary logits", SR_AUXILIARIES),
+                            "sr_forward_auxiliary");
+        return;
+    }
+    a->item[a->count++] = (sr_auxiliary){.logits = logits, .weight = weight};
+}
+
 sr_status sr_statistics_check(const sr_statistics *statistics) {
     if (!statistics->out_of_memory)
         return SR_OK;

@@ -106,6 +106,19 @@ void sr_build_image_size(const sr_builder *builder, int64_t *height, int64_t *wi
 // Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 
+#define SR_AUXILIARIES 2 // of a model
+// Logits from the middle of a network, which train what is before them (Szegedy et al. 2015), and
+// the weight of their loss beside that of the model's result.
+typedef struct sr_auxiliary {
+    sr_tensor logits; // like the result
+    double weight;
+} sr_auxiliary;
+// Those of a forward pass.
+typedef struct sr_auxiliaries {
+    int count;
+    sr_auxiliary item[SR_AUXILIARIES];
+} sr_auxiliaries;
+
 // What a forward pass can use.
 typedef struct sr_forward {
     sr_context *context;
@@ -114,10 +127,13 @@ typedef struct sr_forward {
     sr_tensor key;       // i32[4], for sr_dropout and sr_random_normal
     uint32_t next_scope; // number of the next random operator, counted up
     struct sr_statistics *statistics;
+    sr_auxiliaries *auxiliaries; // NULL: no use for them, so that a model need not record them
 } sr_forward;
 
 // Reports this lane's value of a running statistic (f32, same shape as the buffer).
 void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value);
+// Reports auxiliary logits, which a task adds to its loss in training.
+void sr_forward_auxiliary(sr_forward *forward, sr_tensor logits, double weight);
 
 // A model's descriptor. Immutable.
 typedef struct sr_model_desc {
@@ -156,5 +172,6 @@ SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const cha
 // As in graph/ops.h: errors name the line of the call.
 #ifndef SR_OPS_PLAIN
 #define sr_forward_statistic(...) (sr_at(__FILE__, __LINE__), sr_forward_statistic(__VA_ARGS__))
+#define sr_forward_auxiliary(...) (sr_at(__FILE__, __LINE__), sr_forward_auxiliary(__VA_ARGS__))
 #endif
 #endif

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // GoogLeNet (Szegedy et al. 2015, "Going Deeper with Convolutions", table 1) as in torchvision,
 // with batch normalisation and its 3x3 convolutions in the place of 5x5 ones, its parameter names
-// and initial values. It has no auxiliary classifiers (torchvision's aux_logits=False): in weights
-// they are ignored.
+// and initial values. Without aux_logits it has no auxiliary classifiers: in weights they are
+// ignored.
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
 
-enum { MODULES = 9, STAGES = 5 };
+enum { MODULES = 9, STAGES = 5, HEADS = 2, HEAD_SIDE = 4, HEAD_CHANNELS = 128 };
+
+static const double head_weight = 0.3; // of their losses
 
 typedef struct googlenet_options {
-    double dropout;
-    bool transform_input;
+    double dropout, dropout_aux;
+    bool transform_input, aux_logits;
 } googlenet_options;
 
 static const sr_option googlenet_rows[] = {
@@ -21,6 +23,17 @@ static const sr_option googlenet_rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(googlenet_options, transform_input),
      .default_text = "false"},
+    {.name = "aux_logits",
+     .help = "train with two classifiers in the middle of the network, whose losses count 0.3",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(googlenet_options, aux_logits),
+     .default_text = "false"},
+    {.name = "dropout_aux",
+     .help = "probability of dropping a feature before their last layers",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(googlenet_options, dropout_aux),
+     .default_text = "0.7",
+     .max = 0.99},
 };
 
 static const sr_option_table googlenet_table = {.name = "model.googlenet",
@@ -34,29 +47,37 @@ static const sr_option_table googlenet_table = {.name = "model.googlenet",
 typedef struct module_row {
     const char *name;
     int one, two_before, two, three_before, three, pooled;
-    int pools; // window of the pooling before it; 0: none
+    int pools;  // window of the pooling before it; 0: none
+    bool heads; // an auxiliary classifier sees its result
 } module_row;
 
-static const module_row rows[MODULES] = {{"inception3a", 64, 96, 128, 16, 32, 32, 3},
-                                         {"inception3b", 128, 128, 192, 32, 96, 64, 0},
-                                         {"inception4a", 192, 96, 208, 16, 48, 64, 3},
-                                         {"inception4b", 160, 112, 224, 24, 64, 64, 0},
-                                         {"inception4c", 128, 128, 256, 24, 64, 64, 0},
-                                         {"inception4d", 112, 144, 288, 32, 64, 64, 0},
-                                         {"inception4e", 256, 160, 320, 32, 128, 128, 0},
-                                         {"inception5a", 256, 160, 320, 32, 128, 128, 2},
-                                         {"inception5b", 384, 192, 384, 48, 128, 128, 0}};
+static const module_row rows[MODULES] = {{"inception3a", 64, 96, 128, 16, 32, 32, 3, false},
+                                         {"inception3b", 128, 128, 192, 32, 96, 64, 0, false},
+                                         {"inception4a", 192, 96, 208, 16, 48, 64, 3, true},
+                                         {"inception4b", 160, 112, 224, 24, 64, 64, 0, false},
+                                         {"inception4c", 128, 128, 256, 24, 64, 64, 0, false},
+                                         {"inception4d", 112, 144, 288, 32, 64, 64, 0, true},
+                                         {"inception4e", 256, 160, 320, 32, 128, 128, 0, false},
+                                         {"inception5a", 256, 160, 320, 32, 128, 128, 2, false},
+                                         {"inception5b", 384, 192, 384, 48, 128, 128, 0, false}};
 
 typedef struct inception_module {
     sr_conv_norm_layer one, two[2], three[2], pooled;
 } inception_module;
 
+// Means of 4 x 4 windows, 1x1 convolution, two linear layers.
+typedef struct auxiliary_head {
+    sr_conv_norm_layer conv;
+    sr_linear_layer fc1, fc2;
+} auxiliary_head;
+
 typedef struct googlenet {
     sr_conv_norm_layer first[3];
     inception_module modules[MODULES];
+    auxiliary_head heads[HEADS];
     sr_linear_layer fc;
-    double dropout;
-    bool transforms;
+    double dropout, dropout_aux;
+    bool transforms, has_heads;
 } googlenet;
 
 static const sr_init small_normal = {.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.01};
@@ -88,12 +109,25 @@ static int64_t build_module(sr_builder *b, inception_module *m, const module_row
     return row->one + row->two + row->three + row->pooled;
 }
 
+static void build_head(sr_builder *b, auxiliary_head *head, int number, int64_t in) {
+    const int64_t inputs = HEAD_CHANNELS * HEAD_SIDE * HEAD_SIDE, hidden = 1024;
+    sr_build_push(b, "aux%d", number);
+    build_conv(b, &head->conv, "conv", in, HEAD_CHANNELS, 1, 1);
+    sr_build_linear(b, &head->fc1, "fc1", inputs, hidden, false);
+    sr_build_linear(b, &head->fc2, "fc2", hidden, sr_build_classes(b), false);
+    sr_build_pop(b);
+    sr_build_set_init(b, &head->fc1.weight, small_normal);
+    sr_build_set_init(b, &head->fc2.weight, small_normal);
+}
+
 static void build(sr_builder *b, const void *options, void *state) {
     const googlenet_options *o = options;
     googlenet *net = state;
     int64_t in = 192;
-    int stride = 4;
+    int stride = 4, heads = 0;
     net->dropout = o->dropout;
+    net->dropout_aux = o->dropout_aux;
+    net->has_heads = o->aux_logits;
     net->transforms = o->transform_input;
     build_conv(b, &net->first[0], "conv1", 3, 64, 7, 2);
     sr_build_stage(b, 64, 2);
@@ -105,6 +139,10 @@ static void build(sr_builder *b, const void *options, void *state) {
             stride *= 2;
         }
         in = build_module(b, &net->modules[i], &rows[i], in);
+        if (net->has_heads && rows[i].heads) {
+            build_head(b, &net->heads[heads], heads + 1, in);
+            heads++;
+        }
     }
     sr_build_stage(b, in, stride);
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
@@ -126,8 +164,17 @@ static sr_tensor module_forward(sr_forward *f, const inception_module *m, sr_ten
     return sr_concat(parts, 4, 3);
 }
 
+static void head_forward(sr_forward *f, const googlenet *net, const auxiliary_head *head,
+                         sr_tensor x) {
+    x = sr_layer_conv_norm(f, &head->conv, sr_adaptive_avgpool2d(x, HEAD_SIDE, HEAD_SIDE));
+    x = sr_relu(sr_layer_linear(&head->fc1, sr_layer_flatten_channels(x)));
+    x = sr_layer_linear(&head->fc2, sr_layer_dropout(f, x, net->dropout_aux));
+    sr_forward_auxiliary(f, x, head_weight);
+}
+
 static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const googlenet *net = state;
+    const auxiliary_head *head = net->heads;
     if (net->transforms)
         x = sr_layer_transform_input(f, x);
     *stages++ = x = sr_layer_conv_norm(f, &net->first[0], x);
@@ -139,6 +186,8 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
             x = pool(x, rows[i].pools);
         }
         x = module_forward(f, &net->modules[i], x);
+        if (net->has_heads && rows[i].heads && f->auxiliaries)
+            head_forward(f, net, head++, x);
     }
     *stages = x;
 }

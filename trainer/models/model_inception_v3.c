@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inception-v3 (Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision")
-// as in torchvision, with its parameter names and initial values. It has no auxiliary classifier
-// (torchvision's aux_logits=False): in weights it is ignored.
+// as in torchvision, with its parameter names and initial values. Without aux_logits it has no
+// auxiliary classifier: in weights it is ignored. With it, pictures in training have at least 299
+// pixels.
 #include <stddef.h>
 
 #include "trainer/models/layers.h"
 
-enum { MAX_CONVS = 96, MODULES = 11, MOST_PARTS = 8, STAGES = 5, STEM = 5 };
+enum { MAX_CONVS = 96, MODULES = 11, MOST_PARTS = 8, STAGES = 5, STEM = 5, LEAST_SIDE = 299 };
+
+static const double head_weight = 0.4; // of the auxiliary classifier's loss
 
 typedef struct inception_options {
     double dropout;
-    bool transform_input;
+    bool transform_input, aux_logits;
 } inception_options;
 
 static const sr_option inception_rows[] = {
@@ -19,6 +22,11 @@ static const sr_option inception_rows[] = {
      .help = "normalise by mean and deviation 1/2, as torchvision's weights need",
      .type = SR_OPT_BOOL,
      .offset = offsetof(inception_options, transform_input),
+     .default_text = "false"},
+    {.name = "aux_logits",
+     .help = "train with a classifier in the middle of the network, whose loss counts 0.4",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(inception_options, aux_logits),
      .default_text = "false"},
 };
 
@@ -46,6 +54,7 @@ typedef struct module_row {
     const conv_row *convs;
     int count;
     bool pools; // the maximum over 3 x 3 with stride 2 is joined as well
+    bool head;  // the auxiliary classifier sees its result
 } module_row;
 
 #define BLOCK_A(pooled)                                                                            \
@@ -90,13 +99,14 @@ static const conv_row block_7b[] = {{"branch1x1", INPUT, 320, 1, 1, 1, true},
                                     {"branch3x3dbl_3b", BEFORE_LAST, 384, 3, 1, 1, true},
                                     {"branch_pool", POOLED, 192, 1, 1, 1, true}};
 
-#define BLOCK(name, block, pools)                                                                  \
-    { name, block, sizeof(block) / sizeof *(block), pools }
+#define BLOCK_WITH(name, block, pools, head)                                                       \
+    { name, block, sizeof(block) / sizeof *(block), pools, head }
+#define BLOCK(name, block, pools) BLOCK_WITH(name, block, pools, false)
 static const module_row modules[MODULES] = {
     BLOCK("Mixed_5b", block_5b, false), BLOCK("Mixed_5c", block_5c, false),
     BLOCK("Mixed_5d", block_5c, false), BLOCK("Mixed_6a", block_6a, true),
     BLOCK("Mixed_6b", block_6b, false), BLOCK("Mixed_6c", block_6c, false),
-    BLOCK("Mixed_6d", block_6c, false), BLOCK("Mixed_6e", block_6e, false),
+    BLOCK("Mixed_6d", block_6c, false), BLOCK_WITH("Mixed_6e", block_6e, false, true),
     BLOCK("Mixed_7a", block_7a, true),  BLOCK("Mixed_7b", block_7b, false),
     BLOCK("Mixed_7c", block_7b, false)};
 
@@ -111,11 +121,18 @@ static const struct stem_row {
                 {"Conv2d_3b_1x1", 80, 1, 1, false, false},
                 {"Conv2d_4a_3x3", 192, 3, 1, false, true}};
 
+// Means of 5 x 5 windows, a 1x1 and a 5x5 convolution, a linear layer.
+typedef struct auxiliary_head {
+    sr_conv_norm_layer convs[2];
+    sr_linear_layer fc;
+} auxiliary_head;
+
 typedef struct inception {
     sr_conv_norm_layer first[STEM], convs[MAX_CONVS];
+    auxiliary_head head;
     sr_linear_layer fc;
     double dropout;
-    bool transforms;
+    bool transforms, has_head;
 } inception;
 
 static const sr_init wide_normal = {.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.1};
@@ -151,6 +168,22 @@ static int64_t build_module(sr_builder *b, const module_row *module, sr_conv_nor
     return joined;
 }
 
+static void build_head(sr_builder *b, auxiliary_head *head, int64_t in) {
+    const int64_t hidden = 128, out = 768;
+    int64_t height, width;
+    sr_build_image_size(b, &height, &width);
+    if (height < LEAST_SIDE || width < LEAST_SIDE)
+        sr_build_fail(b, "aux_logits: pictures have at least %d pixels a side", LEAST_SIDE);
+    sr_build_push(b, "AuxLogits");
+    build_conv(b, &head->convs[0], "conv0", (sr_conv_layer_opts){in, hidden, .window = 1}, true);
+    build_conv(b, &head->convs[1], "conv1", (sr_conv_layer_opts){hidden, out, .window = 5}, true);
+    sr_build_linear(b, &head->fc, "fc", out, sr_build_classes(b), false);
+    sr_build_pop(b);
+    sr_build_set_init(b, &head->convs[1].conv.weight,
+                      (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.01});
+    sr_build_set_init(b, &head->fc.weight, (sr_init){.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.001});
+}
+
 static void build(sr_builder *b, const void *options, void *state) {
     const inception_options *o = options;
     inception *net = state;
@@ -159,6 +192,7 @@ static void build(sr_builder *b, const void *options, void *state) {
     int stride = 2;
     net->dropout = o->dropout;
     net->transforms = o->transform_input;
+    net->has_head = o->aux_logits;
     for (int i = 0; i < STEM; i++) {
         const sr_conv_layer_opts conv = {.in = in,
                                          .out = stem[i].out,
@@ -178,6 +212,8 @@ static void build(sr_builder *b, const void *options, void *state) {
         }
         in = build_module(b, &modules[m], layer, in);
         layer += modules[m].count;
+        if (net->has_head && modules[m].head)
+            build_head(b, &net->head, in);
     }
     sr_build_stage(b, in, stride);
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
@@ -208,6 +244,13 @@ static sr_tensor module_forward(sr_forward *f, const module_row *module,
     return sr_concat(parts, count, 3);
 }
 
+static void head_forward(sr_forward *f, const auxiliary_head *head, sr_tensor x) {
+    x = sr_avgpool2d(x, (sr_pool2d_opts){.window = 5, .stride = 3});
+    for (int i = 0; i < 2; i++)
+        x = sr_layer_conv_norm(f, &head->convs[i], x);
+    sr_forward_auxiliary(f, sr_layer_linear(&head->fc, sr_global_avgpool(x)), head_weight);
+}
+
 static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const inception *net = state;
     const sr_conv_norm_layer *layer = net->convs;
@@ -225,6 +268,8 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
             *stages++ = x;
         x = module_forward(f, &modules[m], layer, x);
         layer += modules[m].count;
+        if (net->has_head && modules[m].head && f->auxiliaries)
+            head_forward(f, &net->head, x);
     }
     *stages = x;
 }

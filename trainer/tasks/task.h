@@ -38,6 +38,7 @@ typedef struct sr_lane_recording {
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
+    sr_auxiliaries auxiliaries; // that the last sr_task_forward in training recorded
     // To be filled by the task:
     int64_t classes; // that labels are below, in training; 0: there are none
     sr_tensor loss;  // f32 [N]: one number per sample; the step's loss is the mean

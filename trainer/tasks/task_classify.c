@@ -3,7 +3,7 @@
 //
 // If the recipe mixes samples (mixup, CutMix), the loss of a sample is that for its mixed target,
 // or the weighted sum of the losses for its own label and its partner's; hits in training count its
-// own label only.
+// own label only. A model's auxiliary logits have losses of the same kind.
 #include "trainer/tasks/task.h"
 
 #define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
@@ -48,6 +48,19 @@ static sr_tensor mixed_loss(const sr_lane_recording *r, sr_tensor logits, const 
     return r->loss_desc->record_soft(r->context, logits, targets, r->loss_options);
 }
 
+// Records the loss of the model's result, of mixed samples or of those of the lane, and by their
+// weights those of auxiliary logits.
+static void record_loss(sr_lane_recording *r, sr_tensor logits, const sr_mixed *mixed) {
+    const sr_tensor labels = r->inputs[LABEL];
+    r->loss = mixed ? mixed_loss(r, logits, mixed) : loss_of(r, logits, labels);
+    for (int i = 0; i < r->auxiliaries.count; i++) {
+        const sr_auxiliary *a = &r->auxiliaries.item[i];
+        const sr_tensor loss =
+            mixed ? mixed_loss(r, a->logits, mixed) : loss_of(r, a->logits, labels);
+        r->loss = sr_add(r->loss, sr_scale(loss, a->weight, 0));
+    }
+}
+
 static sr_mixed mix(sr_lane_recording *r) {
     sr_mix_opts opts = r->mix;
     opts.scope = MIX_SCOPE;
@@ -57,14 +70,14 @@ static sr_mixed mix(sr_lane_recording *r) {
 static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
     sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
-    r->loss = mixed_loss(r, logits, &mixed);
+    record_loss(r, logits, &mixed);
     return logits;
 }
 
 static sr_tensor record_plain(sr_lane_recording *r) {
     sr_tensor x = images(r);
     sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
-    r->loss = loss_of(r, logits, r->inputs[LABEL]);
+    record_loss(r, logits, NULL);
     return logits;
 }
 

@@ -26,12 +26,14 @@ const sr_task_desc *sr_task_find(const char *name) {
 sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
                           bool with_statistics) {
     const sr_model *model = recording->models[phase];
+    recording->auxiliaries.count = 0;
     sr_forward forward = {.context = recording->context,
                           .training = recording->training,
                           .dtype = recording->dtype,
                           .key = recording->key,
                           .next_scope = (uint32_t)phase << 16,
-                          .statistics = with_statistics ? recording->statistics : NULL};
+                          .statistics = with_statistics ? recording->statistics : NULL,
+                          .auxiliaries = recording->training ? &recording->auxiliaries : NULL};
     char name[SR_NAME_BYTES];
     const size_t length =
         model->prefix_length > 0 ? model->prefix_length - 1 : 0; // without the dot

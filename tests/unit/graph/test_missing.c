@@ -231,6 +231,8 @@ DOES(gradients_x, sr_tensor xs[2] = {a->some}; sr_tensor g[2];
      sr_gradients(a->some, SR_NONE, xs, 2, g); assert_true(sr_is_none(g[0]) && sr_is_none(g[1])))
 DOES(statistic, sr_forward forward = {.context = a->context};
      sr_forward_statistic(&forward, a->some, SR_NONE))
+DOES(auxiliary, sr_forward forward = {.context = a->context};
+     sr_forward_auxiliary(&forward, SR_NONE, 0.3))
 
 static const missing_call calls[] = {
     {"sr_conv2d", "conv2d: x", conv},
@@ -368,6 +370,7 @@ static const missing_call calls[] = {
     {"sr_gradients", "sr_gradients: y", gradients_y},
     {"sr_gradients", "sr_gradients: xs[1]", gradients_x},
     {"sr_forward_statistic", "sr_forward_statistic: value", statistic},
+    {"sr_forward_auxiliary", "sr_forward_auxiliary: logits", auxiliary},
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 

@@ -81,7 +81,7 @@ static void make_inputs(sr_context *context, const op_case *c, sr_rng *rng, sr_t
         }
         uint8_t bytes[OP_CASE_VALUES];
         for (int k = 0; k < OP_CASE_VALUES; k++)
-            bytes[k] = (uint8_t)c->in[i][k];
+            bytes[k] = c->info[i].dtype == SR_U8 ? (uint8_t)c->in[i][k] : 0;
         const sr_dtype dtype = c->info[i].dtype;
         assert_true(dtype == SR_F64 || dtype == SR_I32 || dtype == SR_U8);
         in[i] = sr_constant(context, &c->info[i],
