@@ -38,8 +38,9 @@ def classes(serried, device):
 
 
 def main():
-    write = sys.argv[1] == "--write"
-    by_device = {device: classes(sys.argv[1 + write], device) for device in DEVICES}
+    write = "--write" in sys.argv
+    serried = next(argument for argument in sys.argv[1:] if argument != "--write")
+    by_device = {device: classes(serried, device) for device in DEVICES}
     wanted = sorted(key for key in by_device["cpu"] if key[1] in DTYPES)
     holes = [f"{kernel} has no kernel for {device} in {dtype}" for device in DEVICES for kernel, dtype in wanted
              if (kernel, dtype) not in by_device[device]]

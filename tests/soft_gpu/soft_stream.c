@@ -5,7 +5,8 @@
 // may: work for which nobody waits is left lying now and then, while other streams run ahead, so
 // that a missing wait is a wrong result. A wait of the host or of another stream ends that at once;
 // asking for an event ends it soon. Which work is left lying follows from SERRIED_TEST_SEED and the
-// number of the stream.
+// number of the stream. Work that is to fail (SOFT_GPU_FAULT) always is, so that tests know which
+// call is the first that can tell.
 //
 // Handles stay taken for ever, so that the use of one that was destroyed is always found.
 #include <errno.h>
@@ -73,10 +74,11 @@ static void want(struct CUstream_st *s, uint64_t end, bool waits) {
 }
 
 static void linger(struct CUstream_st *s) {
-    if (soft_below(&s->rng, LINGER_EVERY) != 0)
+    const bool fails = s->first->fault != cudaSuccess;
+    if (soft_below(&s->rng, LINGER_EVERY) != 0 && !fails)
         return;
     const int64_t begin = soft_now_ns();
-    const int64_t end = begin + soft_below(&s->rng, LINGER_NS);
+    const int64_t end = fails ? INT64_MAX : begin + soft_below(&s->rng, LINGER_NS);
     const int64_t end_asked = begin + soft_below(&s->rng, LINGER_ASKED_NS);
     int error = 0;
     while (s->wanted <= s->done && s->live && error == 0) {
