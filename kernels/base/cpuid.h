@@ -17,6 +17,8 @@ enum {
     SR_CPU_FP16 = 1u << 4,     // AVX512-FP16
     SR_CPU_AMX_BF16 = 1u << 5, // tiles, with the kernel's permission
     SR_CPU_AMX_INT8 = 1u << 6,
+    SR_CPU_BF16_DOT =
+        1u << 7, // AVX512-BF16 products as fast as fp32 multiply-adds: AMD's processors
 };
 
 // Features of this processor and kernel, without those that SERRIED_CPU_MASK (a comma-separated

@@ -30,9 +30,10 @@ HEAD = """# Digests of what serried computes; written by tests/numerics/check_nu
 """
 # Sets of features that decide bits, and the masks that hide the others. The first part of a mask hides features
 # that decide bits; the second those that must not matter.
-UNREAD = "vnni,bf16,fp16,amx_int8"
-SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16," + UNREAD),
-        ("avx2 avx512", "amx_bf16"), ("avx2 avx512 amx_bf16", UNREAD), ("avx2 avx512 amx_bf16", "")]
+UNREAD = "vnni,fp16,amx_int8"
+SETS = [("plain", "avx2"), ("avx2", "avx512"), ("avx2 avx512", "amx_bf16,bf16," + UNREAD),
+        ("avx2 avx512", "amx_bf16,bf16_dot"), ("avx2 avx512 bf16_dot", UNREAD), ("avx2 avx512 bf16_dot", ""),
+        ("avx2 avx512 amx_bf16", "bf16," + UNREAD), ("avx2 avx512 amx_bf16", "")]
 # oneDNN settings of users, none of which may change a bit.
 FOREIGN = {"DNNL_MAX_CPU_ISA": "SSE41", "DNNL_CPU_ISA_HINTS": "PREFER_YMM", "DNNL_DEFAULT_FPMATH_MODE": "ANY"}
 VERSIONS = {

@@ -20,6 +20,7 @@ CASES = {
     "avx2 avx512": ("avx512", "AVX512_CORE", "AVX512"),
     "avx2 avx512 vnni": ("avx512", "AVX512_CORE_VNNI", "AVX512"),
     "avx2 avx512 vnni bf16": ("avx512", "AVX512_CORE_BF16", "AVX512"),
+    "avx2 avx512 vnni bf16 bf16_dot": ("avx512", "AVX512_CORE_BF16", "AVX512"),
     "avx2 avx512 vnni bf16 fp16": ("avx512", "AVX512_CORE_FP16", "AVX512"),
     "avx2 avx512 vnni bf16 fp16 amx_bf16 amx_int8": ("avx512", "AVX512_CORE_AMX", "AVX512"),
 }

@@ -39,7 +39,8 @@ int sr_onednn_single_thread(void);
 void sr_onednn_restore_threads(int threads);
 
 // Whether bf16 products run on AMX tiles. Otherwise bf16 is only a storage format and arithmetic is
-// f32 (vdpbf16ps without AMX has half the rate of f32 multiply-adds).
+// f32: VDPBF16PS has half the rate of f32 multiply-adds on Intel's processors, and where it has the
+// full one (SR_CPU_BF16_DOT), the kernels of provider x86 use it.
 bool sr_onednn_native_bf16(void);
 // Whether convolutions of this T compute in f32 on widened copies: T is f16, which oneDNN 2.6 does
 // not have on CPUs, or bf16 without AMX.

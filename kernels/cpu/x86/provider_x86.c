@@ -7,8 +7,9 @@
 // Both instruction sets give the same bits, so an entry is one numerics class; the set is chosen
 // when a kernel is prepared (SERRIED_CPU_MASK and sr_cpu_restrict hide features). Products of rows
 // for 1x1 convolutions exist only for AVX-512, so networks differ between the two sets
-// nevertheless. The kernels are rows of x86_list.def; how they are cut into blocks is here, and the
-// arithmetic in the x86_*_internal.h files.
+// nevertheless; products of bf16 (AMX, SR_CPU_BF16_DOT) are classes of their own. The kernels are
+// rows of x86_list.def; how they are cut into blocks is here, and the arithmetic in the
+// x86_*_internal.h files.
 #include "kernels/base/cpuid.h"
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/expression.h"
@@ -361,6 +362,7 @@ static sr_status row_prepare(unsigned place, const sr_kernel_request *request, s
 #define DTYPES_AVX2(id) SR_VARIES_##id ? "f32 bf16 f16" : "f32"
 #define DTYPES_AVX512(id) DTYPES_AVX2(id)
 #define DTYPES_AMX(id) "bf16"
+#define DTYPES_DOT(id) "bf16"
 #define ENTRY(place, id, suffix, class, set, ways, first)                                          \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry),                                                    \

@@ -19,6 +19,7 @@
 #define SR_KERNELS_CPU_X86_AMX_INTERNAL_H
 
 #include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_pairs_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
 #define AMX_SIDE SR_X86_AMX_SIDE
@@ -98,20 +99,6 @@ SR_INLINE void amx_load(const float *sums) {
 
 // ---- Packing of tiles ----
 
-// Pairs of bf16: 'low' in the lower halves. Both are in the upper halves of their elements.
-SR_INLINE __m512i amx_pairs(__m512i low, __m512i high) {
-    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high);
-}
-
-// to[i][j] = from[j][i] of 16 x 16 pairs.
-SR_INLINE void amx_transpose(const uint32_t *from, uint32_t *to) {
-    const __m512i column =
-        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                           _mm512_set1_epi32(AMX_ROWS));
-    for (int i = 0; i < AMX_ROWS; i++)
-        _mm512_storeu_si512(to + i * AMX_ROWS, _mm512_i32gather_epi32(column, from + i, 4));
-}
-
 // A tile of outputs k .. k + 15, terms c .. c + 31, of w[output][term].
 SR_INLINE void amx_pack_across(const float *w, int64_t in, int64_t k, int64_t c, uint32_t *to) {
     uint32_t pairs[AMX_ROWS * AMX_ROWS];
@@ -119,15 +106,15 @@ SR_INLINE void amx_pack_across(const float *w, int64_t in, int64_t k, int64_t c,
         for (int half = 0; half < 2; half++)
             sr_v_store_bf16((uint16_t *)(pairs + j * AMX_ROWS) + half * SR_ELEMENTS,
                             sr_v_load(w + (k + j) * in + c + half * SR_ELEMENTS));
-    amx_transpose(pairs, to);
+    pairs_transpose(pairs, AMX_ROWS, to, AMX_ROWS);
 }
 
 // The same of w[term][output].
 SR_INLINE void amx_pack_along(const float *w, int64_t out, int64_t k, int64_t c, uint32_t *to) {
     for (int i = 0; i < AMX_ROWS; i++, to += AMX_ROWS) {
         const float *from = w + (c + 2 * i) * out + k;
-        _mm512_storeu_si512(to, amx_pairs(sr_v_round_bf16(sr_v_load(from)),
-                                          sr_v_round_bf16(sr_v_load(from + out))));
+        _mm512_storeu_si512(to, pairs_join(sr_v_round_bf16(sr_v_load(from)),
+                                           sr_v_round_bf16(sr_v_load(from + out))));
     }
 }
 
@@ -140,7 +127,7 @@ SR_INLINE void amx_pack_rows(const uint16_t *x, int64_t width, int64_t first, in
         const __m512i low = m < end ? sr_v_as_int(sr_v_load_bf16(from)) : _mm512_setzero_si512();
         const __m512i high =
             m + 1 < end ? sr_v_as_int(sr_v_load_bf16(from + width)) : _mm512_setzero_si512();
-        _mm512_storeu_si512(to, amx_pairs(low, high));
+        _mm512_storeu_si512(to, pairs_join(low, high));
     }
 }
 
@@ -190,7 +177,7 @@ SR_INLINE sr_status amx_block(const sr_kernel_args *args, int64_t block, sr_work
            (size_t)((AMX_SIDE - (rows.end - whole)) * g->in) * sizeof *last);
     amx_left left = {.pitch = g->in * 2, .second = AMX_ROWS * g->in, .step = AMX_SIDE};
     amx_begin();
-    for (int64_t panel = 0; panel < g->panels; panel++) {
+    for (int64_t panel = 0; panel < g->panels.count; panel++) {
         const uint16_t *right = (const uint16_t *)args->workspace + panel * g->in * AMX_SIDE;
         for (int64_t m = rows.begin; m < rows.end; m += AMX_SIDE) {
             float sums[AMX_SIDE * AMX_SIDE];
@@ -226,7 +213,7 @@ SR_INLINE void amx_pack_panel(const uint16_t *x, int64_t width, int64_t panel, s
             amx_pack_rows(x, width, panel * AMX_SIDE + half * AMX_ROWS, m, rows.end,
                           transposed ? pairs : tile);
             if (transposed)
-                amx_transpose(pairs, tile);
+                pairs_transpose(pairs, AMX_ROWS, tile, AMX_ROWS);
         }
     }
 }

@@ -24,7 +24,7 @@ sr_status sr_x86_amx_plan(const sr_kernel_request *request, sr_prepared *out) {
     *g = (sr_x86_pointwise){.mirrored = request->kernel == SR_KERNEL_linear_dx, .rows = p.q};
     g->in = g->mirrored ? p.k : p.c;
     g->out = g->mirrored ? p.c : p.k;
-    g->panels = g->out / SR_X86_AMX_SIDE;
+    g->panels.count = g->out / SR_X86_AMX_SIDE;
     g->grain = BLOCK_ROWS;
     while (g->grain > SR_X86_AMX_SIDE && g->rows < g->grain * BLOCKS)
         g->grain /= 2;
@@ -32,7 +32,7 @@ sr_status sr_x86_amx_plan(const sr_kernel_request *request, sr_prepared *out) {
     out->state_free = sr_free;
     out->stages = 2;
     const uint32_t x = 1, w = 2, y = g->mirrored ? 4 : 8;
-    out->stage[0] = (sr_kernel_stage){.blocks = g->panels, .leaves = ~w};
+    out->stage[0] = (sr_kernel_stage){.blocks = g->panels.count, .leaves = ~w};
     out->stage[1] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(g->rows, g->grain),
                                       .rows = g->rows,
                                       .block_rows = g->grain,

@@ -42,6 +42,15 @@ typedef struct dw_prefetch {
     const char *next, *last;
 } dw_prefetch;
 
+// After the first range, the second.
+SR_INLINE void dw_prefetch_rest(dw_prefetch *fetch) {
+    if (fetch->at < fetch->end || fetch->next == fetch->last)
+        return;
+    fetch->at = fetch->next;
+    fetch->end = fetch->last;
+    fetch->next = fetch->last;
+}
+
 // One pass: images, rows and pixels of a row that it computes, and its panels.
 typedef struct dw_pass {
     int64_t image, row;      // first image, first output row
@@ -179,11 +188,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
         }
     }
     fetch->at = at;
-    if (at >= fetch->end && fetch->next != fetch->last) {
-        fetch->at = fetch->next;
-        fetch->end = fetch->last;
-        fetch->next = fetch->last;
-    }
+    dw_prefetch_rest(fetch);
     SR_UNROLL
     for (int i = 0; i < rows; i++) {
         SR_UNROLL
@@ -319,13 +324,16 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
     }
 }
 
-// The same of a merged panel: elements are [S][C], taps are rows.
+// The same of merged panels: their columns are [S][C], taps are rows.
 SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
     const float *row = tiles + i * SR_X86_DW_SIDE;
     for (int64_t c = 0; c < d->p.c; c++)
         for (int64_t r = 0; r < d->p.r; r++)
-            for (int64_t s = 0; s < d->p.s; s++)
-                *to++ = row[r * SR_X86_DW_SIDE * SR_X86_DW_SIDE + s * d->p.c + c];
+            for (int64_t s = 0; s < d->p.s; s++) {
+                const int64_t column = s * d->p.c + c;
+                *to++ = row[column / SR_X86_DW_SIDE * d->tile_floats +
+                            r * SR_X86_DW_SIDE * SR_X86_DW_SIDE + column % SR_X86_DW_SIDE];
+            }
 }
 
 static sr_status conv_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {

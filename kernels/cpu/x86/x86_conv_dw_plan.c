@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Divides the gradient of the weights of a convolution or linear layer into blocks, passes and
-// panels (see x86_conv_dw_internal.h, x86_amx_internal.h). A function of the shape alone.
+// panels (see x86_conv_dw_internal.h, x86_amx_internal.h,
+// x86_dot_dw_internal.h). A function of the shape alone.
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
@@ -140,5 +141,30 @@ sr_status sr_x86_amx_plan_dw(const sr_kernel_request *request, sr_prepared *out)
     const int64_t panel = d.rows * SR_X86_AMX_SIDE / 2; // floats of a panel of bf16
     d.x_floats = panel;
     d.dy_floats = sr_x86_ceil_div(d.out_panels, d.ranges) * panel;
+    return finish(&d, out);
+}
+
+// Few channels: their rows of taps are columns of panels.
+static void plan_dot_panels(sr_x86_dw *d) {
+    const sr_conv_params *p = &d->p;
+    plan_panels(d);
+    d->merged = p->s > 1 && p->dilation_w == 1 && p->c < SR_X86_DW_SIDE;
+    if (!d->merged)
+        return;
+    d->in_panels = sr_x86_ceil_div(p->s * p->c, SR_X86_DW_SIDE);
+    d->taps = p->r;
+    d->tile_floats = d->taps * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
+    d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
+}
+
+// Groups of passes, or ranges of output panels if partial results are large.
+sr_status sr_x86_dot_plan_dw(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_dw d = {.p = sr_x86_shape_of(request), .rows = SR_X86_DOT_PASS};
+    plan_dot_panels(&d);
+    d.units = sr_x86_ceil_div(d.p.n * d.p.p * d.p.q, d.rows);
+    plan_groups(&d, BLOCKS);
+    d.ranges = sr_x86_min(BLOCKS / d.groups, d.out_panels);
+    d.x_floats = SR_X86_DOT_PANEL / 2;
+    d.dy_floats = sr_x86_ceil_div(d.out_panels, d.ranges) * (SR_X86_DOT_PANEL / 2);
     return finish(&d, out);
 }

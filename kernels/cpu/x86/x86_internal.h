@@ -42,6 +42,7 @@ enum {
     SR_X86_NEEDS_AVX2 = SR_CPU_AVX2,
     SR_X86_NEEDS_AVX512 = SR_CPU_AVX512,
     SR_X86_NEEDS_AMX = SR_CPU_AMX_BF16,
+    SR_X86_NEEDS_DOT = SR_CPU_BF16_DOT,
 };
 
 // Functions of one instruction set by T (sr_dtype: f32, bf16, f16) and row; the same bits from both
@@ -243,6 +244,8 @@ static inline int64_t sr_x86_winograd_pair(void) {
 extern const char *const sr_x86_winograd_variants[];
 
 bool sr_x86_winograd_supports(const sr_kernel_request *request);
+// Whether it is faster than products of pairs of bf16, too.
+bool sr_x86_winograd_outdoes_dot(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out);
 bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out);
@@ -255,33 +258,88 @@ sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepa
 #define SR_X86_POINTWISE_PIECE 512 // inputs that are added before sums are stored
 // Most rows of a pass: enough that weights, which stream from the shared cache, are reused often.
 #define SR_X86_POINTWISE_PASS 144
+#define SR_X86_POINTWISE_SUM_ROWS (SR_X86_POINTWISE_PASS + SR_X86_POINTWISE_ROWS)
 // Floats from one packed row to the next: an odd number of cache lines, so that rows use different
 // cache sets.
 #define SR_X86_POINTWISE_PITCH (SR_X86_POINTWISE_PIECE + 16)
 #define SR_X86_POINTWISE_DIRECT 4 // numbers of channels for which rows are read in place
 
+// Outputs in panels of as many as a tile has.
+typedef struct sr_x86_panels {
+    int64_t count;
+    int64_t columns;              // outputs of all panels, a multiple of sixteen
+    int64_t wide, narrow_vectors; // wide panels, which are first; vectors of a narrow one
+} sr_x86_panels;
+sr_x86_panels sr_x86_panels_of(int64_t outputs);
+
 typedef struct sr_x86_pointwise {
-    int64_t in, out;                     // channels: summed over, of a result
-    int64_t rows;                        // pixels of all pictures, after the stride
-    int64_t columns;                     // outputs of all panels, a multiple of sixteen
-    int64_t panels;                      // of outputs
-    int64_t wide_panels, narrow_vectors; // wide panels, which are first; vectors of a narrow one
-    int64_t piece;                       // inputs that are summed up at a time
-    int64_t grain;                       // rows of a block, unless a chain sets others
-    int64_t fetch_step; // bytes of the next pass that are fetched at each step of a tile
-    int64_t sum_rows;   // rows that fit in scratch: of a pass, and of a tile
-    bool mirrored;      // weights are [in][out] (conv2d_dx), not [out][in]
-    int direct;         // 0: rows are packed; else 1 + index in sr_x86_pointwise_direct
-    bool strided;       // pictures [h][w] have a pixel of [p][q] at every stride-th position
-    bool spread;        // strided, and the results are spread (conv2d_dx)
-    int64_t h, w, p, q; // of the convolution
+    int64_t in, out;      // channels: summed over, of a result
+    int64_t rows;         // pixels of all pictures, after the stride
+    sr_x86_panels panels; // of outputs
+    int64_t piece;        // inputs that are summed up at a time
+    int64_t grain;        // rows of a block, unless a chain sets others
+    int64_t fetch_step;   // bytes of the next pass that are fetched at each step of a tile
+    int64_t sum_rows;     // rows that fit in scratch: of a pass, and of a tile
+    bool mirrored;        // weights are [in][out] (conv2d_dx), not [out][in]
+    int direct;           // 0: rows are packed; else 1 + index in sr_x86_pointwise_direct
+    bool strided;         // pictures [h][w] have a pixel of [p][q] at every stride-th position
+    bool spread;          // strided, and the results are spread (conv2d_dx)
+    int64_t h, w, p, q;   // of the convolution
     int64_t stride_h, stride_w;
+    int64_t top, left; // the position of the first
 } sr_x86_pointwise;
 
 extern const int64_t sr_x86_pointwise_direct[SR_X86_POINTWISE_DIRECT];
 bool sr_x86_pointwise_supports(const sr_kernel_request *request);
 bool sr_x86_pointwise_supports_linear(const sr_kernel_request *request);
 sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *out);
+// Rows of a block whose rows of x and y have so many bytes.
+int64_t sr_x86_pointwise_grain(int64_t row_bytes, int64_t rows);
+// Bytes of scratch.
+size_t sr_x86_pointwise_scratch(const sr_x86_pointwise *g);
+// Bytes of the next pass that are fetched at each step.
+int64_t sr_x86_pointwise_fetch(int64_t outputs);
+
+// Convolutions and linear layers by products of pairs of bf16 (x86_dot_internal.h, x86_dot_plan.c).
+
+// Taps that read neighbouring pixels of a row.
+typedef struct sr_x86_dot_run {
+    int32_t h, w; // the pixel of the first, counted from the one that a result begins with
+    int32_t first, taps;
+} sr_x86_dot_run;
+
+// Results that have the same taps: all, but for conv2d_dx with strides.
+typedef struct sr_x86_dot_phase {
+    sr_x86_pointwise g;    // of pairs of terms; p, q: its results; h, w: the pictures of results
+    int64_t tap, taps;     // of sr_x86_dot.tap
+    int64_t run, runs;     // of sr_x86_dot.run, whose 'first' counts from 'tap'
+    int64_t block, blocks; // of stage 1
+    int64_t weights;       // where its packed weights begin: pairs
+} sr_x86_dot_phase;
+
+typedef struct sr_x86_dot {
+    int64_t in, out;        // channels: of a pixel that is read, of a result
+    int64_t h, w;           // pictures that are read
+    int64_t step_h, step_w; // from a result to the next, in the pictures that are read
+    int64_t window;         // taps of a filter
+    bool mirrored;          // weights are [in][out] (conv2d_dx), not [out][in]
+    bool flat;              // rows of x become rows of y
+    int phases;
+    sr_x86_dot_phase *phase;
+    sr_x86_dot_run *run;
+    int32_t *tap; // places of taps in a filter, in the order of the terms
+} sr_x86_dot;
+
+// Output pixels of a pass of the gradient of the weights, and numbers of a panel of them: two
+// panels fit in a first-level cache. An odd number of lines, so that panels use different cache
+// sets.
+#define SR_X86_DOT_PASS 448
+#define SR_X86_DOT_PANEL (SR_X86_DOT_PASS * SR_X86_DW_SIDE + 32)
+
+bool sr_x86_dot_supports(const sr_kernel_request *request);
+bool sr_x86_dot_supports_linear(const sr_kernel_request *request);
+sr_status sr_x86_dot_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_dot_plan_dw(const sr_kernel_request *request, sr_prepared *out);
 
 // Depthwise convolutions (x86_depthwise_internal.h, x86_depthwise_dw_internal.h,
 // x86_depthwise_plan.c).

@@ -22,6 +22,8 @@
 //
 // With stride, conv2d reads every stride-th pixel, and conv2d_dx writes there, and zeros between.
 //
+// Tiles of pairs multiply pairs of bf16 instead of numbers: x86_dot_internal.h packs for them.
+//
 // Not here: groups, padding (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_POINTWISE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_POINTWISE_INTERNAL_H
@@ -44,11 +46,11 @@ typedef struct pw_panel {
     int vectors;
 } pw_panel;
 
-SR_INLINE pw_panel pw_panel_of(const sr_x86_pointwise *g, int64_t panel) {
-    const int64_t wide = sr_x86_min(panel, g->wide_panels);
-    return (pw_panel){(wide * SR_X86_POINTWISE_VECTORS + (panel - wide) * g->narrow_vectors) *
+SR_INLINE pw_panel pw_panel_of(const sr_x86_panels *panels, int64_t i) {
+    const int64_t wide = sr_x86_min(i, panels->wide);
+    return (pw_panel){(wide * SR_X86_POINTWISE_VECTORS + (i - wide) * panels->narrow_vectors) *
                           SR_ELEMENTS,
-                      panel < g->wide_panels ? SR_X86_POINTWISE_VECTORS : (int)g->narrow_vectors};
+                      i < panels->wide ? SR_X86_POINTWISE_VECTORS : (int)panels->narrow_vectors};
 }
 
 // Rows of the next tile when 'left' rows are left.
@@ -102,10 +104,10 @@ SR_INLINE void pw_pack_along(const sr_x86_pointwise *g, const float *w, pw_panel
 // Block: a panel.
 SR_INLINE void pw_pack_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_x86_pointwise *g = args->state;
-    const pw_panel panel = pw_panel_of(g, block);
+    const pw_panel panel = pw_panel_of(&g->panels, block);
     for (int64_t c = 0; c < g->in; c += g->piece) {
         const int64_t count = sr_x86_min(g->piece, g->in - c);
-        float *to = (float *)args->workspace + c * g->columns + panel.first * count;
+        float *to = (float *)args->workspace + c * g->panels.columns + panel.first * count;
         if (g->mirrored)
             pw_pack_along(g, args->p[1], panel, c, count, to, type);
         else
@@ -156,9 +158,17 @@ SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, sr
     }
 }
 
-// One tile; rows, vectors, pitch (0: that of the tile) and type are constants. With a variable
-// pitch the addresses of many rows would need too many registers.
-SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, sr_dtype type) {
+// sum + a b of numbers; of pairs of bf16, whose products are added one after the other, that of the
+// upper halves first (VDPBF16PS, of which compilers of either kind take vectors of integers).
+SR_INLINE sr_vf pw_add_product(sr_vf a, sr_vf b, sr_vf sum, bool pairs) {
+    return pairs ? _mm512_dpbf16_ps(sum, (__m512bh)sr_v_as_int(a), (__m512bh)sr_v_as_int(b))
+                 : sr_v_fma(a, b, sum);
+}
+
+// One tile; rows, vectors, pitch (0: that of the tile), type and pairs are constants. With a
+// variable pitch the addresses of many rows would need too many registers.
+SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, sr_dtype type,
+                           bool pairs) {
     pw_tile t = *tile;
     t.pitch = pitch > 0 ? pitch : t.pitch;
     const int64_t width = vectors * SR_ELEMENTS;
@@ -179,7 +189,7 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
             const sr_vf in = sr_v_set(t.x[r * t.pitch + c]);
             SR_UNROLL
             for (int v = 0; v < vectors; v++)
-                sum[r][v] = sr_v_fma(in, weight[v], sum[r][v]);
+                sum[r][v] = pw_add_product(in, weight[v], sum[r][v], pairs);
         }
     }
     __asm__("" : "+r"(tile)); // else compilers keep addresses in registers that the sums need
@@ -191,27 +201,31 @@ SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, 
 }
 
 typedef void (*pw_tile_fn)(pw_tile *tile);
-#define PW_TILE(name, rows, vectors, pitch, type)                                                  \
+#define PW_TILE(name, rows, vectors, pitch, type, pairs)                                           \
     static __attribute__((noinline)) void name(pw_tile *tile) {                                    \
-        pw_multiply(tile, rows, vectors, pitch, type);                                             \
+        pw_multiply(tile, rows, vectors, pitch, type, pairs);                                      \
     }
 // By number of vectors.
-#define PW_TILES(name, narrow, wide, pitch, type)                                                  \
-    PW_TILE(name##_1, narrow, 1, pitch, type)                                                      \
-    PW_TILE(name##_2, narrow, 2, pitch, type)                                                      \
-    PW_TILE(name##_3, wide, 3, pitch, type)
+#define PW_TILES(name, narrow, wide, pitch, type, pairs)                                           \
+    PW_TILE(name##_1, narrow, 1, pitch, type, pairs)                                               \
+    PW_TILE(name##_2, narrow, 2, pitch, type, pairs)                                               \
+    PW_TILE(name##_3, wide, 3, pitch, type, pairs)
 #define PW_ROW(name)                                                                               \
     { name##_1, name##_2, name##_3 }
-PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, SR_F32)
-PW_TILES(pw_bf16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_BF16)
-PW_TILES(pw_f16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F16)
-PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F32)
-PW_TILES(pw_64, PW_NARROW_ROWS, PW_ROWS, 64, SR_F32)
-PW_TILES(pw_128, PW_NARROW_ROWS, PW_ROWS, 128, SR_F32)
-PW_TILES(pw_256, PW_NARROW_ROWS, PW_ROWS, 256, SR_F32)
-PW_TILES(pw_512, PW_NARROW_ROWS, PW_ROWS, 512, SR_F32)
+PW_TILES(pw_few, PW_FEW_ROWS, PW_FEW_ROWS, 0, SR_F32, false)
+PW_TILES(pw_bf16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_BF16, false)
+PW_TILES(pw_f16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F16, false)
+PW_TILES(pw_packed, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F32, false)
+PW_TILES(pw_64, PW_NARROW_ROWS, PW_ROWS, 64, SR_F32, false)
+PW_TILES(pw_128, PW_NARROW_ROWS, PW_ROWS, 128, SR_F32, false)
+PW_TILES(pw_256, PW_NARROW_ROWS, PW_ROWS, 256, SR_F32, false)
+PW_TILES(pw_512, PW_NARROW_ROWS, PW_ROWS, 512, SR_F32, false)
+PW_TILES(pw_pairs_few, PW_FEW_ROWS, PW_FEW_ROWS, SR_X86_POINTWISE_PITCH, SR_F32, true)
+PW_TILES(pw_pairs, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_F32, true)
+PW_TILES(pw_pairs_bf16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_BF16, true)
 static const pw_tile_fn pw_few[] = PW_ROW(pw_few), pw_bf16[] = PW_ROW(pw_bf16),
-                        pw_f16[] = PW_ROW(pw_f16);
+                        pw_f16[] = PW_ROW(pw_f16), pw_pairs_few[] = PW_ROW(pw_pairs_few),
+                        pw_pairs[] = PW_ROW(pw_pairs), pw_pairs_bf16[] = PW_ROW(pw_pairs_bf16);
 // Packed, and as sr_x86_pointwise_direct.
 static const pw_tile_fn pw_full[][PW_VECTORS] = {PW_ROW(pw_packed), PW_ROW(pw_64), PW_ROW(pw_128),
                                                  PW_ROW(pw_256), PW_ROW(pw_512)};
@@ -222,11 +236,14 @@ _Static_assert(sizeof pw_full / sizeof pw_full[0] == SR_X86_POINTWISE_DIRECT + 1
 
 // One tile of all vectors of a panel; types other than f32 only with all rows of a tile. direct: 0
 // is packed.
-SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, sr_dtype type) {
-    const pw_tile_fn *const fn = type == SR_BF16       ? pw_bf16
-                                 : type == SR_F16      ? pw_f16
-                                 : rows == PW_FEW_ROWS ? pw_few
-                                                       : pw_full[direct];
+SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, sr_dtype type,
+                             bool pairs) {
+    const bool few = rows == PW_FEW_ROWS;
+    const pw_tile_fn *const fn = type == SR_BF16  ? (pairs ? pw_pairs_bf16 : pw_bf16)
+                                 : type == SR_F16 ? pw_f16
+                                 : pairs          ? (few ? pw_pairs_few : pw_pairs)
+                                 : few            ? pw_few
+                                                  : pw_full[direct];
     for (int v = 0; v < vectors; v += PW_VECTORS) {
         fn[sr_x86_min(vectors, PW_VECTORS) - 1](t);
         t->w += SR_ELEMENTS;
@@ -243,7 +260,8 @@ SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
     if (!g->strided)
         return m;
     const int64_t row = m / g->q;
-    return ((row / g->p * g->h + row % g->p * g->stride_h) * g->w) + m % g->q * g->stride_w;
+    return (row / g->p * g->h + row % g->p * g->stride_h + g->top) * g->w + m % g->q * g->stride_w +
+           g->left;
 }
 
 // Channels c .. c + count - 1 of some rows as [row][pitch] f32.
@@ -308,7 +326,7 @@ typedef struct pw_pass {
 } pw_pass;
 
 SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
-                           int rows, sr_dtype type) {
+                           int rows, sr_dtype type, bool pairs) {
     const int64_t width = panel.vectors * SR_ELEMENTS, m = p->rows.begin + row;
     const int64_t n = sr_x86_min(rows, p->rows.end - m);
     const bool last = p->c + p->count == g->in;
@@ -329,9 +347,9 @@ SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel
         t.place = m * g->out + panel.first;
         t.to_pitch = g->out;
         t.bias = p->bias == NULL ? NULL : p->bias + panel.first;
-        pw_panel_tile(&t, rows, panel.vectors, p->direct, type);
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, type, pairs);
     } else {
-        pw_panel_tile(&t, rows, panel.vectors, p->direct, SR_F32);
+        pw_panel_tile(&t, rows, panel.vectors, p->direct, SR_F32, pairs);
         if (last)
             pw_finish(g, sums, p->bias, m, n, panel, p->y, type);
     }
@@ -339,16 +357,16 @@ SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel
         p->fetch = t.fetch;
 }
 
-// All panels of one piece of the inputs.
-SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type) {
-    const int64_t count = p->rows.end - p->rows.begin;
-    // Tiles extend beyond the rows, so the last ones are always packed.
-    const int64_t whole =
-        g->direct > 0 && count > SR_X86_POINTWISE_ROWS ? count - SR_X86_POINTWISE_ROWS : 0;
-    const sr_x86_range rest = {p->rows.begin + whole, p->rows.end};
-    pw_pack_rows(g, p->x, rest, p->c, p->count, p->packed, type);
-    for (int64_t i = 0; i < g->panels; i++) {
-        const pw_panel panel = pw_panel_of(g, i);
+// Rows that are read in place: tiles extend beyond the rows, so the last ones are always packed.
+SR_INLINE int64_t pw_whole(const sr_x86_pointwise *g, int64_t rows) {
+    return g->direct > 0 && rows > SR_X86_POINTWISE_ROWS ? rows - SR_X86_POINTWISE_ROWS : 0;
+}
+
+// All panels of one piece of the inputs, whose rows are packed.
+SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type, bool pairs) {
+    const int64_t count = p->rows.end - p->rows.begin, whole = pw_whole(g, count);
+    for (int64_t i = 0; i < g->panels.count; i++) {
+        const pw_panel panel = pw_panel_of(&g->panels, i);
         for (int64_t row = 0; row < count;) {
             const int rows = pw_tile_rows(panel.vectors, count - row);
             const bool direct = row + rows <= count && g->direct > 0;
@@ -356,7 +374,7 @@ SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type
             p->pitch = direct ? g->in : SR_X86_POINTWISE_PITCH;
             p->from = direct ? (const float *)p->x + p->rows.begin * g->in
                              : p->packed - whole * SR_X86_POINTWISE_PITCH;
-            pw_run_tile(g, p, panel, row, rows, type);
+            pw_run_tile(g, p, panel, row, rows, type, pairs);
             row += rows;
         }
     }
@@ -374,13 +392,19 @@ SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, sr_dtype typ
     p->end = (const char *)p->x + end * row;
 }
 
+// Divides scratch.
+SR_INLINE void pw_begin_passes(const sr_x86_pointwise *g, pw_pass *p, float *scratch) {
+    p->spare = scratch;
+    p->packed = p->spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_ELEMENTS;
+    p->sums = p->packed + g->sum_rows * SR_X86_POINTWISE_PITCH;
+}
+
 SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
                         const float *bias, void *y, sr_dtype type) {
     const sr_x86_pointwise *g = args->state;
     const sr_x86_range rows = sr_x86_block_range(g->rows, block, args->block_rows);
-    pw_pass p = {.x = args->p[0], .y = y, .bias = bias, .spare = worker->scratch};
-    p.packed = p.spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_ELEMENTS;
-    p.sums = p.packed + g->sum_rows * SR_X86_POINTWISE_PITCH;
+    pw_pass p = {.x = args->p[0], .y = y, .bias = bias};
+    pw_begin_passes(g, &p, worker->scratch);
     for (int64_t m = rows.begin; m < rows.end; m += SR_X86_POINTWISE_PASS) {
         p.rows = (sr_x86_range){m, sr_x86_min(rows.end, m + SR_X86_POINTWISE_PASS)};
         pw_fetch_next(g, &p, type);
@@ -388,8 +412,11 @@ SR_INLINE void pw_block(const sr_kernel_args *args, int64_t block, sr_worker *wo
             pw_clear(g, p.rows, y, type);
         for (p.c = 0; p.c < g->in; p.c += g->piece) {
             p.count = sr_x86_min(g->piece, g->in - p.c);
-            p.weights = (const float *)args->workspace + p.c * g->columns;
-            pw_run_piece(g, &p, type);
+            p.weights = (const float *)args->workspace + p.c * g->panels.columns;
+            const int64_t whole = pw_whole(g, p.rows.end - p.rows.begin);
+            const sr_x86_range rest = {p.rows.begin + whole, p.rows.end};
+            pw_pack_rows(g, p.x, rest, p.c, p.count, p.packed, type);
+            pw_run_piece(g, &p, type, false);
         }
     }
 }

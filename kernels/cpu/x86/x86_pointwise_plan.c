@@ -59,25 +59,37 @@ static sr_x86_pointwise geometry_of(const sr_kernel_request *request) {
     return g;
 }
 
-// Rows whose x and y are about BLOCK_BYTES, but few enough to get enough blocks.
-static int64_t grain_of(const sr_x86_pointwise *g) {
-    const int64_t fit = BLOCK_BYTES / (int64_t)sizeof(float) / (g->in + g->out);
-    int64_t rows = LEAST_ROWS;
-    while (2 * rows <= fit + fit / 4 && 2 * rows * BLOCKS <= g->rows)
-        rows *= 2;
-    return rows;
+// About BLOCK_BYTES of x and y, but few enough to get enough blocks.
+int64_t sr_x86_pointwise_grain(int64_t row_bytes, int64_t rows) {
+    const int64_t fit = BLOCK_BYTES / row_bytes;
+    int64_t grain = LEAST_ROWS;
+    while (2 * grain <= fit + fit / 4 && 2 * grain * BLOCKS <= rows)
+        grain *= 2;
+    return grain;
+}
+
+int64_t sr_x86_pointwise_fetch(int64_t outputs) {
+    return sr_x86_min(FETCH_BYTES, sr_x86_ceil_div(FETCH_BYTES * FETCH_OUTPUTS, outputs));
+}
+
+size_t sr_x86_pointwise_scratch(const sr_x86_pointwise *g) {
+    const int64_t spare = SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * 16;
+    const int64_t packed = g->sum_rows * SR_X86_POINTWISE_PITCH;
+    const int64_t sums = g->piece < g->in ? g->sum_rows * g->panels.columns : 0;
+    return (size_t)(spare + packed + sums) * sizeof(float);
 }
 
 // Wide panels, and one or two narrow ones of two vectors; of one vector if there are no others.
-static void plan_panels(sr_x86_pointwise *g) {
-    const int64_t vectors = sr_x86_ceil_div(g->out, 16);
-    g->columns = vectors * 16;
-    g->narrow_vectors = sr_x86_min(vectors, SR_X86_POINTWISE_VECTORS - 1);
-    g->wide_panels = vectors / SR_X86_POINTWISE_VECTORS;
-    while ((vectors - g->wide_panels * SR_X86_POINTWISE_VECTORS) % g->narrow_vectors != 0)
-        g->wide_panels--;
-    const int64_t rest = vectors - g->wide_panels * SR_X86_POINTWISE_VECTORS;
-    g->panels = g->wide_panels + rest / g->narrow_vectors;
+sr_x86_panels sr_x86_panels_of(int64_t outputs) {
+    const int64_t vectors = sr_x86_ceil_div(outputs, 16);
+    sr_x86_panels p = {.columns = vectors * 16};
+    p.narrow_vectors = sr_x86_min(vectors, SR_X86_POINTWISE_VECTORS - 1);
+    p.wide = vectors / SR_X86_POINTWISE_VECTORS;
+    while ((vectors - p.wide * SR_X86_POINTWISE_VECTORS) % p.narrow_vectors != 0)
+        p.wide--;
+    const int64_t rest = vectors - p.wide * SR_X86_POINTWISE_VECTORS;
+    p.count = p.wide + rest / p.narrow_vectors;
+    return p;
 }
 
 // Blocks stream over rows of x and y; with a stride, over rows of neither.
@@ -98,25 +110,22 @@ sr_status sr_x86_pointwise_plan(const sr_kernel_request *request, sr_prepared *o
     if (g == NULL)
         return SR_E_MEMORY;
     *g = geometry_of(request);
-    plan_panels(g);
+    g->panels = sr_x86_panels_of(g->out);
     g->piece = sr_x86_min(g->in, SR_X86_POINTWISE_PIECE);
     const bool dense = request->dtype[0] == SR_F32 && (!g->strided || g->spread);
     for (int i = 0; i < SR_X86_POINTWISE_DIRECT && dense; i++)
         if (sr_x86_pointwise_direct[i] == g->in)
             g->direct = i + 1;
-    g->grain = grain_of(g);
-    g->fetch_step = sr_x86_min(FETCH_BYTES, sr_x86_ceil_div(FETCH_BYTES * FETCH_OUTPUTS, g->out));
-    g->sum_rows = SR_X86_POINTWISE_PASS + SR_X86_POINTWISE_ROWS;
+    g->grain = sr_x86_pointwise_grain((g->in + g->out) * (int64_t)sizeof(float), g->rows);
+    g->fetch_step = sr_x86_pointwise_fetch(g->out);
+    g->sum_rows = SR_X86_POINTWISE_SUM_ROWS;
     out->state = g;
     out->state_free = sr_free;
     out->stages = 2;
-    out->stage[0].blocks = g->panels;
+    out->stage[0].blocks = g->panels.count;
     out->stage[0].leaves = ~UINT32_C(2);
     plan_walk(g, &out->stage[1]);
-    out->workspace = (size_t)(g->in * g->columns) * sizeof(float);
-    const int64_t spare = SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * 16;
-    const int64_t packed = g->sum_rows * SR_X86_POINTWISE_PITCH;
-    const int64_t sums = g->piece < g->in ? g->sum_rows * g->columns : 0;
-    out->scratch = (size_t)(spare + packed + sums) * sizeof(float);
+    out->workspace = (size_t)(g->in * g->panels.columns) * sizeof(float);
+    out->scratch = sr_x86_pointwise_scratch(g);
     return SR_OK;
 }

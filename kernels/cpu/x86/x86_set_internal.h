@@ -14,6 +14,8 @@
 #include "kernels/cpu/x86/x86_layernorm_internal.h"
 #if defined(__AVX512F__)
 #include "kernels/cpu/x86/x86_amx_internal.h"
+#include "kernels/cpu/x86/x86_dot_dw_internal.h"
+#include "kernels/cpu/x86/x86_dot_internal.h"
 #include "kernels/cpu/x86/x86_pointwise_internal.h"
 #endif
 #include "kernels/cpu/x86/x86_pool_internal.h"
@@ -40,7 +42,9 @@
         { NULL }                                                                                   \
     }
 #endif
-#define AMX_STAGES(...) AVX512_STAGES(__VA_ARGS__) // the AVX-512 set has them
+// The AVX-512 set has them.
+#define AMX_STAGES(...) AVX512_STAGES(__VA_ARGS__)
+#define DOT_STAGES(...) AVX512_STAGES(__VA_ARGS__)
 #define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages) set##_STAGES(stages),
 #define ANY(name) name,
 

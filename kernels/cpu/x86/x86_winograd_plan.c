@@ -26,16 +26,19 @@
 // Fewest blocks when there are few tiles: enough for eight threads.
 #define BLOCKS 8
 
-// Whether it is faster than the direct kernels. Its cost: products of whole tiles, including their
-// parts outside the picture, each 1.6 times a direct product (with the transforms; measured), and
-// the weights.
-static bool pays(const sr_conv_params *p) {
+// The same in products of pairs of bf16 (x86_dot_internal.h).
+#define WEIGHTS_COST_DOT 2000
+
+// Whether it is faster than direct kernels. Its cost: products of whole tiles, including their
+// parts outside the picture, each cost/10 times a direct product (with the transforms; measured),
+// and the weights.
+static bool pays(const sr_conv_params *p, int64_t cost, int64_t weights) {
     const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
                           sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
     const int64_t direct = p->n * p->p * p->q * SR_X86_WINOGRAD_TAPS;
     const int64_t products = tiles * SR_X86_WINOGRAD_POINTS;
     return p->c >= LEAST_CHANNELS && p->k >= LEAST_CHANNELS && p->c + p->k >= 3 * LEAST_CHANNELS &&
-           5 * direct >= 8 * products + 5 * WEIGHTS_COST;
+           10 * direct >= cost * products + 10 * weights;
 }
 
 const char *const sr_x86_winograd_variants[] = {"tiles-12", NULL};
@@ -47,7 +50,12 @@ static bool by_points(const sr_conv_params *p) {
 bool sr_x86_winograd_supports(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
     return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
-           p->dilation_h == 1 && p->dilation_w == 1 && pays(p);
+           p->dilation_h == 1 && p->dilation_w == 1 && pays(p, 16, WEIGHTS_COST);
+}
+
+bool sr_x86_winograd_outdoes_dot(const sr_kernel_request *request) {
+    return sr_x86_winograd_supports(request) &&
+           pays((const void *)request->params, 25, WEIGHTS_COST_DOT);
 }
 
 bool sr_x86_winograd_supports_dw(const sr_kernel_request *request) {
