@@ -25,7 +25,7 @@
 #include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
 
-enum { WARM_STEPS = 2, MAX_RANKS = 256, LINE = 64, FIXED_OVERRIDES = 4 };
+enum { WARM_STEPS = 2, MAX_RANKS = 256, LINE = 64, FIXED_OVERRIDES = 5 };
 enum { SMALL_IMAGE = 64, CLASSES = 1000, SMALL_CLASSES = 10 };
 static const double MS_PER_S = 1e3;
 
@@ -67,6 +67,7 @@ static sr_status load(const ranks_bench *b, int64_t lanes, sr_recipe **out) {
     (void)snprintf(text[1], LINE, "lanes=%lld", (long long)lanes);
     (void)snprintf(text[2], LINE, "image=%lld", (long long)b->image);
     (void)snprintf(text[3], LINE, "precision=%s", b->precision);
+    (void)snprintf(text[4], LINE, "data.repeats=1"); // copies of a sample need as many lanes
     for (int i = 0; i < FIXED_OVERRIDES; i++)
         list[n++] = text[i];
     sr_status status = sr_recipe_load(b->recipe, list, n, out);

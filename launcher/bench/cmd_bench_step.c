@@ -288,6 +288,7 @@ static sr_status load_recipe(step_bench *b) {
         memcpy(list, o->overrides, (size_t)n * sizeof *list);
     SR_TRY(override(b, list, &n, "batch=%lld", (long long)r->batch));
     SR_TRY(override(b, list, &n, "lanes=%lld", (long long)r->lanes));
+    SR_TRY(override(b, list, &n, "data.repeats=1")); // copies of a sample need as many lanes
     if (o->image > 0)
         SR_TRY(override(b, list, &n, "image=%lld", (long long)o->image));
     if (o->precision)

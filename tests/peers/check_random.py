@@ -202,6 +202,8 @@ def main():
         return 77
     if check_table(chosen.build, random_cases.kinds()):
         return 1
+    if chosen.only and chosen.only not in random_cases.kinds():
+        sys.exit(f"no cases of '{chosen.only}'; there are {', '.join(sorted(random_cases.kinds()))}")
     failed = selftest(chosen, random_cases) if chosen.selftest else run_all(chosen)
     return 1 if failed else 0
 

@@ -120,7 +120,7 @@ static void test_bench_step(void **state) {
 
     bench_write_peer("torch_step.py", "echo 'no network equal to it' >&2\n");
     assert_int_equal(bench_run("bench step tests/recipes/tiny.yaml --batch 4 --blocks 1 --steps 1 "
-                               "--profile"),
+                               "--profile lanes=2 data.repeats=2"),
                      0);
     assert_non_null(strstr(bench_output, "not measured: the peer exited: no network equal to it"));
     assert_non_null(strstr(bench_output, "conv2d_dw"));
