@@ -157,14 +157,16 @@ static void plan_dot_panels(sr_x86_dw *d) {
     d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
 }
 
-// Groups of passes, or ranges of output panels if partial results are large.
+// Groups of passes, or ranges of input panels if partial results are large.
 sr_status sr_x86_dot_plan_dw(const sr_kernel_request *request, sr_prepared *out) {
-    sr_x86_dw d = {.p = sr_x86_shape_of(request), .rows = SR_X86_DOT_PASS};
+    sr_x86_dw d = {.p = sr_x86_shape_of(request)};
     plan_dot_panels(&d);
+    plan_pass(&d);
+    d.rows = SR_X86_DOT_PASS;
     d.units = sr_x86_ceil_div(d.p.n * d.p.p * d.p.q, d.rows);
     plan_groups(&d, BLOCKS);
-    d.ranges = sr_x86_min(BLOCKS / d.groups, d.out_panels);
+    d.ranges = sr_x86_min(BLOCKS / d.groups, d.in_panels);
     d.x_floats = SR_X86_DOT_PANEL / 2;
-    d.dy_floats = sr_x86_ceil_div(d.out_panels, d.ranges) * (SR_X86_DOT_PANEL / 2);
+    d.dy_floats = d.out_panels * (SR_X86_DOT_PANEL / 2);
     return finish(&d, out);
 }

@@ -6,8 +6,9 @@
 //
 // Passes, panels, partial results and the last stage are those of x86_conv_dw_internal.h, but that
 // panels have pairs of pixels, [pair][32][2], and that of x one is packed for each tap: pairs of
-// pixels of taps side by side differ. Packing 32 numbers of two pixels takes six instructions, and
-// the products with 32 output channels 64. Pixels of all pictures are one row, so that pairs and
+// pixels of taps side by side differ. Packing 32 numbers of two pixels takes some ten instructions,
+// and the products with 32 output channels 64. So blocks divide the panels of x, where the others
+// divide those of dy. Pixels of all pictures are one row, so that pairs and
 // passes do not end with a row or a picture; zeros follow where their number is odd.
 //
 // With few channels the columns of a panel are S C neighbours of a row of x.
@@ -44,15 +45,15 @@ SR_INLINE void dot_dw_locate(const sr_conv_params *p, const uint16_t *x, dot_pix
     }
 }
 
-// Output channels of a panel.
-SR_INLINE void dot_pack_dy(const sr_x86_dw *d, const uint16_t *dy, sr_x86_range rows, int64_t panel,
-                           uint16_t *to) {
-    const int64_t n = sr_x86_min(DOT_SIDE, d->p.k - panel * DOT_SIDE);
+// Pixels of rows of so many channels: a panel of 32 of them.
+SR_INLINE void dot_pack_pixels(const uint16_t *x, int64_t channels, sr_x86_range rows,
+                               int64_t panel, uint16_t *to) {
+    const int64_t n = sr_x86_min(DOT_SIDE, channels - panel * DOT_SIDE);
     for (int64_t m = rows.begin; m < rows.end; m += 2, to += DOT_PAIR) {
-        const uint16_t *from = dy + m * d->p.k + panel * DOT_SIDE;
-        pairs_interleave(pairs_load(from, n),
-                         m + 1 < rows.end ? pairs_load(from + d->p.k, n) : _mm512_setzero_si512(),
-                         to);
+        const uint16_t *from = x + m * channels + panel * DOT_SIDE;
+        const __m512i low = pairs_load(from, n);
+        pairs_interleave(
+            low, m + 1 < rows.end ? pairs_load(from + channels, n) : _mm512_setzero_si512(), to);
     }
 }
 
@@ -138,7 +139,8 @@ static __attribute__((noinline)) void dot_dw_tile(const uint16_t *dy, const uint
     *fetch = f;
 }
 
-// Source of the pass after these pixels, as dw_following.
+// Source of the pass after these pixels, as dw_following: of x, where a block has but a range of
+// its panels, nothing.
 SR_INLINE dw_prefetch dot_dw_following(const sr_x86_dw *d, sr_x86_range rows, const char *x,
                                        const char *dy) {
     const sr_conv_params *p = &d->p;
@@ -146,22 +148,23 @@ SR_INLINE dw_prefetch dot_dw_following(const sr_x86_dw *d, sr_x86_range rows, co
     const int64_t pixels = p->p * p->q, in = 2 * p->h * p->w * p->c;
     dw_prefetch f = {x + rows.end * in / pixels, x + end * in / pixels, dy + 2 * rows.end * p->k,
                      dy + 2 * end * p->k};
-    if (d->ranges > 1)
-        f.next = f.last;
-    return f;
+    return d->ranges > 1 ? (dw_prefetch){f.next, f.last, f.last, f.last} : f;
 }
 
 SR_INLINE void dot_dw_pass(const sr_x86_dw *d, const sr_kernel_args *args, const dot_pixels *at,
-                           bool first, sr_x86_range o, float *partial, uint16_t *dy, uint16_t *x) {
+                           bool first, sr_x86_range in, float *partial, uint16_t *dy, uint16_t *x) {
     const int64_t pairs = sr_x86_ceil_div(at->range.end - at->range.begin, 2);
     dw_prefetch fetch = dot_dw_following(d, at->range, args->p[0], args->p[1]);
-    for (int64_t k = o.begin; k < o.end; k++)
-        dot_pack_dy(d, args->p[1], at->range, k, dy + (k - o.begin) * SR_X86_DOT_PANEL);
-    for (int64_t c = 0; c < d->in_panels; c++) {
+    for (int64_t k = 0; k < d->out_panels; k++)
+        dot_pack_pixels(args->p[1], d->p.k, at->range, k, dy + k * SR_X86_DOT_PANEL);
+    for (int64_t c = in.begin; c < in.end; c++) {
         for (int64_t tap = 0; tap < d->taps; tap++) {
-            dot_pack_x(d, at, c, tap, x);
-            for (int64_t k = o.begin; k < o.end; k++)
-                dot_dw_tile(dy + (k - o.begin) * SR_X86_DOT_PANEL, x, pairs, first,
+            if (d->flat)
+                dot_pack_pixels(args->p[0], d->p.c, at->range, c, x);
+            else
+                dot_pack_x(d, at, c, tap, x);
+            for (int64_t k = 0; k < d->out_panels; k++)
+                dot_dw_tile(dy + k * SR_X86_DOT_PANEL, x, pairs, first,
                             partial + (k * d->in_panels + c) * d->tile_floats +
                                 tap * DOT_SIDE * DOT_SIDE,
                             &fetch);
@@ -169,10 +172,10 @@ SR_INLINE void dot_dw_pass(const sr_x86_dw *d, const sr_kernel_args *args, const
     }
 }
 
-// Block: a group of passes and a range of output panels.
+// Block: a group of passes and a range of input panels, of which each tap is packed.
 static sr_status dot_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     const sr_x86_dw *d = args->state;
-    const sr_x86_range o = sr_x86_share(d->out_panels, block % d->ranges, d->ranges);
+    const sr_x86_range in = sr_x86_share(d->in_panels, block % d->ranges, d->ranges);
     const sr_x86_range units = sr_x86_share(d->units, block / d->ranges, d->groups);
     float *partial = (float *)args->workspace + block / d->ranges * d->partial_floats;
     const int64_t end = sr_x86_min(units.end * d->rows, d->p.n * d->p.p * d->p.q);
@@ -180,8 +183,9 @@ static sr_status dot_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worke
     dot_pixels at;
     for (int64_t m = units.begin * d->rows; m < end; m += d->rows) {
         at.range = (sr_x86_range){m, sr_x86_min(end, m + d->rows)};
-        dot_dw_locate(&d->p, args->p[0], &at);
-        dot_dw_pass(d, args, &at, m == units.begin * d->rows, o, partial, dy, x);
+        if (!d->flat)
+            dot_dw_locate(&d->p, args->p[0], &at);
+        dot_dw_pass(d, args, &at, m == units.begin * d->rows, in, partial, dy, x);
     }
     return SR_OK;
 }

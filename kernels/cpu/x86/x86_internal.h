@@ -175,7 +175,8 @@ typedef struct sr_x86_dw {
                  // rows
     bool flat;   // 1x1, stride 1, no padding: pixels of all images form one row
     int64_t in_panels, out_panels, taps;
-    int64_t groups, ranges;     // blocks of stage 0: groups of units times ranges of output panels
+    int64_t groups, ranges; // blocks of stage 0: groups of units times ranges of output panels, of
+                            // input panels in products of pairs
     int64_t units, unit_pixels; // images; flat: pixels, of linear layers of a pass
     int64_t images, rows;       // of one pass; images > 1 only with all rows; flat: rows is pixels
     int64_t step_h, step_w;     // from one packed input row or pixel to the next, in the picture
