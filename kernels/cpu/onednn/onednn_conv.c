@@ -362,20 +362,19 @@ static sr_status pack_block(const sr_kernel_args *args, int64_t block, sr_worker
 // ---- images ----
 
 // Copies the pixels of n small images to every stride-th pixel of n large ones, with zeros
-// elsewhere.
+// elsewhere. Pixels of outputs that lie on padding are left out.
 static void spread_images(const conv_state *s, int64_t n, const char *from, char *to) {
     const sr_conv_params *p = &s->p;
     const size_t pixel = (size_t)p->c * sr_dtype_size(s->type);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++, from += (size_t)(p->p * p->q) * pixel) {
         for (int64_t h = 0; h < p->h; h++) {
             const bool used = h % p->stride_h == 0 && h / p->stride_h < p->p;
+            const char *row = from + (size_t)(h / p->stride_h * p->q) * pixel;
             for (int64_t w = 0; w < p->w; w++, to += pixel) {
-                if (used && w % p->stride_w == 0 && w / p->stride_w < p->q) {
-                    memcpy(to, from, pixel);
-                    from += pixel;
-                } else {
+                if (used && w % p->stride_w == 0 && w / p->stride_w < p->q)
+                    memcpy(to, row + (size_t)(w / p->stride_w) * pixel, pixel);
+                else
                     memset(to, 0, pixel);
-                }
             }
         }
     }
