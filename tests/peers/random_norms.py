@@ -214,8 +214,8 @@ def rms_norm(e, x, n):
 
 
 def group_norm(x, groups, gamma, beta, eps):
-    """PyTorch 1.13's own fails with beta alone."""
-    y = F.group_norm(x.movedim(-1, 1), groups, None, None, eps).movedim(1, -1)
+    """PyTorch 1.13's own fails with beta alone, and torch.nn.functional's refuses groups of one value."""
+    y = torch.group_norm(x.movedim(-1, 1), groups, None, None, eps).movedim(1, -1)
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
 
