@@ -66,6 +66,13 @@ static const layer other_layers[] = {
     {14, 672, 672, 5, 2, 672}, {7, 1152, 1152, 5, 1, 1152},
 };
 
+// Their first layers and those of Swin-T (Liu et al. 2021), the patch embedding of DeiT-S (Touvron
+// et al. 2021), and squeeze and excitation.
+static const layer first_layers[] = {
+    {224, 3, 384, 16, 16, 0}, {224, 3, 96, 4, 4, 0},  {224, 3, 32, 3, 2, 0},
+    {224, 3, 16, 3, 2, 0},    {1, 1152, 48, 1, 1, 0}, {1, 48, 1152, 1, 1, 0},
+};
+
 // Windows that do not overlap have no padding.
 static sr_conv_params conv_params(const layer *l, int64_t batch) {
     const int pad = l->stride < l->window ? l->window / 2 : 0;
@@ -109,6 +116,8 @@ static void offer_convs(maker *m) {
         offer_layers(m, kernels[k], layers, sizeof layers / sizeof layers[0]);
     for (int k = 0; k < 3; k++)
         offer_layers(m, kernels[k], other_layers, sizeof other_layers / sizeof other_layers[0]);
+    for (int k = 0; k < 3; k++)
+        offer_layers(m, kernels[k], first_layers, sizeof first_layers / sizeof first_layers[0]);
 }
 
 static void offer_linear(maker *m, sr_kernel_id kernel) {
@@ -239,6 +248,9 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     offer_elements(&m, SR_KERNEL_scale);
     offer_elements(&m, SR_KERNEL_gelu);
     offer_elements(&m, SR_KERNEL_gelu_grad);
+    offer_elements(&m, SR_KERNEL_sigmoid);
+    offer_elements(&m, SR_KERNEL_silu);
+    offer_elements(&m, SR_KERNEL_silu_grad);
     offer_elements(&m, SR_KERNEL_cast);
     offer_dropout(&m);
     offer_elements(&m, SR_KERNEL_reduce_sum);

@@ -54,6 +54,13 @@ static sr_status plan_binary(const sr_kernel_request *request, sr_prepared *out)
 static sr_status plan_scaled(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(2), ARG(1), out);
 }
+static sr_status plan_drop_path(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_drop_path_params *p = (const void *)request->params;
+    out->stages = 1;
+    walk(&out->stage[0], p->samples * p->size, SR_X86_BLOCK, ELEMENTS_GRANULE, ARG(0) | ARG(2),
+         ARG(1));
+    return SR_OK;
+}
 // The program is the state: static, so it is never freed.
 static sr_status plan_expression(const sr_kernel_request *request, sr_prepared *out) {
     uint32_t touches;

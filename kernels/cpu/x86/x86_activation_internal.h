@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu and its gradient in fp32: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, and Phi(x) + x
-// phi(x).
+// Activations and their gradients in fp32. gelu: x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2,
+// and Phi(x) + x phi(x). sigmoid: s(x) = 1 / (1 + exp(-x)). silu: x s(x), and s(x) (1 + x s(-x)).
 //
 // erf is a polynomial below 1 and 1 - exp(q(x)) above, q a polynomial for log erfc on [1, 4];
 // beyond 4 it is 1 in fp32. exp is Cody and Waite's reduction (1980) and a polynomial. Coefficients
 // are weighted Chebyshev fits made for this file; in fp32 erf is within 2^-23 absolute, exp within
-// 2 ulp. The reference computes erf in fp64, so results differ from it in the last bits and form a
-// separate numerics class.
+// 2 ulp. The reference computes erf and exp in fp64, so results differ from it in the last bits and
+// form a separate numerics class.
 #ifndef SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 
@@ -70,5 +70,37 @@ SR_INLINE void gelu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dty
     sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, type);
 }
 ELEMENTWISE(gelu_grad)
+
+// s(x), and s(-x) = 1 - s(x) without cancellation. 'e' is at most 1.
+SR_INLINE sr_vf sigmoid_elements(sr_vf x, sr_vf *rest) {
+    const sr_vf one = sr_v_set(1.0f), e = exp_negative(sr_v_sub(sr_v_zero(), sr_v_abs(x)));
+    const sr_vf large = sr_v_div(one, sr_v_add(one, e)), small = sr_v_mul(e, large);
+    const sr_vmask positive = sr_v_ge(x, sr_v_zero());
+    *rest = sr_v_pick(positive, small, large);
+    return sr_v_pick(positive, large, small);
+}
+
+SR_INLINE void sigmoid_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    sr_vf rest;
+    const sr_vf s = sigmoid_elements(sr_v_get(args->p[0], i, n, type), &rest);
+    sr_v_put(args->p[1], i, s, n, type);
+}
+ELEMENTWISE(sigmoid)
+
+SR_INLINE void silu_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    sr_vf rest;
+    const sr_vf x = sr_v_get(args->p[0], i, n, type), s = sigmoid_elements(x, &rest);
+    sr_v_put(args->p[1], i, sr_v_mul(x, s), n, type);
+}
+ELEMENTWISE(silu)
+
+SR_INLINE void silu_grad_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
+    const sr_vf x = sr_v_get(args->p[0], i, n, type), dy = sr_v_get(args->p[1], i, n, type);
+    sr_vf rest;
+    const sr_vf s = sigmoid_elements(x, &rest);
+    const sr_vf slope = sr_v_mul(s, sr_v_fma(x, rest, sr_v_set(1.0f)));
+    sr_v_put(args->p[2], i, sr_v_mul(dy, slope), n, type);
+}
+ELEMENTWISE(silu_grad)
 
 #endif

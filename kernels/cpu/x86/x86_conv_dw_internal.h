@@ -12,7 +12,8 @@
 // for the same reasons). Meanwhile the pass prefetches what the next one packs, one line per pixel:
 // on early layers memory and arithmetic take equally long.
 //
-// With few channels (the first layer) the vector elements are the S C neighbouring floats of a row.
+// With few channels (the first layer, patch embeddings) taps would leave most of a panel empty. The
+// R S C elements of the windows are divided into panels then, as if each were a channel.
 //
 // Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
 // a chain of fused multiply-adds over the pixels of a pass in order, for every vector width.
@@ -111,17 +112,46 @@ SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel,
     }
 }
 
-// The same with all channels of a pixel contiguous.
-SR_INLINE void dw_pack_merged_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, float *to,
-                                  sr_dtype type) {
-    const int64_t c = d->p.c, columns = d->x_width;
-    const int64_t left = sr_x86_min(d->p.pad_left, columns);
-    const int64_t inside = sr_x86_min(d->p.w, columns - left) * c;
-    memset(to, 0, (size_t)d->row_floats * sizeof *to);
-    for (int64_t i = 0; i < inside; i += SR_ELEMENTS) {
-        const int n = (int)sr_x86_min(SR_ELEMENTS, inside - i);
-        const sr_vf v = sr_v_get(x, row_pixel * c + i, n, type);
-        sr_v_put(to, left * c + i, v, n, SR_F32);
+// Elements of a run of the picture's row, count <= 32 from element i on: zeros outside of the row.
+SR_INLINE void dw_pack_clipped(const void *x, int64_t row, int64_t width, int64_t i, int64_t count,
+                               float *to, sr_dtype type) {
+    for (int64_t j = 0; j < count; j++)
+        to[j] = i + j < 0 || i + j >= width ? 0 : sr_x86_element(x, row + i + j, type);
+}
+
+// A run of the windows of one output row: 'count' neighbouring elements of each, 'shift' from where
+// the window's row begins. 'row' is the first element of that row in x, or negative outside.
+SR_INLINE void dw_pack_run(const sr_x86_dw *d, const void *x, int64_t row, int64_t shift,
+                           int64_t count, float *to, sr_dtype type) {
+    const int64_t width = d->p.w * d->p.c, step = d->p.stride_w * d->p.c;
+    const int a = (int)sr_x86_min(count, SR_ELEMENTS);
+    const int b = (int)sr_x86_min(count - a, SR_ELEMENTS);
+    int64_t i = shift - d->p.pad_left * d->p.c;
+    for (int64_t m = 0; m < d->p.q; m++, i += step, to += SR_X86_DW_SIDE) {
+        if (row >= 0 && i >= 0 && i + count <= width) {
+            sr_v_put(to, 0, sr_v_get(x, row + i, a, type), a, SR_F32);
+            if (b > 0)
+                sr_v_put(to, a, sr_v_get(x, row + i + a, b, type), b, SR_F32);
+        } else {
+            dw_pack_clipped(x, row, row < 0 ? 0 : width, i, count, to, type);
+        }
+    }
+}
+
+// Elements of panel 'panel' of the windows of one output row, in runs of their rows.
+SR_INLINE void dw_pack_windows(const sr_x86_dw *d, const void *x, int64_t image, int64_t row,
+                               int64_t panel, float *to, sr_dtype type) {
+    const sr_conv_params *p = &d->p;
+    const int64_t run = p->s * p->c, begin = panel * SR_X86_DW_SIDE;
+    const int64_t end = sr_x86_min(begin + SR_X86_DW_SIDE, p->r * run);
+    if (end < begin + SR_X86_DW_SIDE)
+        memset(to, 0, (size_t)d->row_floats * sizeof *to);
+    for (int64_t e = begin, count; e < end; e += count) {
+        const int64_t shift = e % run;
+        const int64_t r = row * p->stride_h - p->pad_top + e / run * p->dilation_h;
+        const int64_t from = r < 0 || r >= p->h ? -1 : (image * p->h + r) * p->w * p->c;
+        count = sr_x86_min(run - shift, end - e);
+        dw_pack_run(d, x, from, shift, count, to + e - begin, type);
     }
 }
 
@@ -133,6 +163,13 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
             dw_pack_pixel(d, x, pass->row + m, panel, pass->x + m * SR_X86_DW_SIDE, type);
         return;
     }
+    if (d->merged) {
+        for (int64_t n = 0; n < pass->images; n++)
+            for (int64_t j = 0; j < pass->rows; j++)
+                dw_pack_windows(d, x, pass->image + n, pass->row + j, panel,
+                                pass->x + (n * d->x_height + j) * d->row_floats, type);
+        return;
+    }
     const int64_t height = (pass->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
     for (int64_t n = 0; n < pass->images; n++) {
         for (int64_t j = 0; j < height; j++) {
@@ -141,8 +178,6 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
             const int64_t pixel = ((pass->image + n) * p->h + row) * p->w;
             if (row < 0 || row >= p->h)
                 memset(to, 0, (size_t)d->row_floats * sizeof *to);
-            else if (d->merged)
-                dw_pack_merged_row(d, x, pixel, to, type);
             else
                 dw_pack_row(d, x, pixel, panel, to, type);
         }
@@ -200,43 +235,54 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
     }
 }
 
+// The parts of a tile that have some of its 'outputs' and 'inputs'; those of padding are left
+// alone.
 SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
-                       const float *dy, float *out, dw_prefetch *fetch) {
-    for (int v = 0; v < SR_X86_DW_SIDE; v += DW_PART_VECTORS * SR_ELEMENTS) {
+                       const float *dy, float *out, int64_t outputs, int64_t inputs,
+                       dw_prefetch *fetch) {
+    for (int v = 0; v < inputs; v += DW_PART_VECTORS * SR_ELEMENTS) {
         int row = 0;
         SR_UNROLL
         for (int part = 0; part < DW_PARTS; part++) {
             const int rows = (SR_X86_DW_SIDE - row + DW_PARTS - 1 - part) / (DW_PARTS - part);
-            dw_part(d, pass, x + v, pitch, dy + row, out + row * SR_X86_DW_SIDE + v, fetch, rows,
-                    DW_PART_VECTORS);
+            float *to = out + row * SR_X86_DW_SIDE + v;
+            if (row >= outputs) { // the branches leave 'row' a constant
+            } else if (DW_PART_VECTORS > 1 && inputs - v <= SR_ELEMENTS) {
+                dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, 1);
+            } else {
+                dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, DW_PART_VECTORS);
+            }
             row += rows;
         }
     }
 }
 
 static void dw_tap(const sr_x86_dw *d, const dw_pass *pass, const float *x, const float *dy,
-                   float *out, dw_prefetch *fetch) {
-    const int64_t pitch = d->pitch_w * d->pixel_floats;
+                   float *out, int64_t outputs, int64_t inputs, dw_prefetch *fetch) {
+    const int64_t pitch = d->pitch_w * SR_X86_DW_SIDE;
     if (pitch == SR_X86_DW_SIDE) // a constant, so that addressing is free
-        dw_tile(d, pass, x, SR_X86_DW_SIDE, dy, out, fetch);
+        dw_tile(d, pass, x, SR_X86_DW_SIDE, dy, out, outputs, inputs, fetch);
     else
-        dw_tile(d, pass, x, pitch, dy, out, fetch);
+        dw_tile(d, pass, x, pitch, dy, out, outputs, inputs, fetch);
 }
 
 // Floats from a panel's first pixel to where tap number 'tap' begins.
 SR_INLINE int64_t dw_tap_offset(const sr_x86_dw *d, int64_t tap) {
-    const int64_t r = d->merged ? tap : tap / d->p.s, s = d->merged ? 0 : tap % d->p.s;
-    return r * d->p.dilation_h * d->row_floats + s * d->p.dilation_w * d->pixel_floats;
+    const int64_t r = tap / d->p.s, s = tap % d->p.s;
+    return r * d->p.dilation_h * d->row_floats + s * d->p.dilation_w * SR_X86_DW_SIDE;
 }
 
 SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range o,
                            int64_t in_panel, float *partial, dw_prefetch *fetch) {
+    const int64_t elements = d->merged ? d->p.r * d->p.s * d->p.c : d->p.c;
+    const int64_t inputs = sr_x86_min(elements - in_panel * SR_X86_DW_SIDE, SR_X86_DW_SIDE);
     for (int64_t panel = o.begin; panel < o.end; panel++) {
+        const int64_t outputs = sr_x86_min(d->p.k - panel * SR_X86_DW_SIDE, SR_X86_DW_SIDE);
         const float *dy = pass->dy + (panel - o.begin) * sr_x86_dw_dy_panel(pass->pixels);
         float *tile = partial + (panel * d->in_panels + in_panel) * d->tile_floats;
         for (int64_t tap = 0; tap < d->taps; tap++, tile += SR_X86_DW_SIDE * SR_X86_DW_SIDE) {
             const float *x = pass->x + dw_tap_offset(d, tap);
-            dw_tap(d, pass, x, dy, tile, fetch);
+            dw_tap(d, pass, x, dy, tile, outputs, inputs, fetch);
         }
     }
 }
@@ -324,15 +370,17 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
     }
 }
 
-// The same of merged panels: their columns are [S][C], taps are rows.
+// The same of merged panels, whose columns are [R][S][C], or [S][C] of R taps.
 SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
     const float *row = tiles + i * SR_X86_DW_SIDE;
+    const bool taps = d->taps > 1;
     for (int64_t c = 0; c < d->p.c; c++)
         for (int64_t r = 0; r < d->p.r; r++)
             for (int64_t s = 0; s < d->p.s; s++) {
-                const int64_t column = s * d->p.c + c;
-                *to++ = row[column / SR_X86_DW_SIDE * d->tile_floats +
-                            r * SR_X86_DW_SIDE * SR_X86_DW_SIDE + column % SR_X86_DW_SIDE];
+                const int64_t column = ((taps ? 0 : r) * d->p.s + s) * d->p.c + c;
+                const int64_t tile = (taps ? r : 0) * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
+                *to++ =
+                    row[column / SR_X86_DW_SIDE * d->tile_floats + tile + column % SR_X86_DW_SIDE];
             }
 }
 

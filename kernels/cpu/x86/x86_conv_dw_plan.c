@@ -28,14 +28,19 @@ bool sr_x86_dw_supports_linear(const sr_kernel_request *request) {
     return sr_x86_is_tall(&p);
 }
 
+static void set_panels(sr_x86_dw *d, int64_t columns, int64_t taps) {
+    d->in_panels = sr_x86_ceil_div(columns, SR_X86_DW_SIDE);
+    d->out_panels = sr_x86_ceil_div(d->p.k, SR_X86_DW_SIDE);
+    d->taps = taps;
+    d->tile_floats = taps * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
+    d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
+}
+
 static void plan_panels(sr_x86_dw *d) {
     const sr_conv_params *p = &d->p;
-    d->merged = p->s > 1 && p->dilation_w == 1 && p->s * p->c <= SR_X86_DW_SIDE;
-    d->in_panels = d->merged ? 1 : sr_x86_ceil_div(p->c, SR_X86_DW_SIDE);
-    d->out_panels = sr_x86_ceil_div(p->k, SR_X86_DW_SIDE);
-    d->taps = d->merged ? p->r : p->r * p->s;
-    d->tile_floats = d->taps * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
-    d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
+    const int64_t taps = p->r * p->s;
+    d->merged = taps > 1 && p->c < SR_X86_DW_SIDE && (p->dilation_w == 1 || p->s == 1);
+    set_panels(d, d->merged ? taps * p->c : p->c, d->merged ? 1 : taps);
 }
 
 // As many groups as are wanted, as long as their partial results are not too large.
@@ -47,9 +52,13 @@ static void plan_groups(sr_x86_dw *d, int64_t wanted) {
         d->groups *= 2;
 }
 
+// Groups have whole images, of 1x1 convolutions enough of them for a pass: with one pixel each
+// (squeeze and excitation), partial results would cost more than the sums.
 static void plan_blocks(sr_x86_dw *d) {
-    d->units = d->p.n;
-    d->unit_pixels = d->p.h * d->p.w;
+    const int64_t pixels = d->p.h * d->p.w;
+    const int64_t images = d->flat && pixels > 0 ? PASS_PIXELS / pixels : 1;
+    d->unit_pixels = pixels * (images > 1 ? images : 1);
+    d->units = images > 1 ? sr_x86_ceil_div(d->p.n, images) : d->p.n;
     plan_groups(d, BLOCKS);
     d->ranges = sr_x86_min(BLOCKS / d->groups, d->out_panels);
 }
@@ -69,20 +78,23 @@ static void plan_pass(sr_x86_dw *d) {
         d->images = PASS_PIXELS / (p->p * p->q);
 }
 
-// Packed input of a pass. With one tap in a direction only the rows or pixels used are packed.
+// Packed input of a pass: pixels of the picture, or a window for each output pixel. With one tap in
+// a direction only the rows or pixels used are packed.
 static void plan_packing(sr_x86_dw *d) {
     const sr_conv_params *p = &d->p;
     const int64_t pixels = d->flat ? d->rows : d->images * d->rows * p->q;
     d->step_h = p->r == 1 ? p->stride_h : 1;
     d->step_w = p->s == 1 ? p->stride_w : 1;
-    d->pitch_h = p->r == 1 ? 1 : p->stride_h;
-    d->pitch_w = p->s == 1 ? 1 : p->stride_w;
-    d->x_height = (d->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
-    d->x_width = (p->q - 1) * d->pitch_w + (p->s - 1) * p->dilation_w + 1;
-    d->pixel_floats = d->merged ? p->c : SR_X86_DW_SIDE;
-    d->row_floats = sr_x86_ceil_div(d->x_width * d->pixel_floats, 16) * 16;
+    d->pitch_h = d->merged || p->r == 1 ? 1 : p->stride_h;
+    d->pitch_w = d->merged || p->s == 1 ? 1 : p->stride_w;
+    d->x_height = (d->rows - 1) * d->pitch_h + 1;
+    d->x_width = (p->q - 1) * d->pitch_w + 1;
+    if (!d->merged) {
+        d->x_height += (p->r - 1) * p->dilation_h;
+        d->x_width += (p->s - 1) * p->dilation_w;
+    }
+    d->row_floats = d->x_width * SR_X86_DW_SIDE;
     d->x_floats = d->flat ? pixels * SR_X86_DW_SIDE : d->images * d->x_height * d->row_floats;
-    d->x_floats += SR_X86_DW_SIDE; // the last vectors of a merged panel extend beyond its end
     d->dy_floats = sr_x86_ceil_div(d->out_panels, d->ranges) * sr_x86_dw_dy_panel(pixels);
 }
 
@@ -104,8 +116,8 @@ static sr_status finish(const sr_x86_dw *plan, sr_prepared *out) {
 sr_status sr_x86_dw_plan(const sr_kernel_request *request, sr_prepared *out) {
     sr_x86_dw d = {.p = *(const sr_conv_params *)(const void *)request->params};
     plan_panels(&d);
-    plan_blocks(&d);
     plan_pass(&d);
+    plan_blocks(&d);
     plan_packing(&d);
     return finish(&d, out);
 }
@@ -147,14 +159,8 @@ sr_status sr_x86_amx_plan_dw(const sr_kernel_request *request, sr_prepared *out)
 // Few channels: their rows of taps are columns of panels.
 static void plan_dot_panels(sr_x86_dw *d) {
     const sr_conv_params *p = &d->p;
-    plan_panels(d);
     d->merged = p->s > 1 && p->dilation_w == 1 && p->c < SR_X86_DW_SIDE;
-    if (!d->merged)
-        return;
-    d->in_panels = sr_x86_ceil_div(p->s * p->c, SR_X86_DW_SIDE);
-    d->taps = p->r;
-    d->tile_floats = d->taps * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
-    d->partial_floats = d->tile_floats * d->in_panels * d->out_panels;
+    set_panels(d, d->merged ? p->s * p->c : p->c, d->merged ? p->r : p->r * p->s);
 }
 
 // Groups of passes, or ranges of input panels if partial results are large.

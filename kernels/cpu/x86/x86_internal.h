@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 5 // sr_provider.numerics
+#define SR_X86_NUMERICS 6 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.
@@ -171,21 +171,21 @@ bool sr_x86_is_tall(const sr_conv_params *p);
 // Convolution gradient with respect to the weights (x86_conv_dw_internal.h, x86_conv_dw_plan.c).
 typedef struct sr_x86_dw {
     sr_conv_params p;
-    bool merged; // a panel's elements are the S * C neighbours of a row (few channels), taps are
-                 // rows
+    bool merged; // few channels: a panel's elements are some of the R S C of a window, in products
+                 // of pairs of the S C of one of its rows
     bool flat;   // 1x1, stride 1, no padding: pixels of all images form one row
     int64_t in_panels, out_panels, taps;
-    int64_t groups, ranges; // blocks of stage 0: groups of units times ranges of output panels, of
-                            // input panels in products of pairs
+    int64_t groups, ranges;     // blocks of stage 0: groups of units times ranges of output panels,
+                                // of input panels in products of pairs
     int64_t units, unit_pixels; // images; flat: pixels, of linear layers of a pass
     int64_t images, rows;       // of one pass; images > 1 only with all rows; flat: rows is pixels
     int64_t step_h, step_w;     // from one packed input row or pixel to the next, in the picture
     int64_t x_height, x_width;  // packed rows and pixels of one image of a pass
     int64_t pitch_h, pitch_w;   // input panel: packed rows, pixels per output row, pixel
-    int64_t pixel_floats, row_floats; // input panel: one packed pixel, one packed row
-    int64_t x_floats, dy_floats;      // input panel; all output panels of a range; of one pass
-    int64_t tile_floats;              // taps * 32 * 32: dw of one pair of panels
-    int64_t partial_floats;           // dw of all pairs: one group's partial result
+    int64_t row_floats;         // input panel: one packed row
+    int64_t x_floats, dy_floats; // input panel; all output panels of a range; of one pass
+    int64_t tile_floats;         // taps * 32 * 32: dw of one pair of panels
+    int64_t partial_floats;      // dw of all pairs: one group's partial result
 } sr_x86_dw;
 
 // Channels of a panel, of x and of dy.

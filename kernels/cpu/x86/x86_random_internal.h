@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout: Philox4x32-10 (Salmon et al., SC'11) on sixteen counters at once, the bits of sr_philox.
+// Dropout: Philox4x32-10 (Salmon et al., SC'11) on sixteen counters at once, the bits of sr_philox;
+// and drop_path, with one draw for each sample (draws.h).
 //
 // Element e of the tensor uses word e % 4 of counter (e / 4, scope, step, lane). Sixteen counters
 // make 64 words; they are distributed over the elements of the vectors so that a transposition
@@ -11,6 +12,7 @@
 
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
+#include "kernels/draws.h"
 
 SR_INLINE void philox_elements(const uint32_t *seed, sr_vi *c) {
     const sr_vi m0 = sr_vi_set((int32_t)0xD2511F53u), m1 = sr_vi_set((int32_t)0xCD9E8D57u);
@@ -76,5 +78,23 @@ SR_INLINE void dropout_block(const sr_kernel_args *args, int64_t block, sr_dtype
 }
 
 SR_X86_TYPED(dropout, dropout_block(args, block, type))
+
+SR_INLINE void drop_path_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+    const sr_drop_path_params *p = args->params;
+    const sr_x86_range r = sr_x86_block_range(p->samples * p->size, block, args->block_rows);
+    const sr_vf scale = sr_v_set((float)(1.0 / (1.0 - p->probability)));
+    for (int64_t begin = r.begin, end; begin < r.end; begin = end) {
+        const int64_t sample = begin / p->size;
+        const bool keep = sr_draw_keeps(args->p[1], p->scope, sample, p->probability);
+        end = sr_x86_min((sample + 1) * p->size, r.end);
+        for (int64_t i = begin; i < end; i += SR_ELEMENTS) {
+            const int n = (int)sr_x86_min(SR_ELEMENTS, end - i);
+            const sr_vf y = keep ? sr_v_mul(sr_v_get(args->p[0], i, n, type), scale) : sr_v_zero();
+            sr_v_put(args->p[2], i, y, n, type);
+        }
+    }
+}
+
+SR_X86_TYPED(drop_path, drop_path_block(args, block, type))
 
 #endif

@@ -402,7 +402,11 @@ SR_INLINE sr_vf sr_v_load_half(const uint16_t *p, sr_dtype type) {
 }
 SR_INLINE sr_vf sr_v_load_half_first(const uint16_t *p, int n, sr_dtype type) {
     uint16_t elements[SR_ELEMENTS] = {0};
+#if defined(__AVX512F__)
+    _mm256_storeu_si256((void *)elements, _mm256_maskz_loadu_epi16(sr_v_first(n), p));
+#else
     memcpy(elements, p, (size_t)n * sizeof *p);
+#endif
     return sr_v_load_half(elements, type);
 }
 SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x, sr_dtype type) {
@@ -414,7 +418,11 @@ SR_INLINE void sr_v_store_half(uint16_t *p, sr_vf x, sr_dtype type) {
 SR_INLINE void sr_v_store_half_first(uint16_t *p, sr_vf x, int n, sr_dtype type) {
     uint16_t elements[SR_ELEMENTS];
     sr_v_store_half(elements, x, type);
+#if defined(__AVX512F__)
+    _mm256_mask_storeu_epi16(p, sr_v_first(n), _mm256_loadu_si256((const void *)elements));
+#else
     memcpy(p, elements, (size_t)n * sizeof *p);
+#endif
 }
 SR_INLINE sr_vi sr_vi_load_u8_first(const uint8_t *p, int n) {
     uint8_t elements[SR_ELEMENTS] = {0};
