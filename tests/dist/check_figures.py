@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -25,7 +26,7 @@ SHORT = ["steps=20", "batch=32", "lanes=4", "seed=1", "numerics.portable=true", 
 class Figures(suite.Suite):
     def digest(self, number, words):
         """The digest of 20 steps of the recipe and values in 'words', on rendered pictures."""
-        recipe, *values = words.split()
+        recipe, *values = shlex.split(words)
         run = os.path.join(self.folder, f"run {number}")
         done = subprocess.run([self.serried, "train", recipe, "-n", "1", "-o", run, f"data.train={self.data}", *values,
                                *SHORT], env=suite.environment(SERRIED_CACHE=os.path.join(self.folder, "cache")),
