@@ -374,14 +374,16 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
 SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
     const float *row = tiles + i * SR_X86_DW_SIDE;
     const bool taps = d->taps > 1;
-    for (int64_t c = 0; c < d->p.c; c++)
-        for (int64_t r = 0; r < d->p.r; r++)
+    for (int64_t c = 0; c < d->p.c; c++) {
+        for (int64_t r = 0; r < d->p.r; r++) {
             for (int64_t s = 0; s < d->p.s; s++) {
                 const int64_t column = ((taps ? 0 : r) * d->p.s + s) * d->p.c + c;
                 const int64_t tile = (taps ? r : 0) * SR_X86_DW_SIDE * SR_X86_DW_SIDE;
                 *to++ =
                     row[column / SR_X86_DW_SIDE * d->tile_floats + tile + column % SR_X86_DW_SIDE];
             }
+        }
+    }
 }
 
 static sr_status conv_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {

@@ -140,12 +140,13 @@ static void check_weights(const sr_conv_params *p, terms *t) {
     kernel_run("x86", SR_KERNEL_conv2d_dw, p, sizeof *p, 3, (test_array *[]){x, dy, dw});
     for (int64_t i = 0; i < dw->count && p->n * p->p * p->q <= 224; i++) {
         const int64_t tap = i % (p->r * p->s), c = i / (p->r * p->s) % p->c;
-        for (int64_t m = 0; m < p->n * p->p * p->q; m++)
+        for (int64_t m = 0; m < p->n * p->p * p->q; m++) {
             add(t, array_get(dy, m * p->k + i / (p->r * p->s) / p->c),
                 pixel(x, m / p->q / p->p,
                       m / p->q % p->p * p->stride_h + tap / p->s * p->dilation_h - p->pad_top,
                       m % p->q * p->stride_w + tap % p->s * p->dilation_w - p->pad_left, c, p->h,
                       p->w, p->c));
+        }
         assert_bits("dw", dw, i, sum_of(t));
     }
 }
