@@ -245,13 +245,12 @@ SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
         SR_UNROLL
         for (int part = 0; part < DW_PARTS; part++) {
             const int rows = (SR_X86_DW_SIDE - row + DW_PARTS - 1 - part) / (DW_PARTS - part);
+            const bool narrow = DW_PART_VECTORS > 1 && inputs - v <= SR_ELEMENTS;
             float *to = out + row * SR_X86_DW_SIDE + v;
-            if (row >= outputs) { // the branches leave 'row' a constant
-            } else if (DW_PART_VECTORS > 1 && inputs - v <= SR_ELEMENTS) {
+            if (row < outputs && narrow) // no loop ends here, so that 'row' is a constant
                 dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, 1);
-            } else {
+            if (row < outputs && !narrow)
                 dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, DW_PART_VECTORS);
-            }
             row += rows;
         }
     }
