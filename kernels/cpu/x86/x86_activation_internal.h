@@ -20,20 +20,38 @@ SR_INLINE sr_vf poly_elements(const float *c, int n, sr_vf x) {
     return y;
 }
 
-// e^x for x <= 0; 0 below -87, where the reference is under 2^-125.
-SR_INLINE sr_vf exp_negative(sr_vf x) {
+// 2^k for whole numbers k in [-126, 127].
+SR_INLINE sr_vf power_of_two(sr_vf k) {
+    return sr_v_as_float(sr_vi_shift_left(sr_vi_add(sr_v_to_int(k), sr_vi_set(127)), 23));
+}
+
+// m of e^x = 2^k m for x in [-104, 0].
+SR_INLINE sr_vf exp_parts(sr_vf x, sr_vf *k) {
     static const float c[] = {0x1p-1f, 0x1.5554dcp-3f, 0x1.5554b8p-5f, 0x1.120b7p-7f,
                               0x1.6d753cp-10f}; // (e^r - 1 - r) / r^2
-    const sr_vf low = sr_v_set(-87.0f);
-    const sr_vf a = sr_v_max(x, low); // NaN becomes -87 here and is restored below
-    const sr_vf k = sr_v_round(sr_v_mul(a, sr_v_set(0x1.715476p+0f)));
-    sr_vf r = sr_v_fma(k, sr_v_set(-0x1.62e4p-1f), a); // ln 2 = 0x1.62e4p-1 + 0x1.7f7d1cp-20
-    r = sr_v_fma(k, sr_v_set(-0x1.7f7d1cp-20f), r);
+    *k = sr_v_round(sr_v_mul(x, sr_v_set(0x1.715476p+0f)));
+    sr_vf r = sr_v_fma(*k, sr_v_set(-0x1.62e4p-1f), x); // ln 2 = 0x1.62e4p-1 + 0x1.7f7d1cp-20
+    r = sr_v_fma(*k, sr_v_set(-0x1.7f7d1cp-20f), r);
     const sr_vf tail = sr_v_fma(sr_v_mul(r, r), poly_elements(c, 5, r), r);
-    const sr_vi bits = sr_vi_add(sr_v_to_int(k), sr_vi_set(127));
-    const sr_vf scale = sr_v_as_float(sr_vi_shift_left(bits, 23));
-    const sr_vf e = sr_v_mul(sr_v_add(sr_v_set(1.0f), tail), scale);
-    const sr_vf y = sr_v_pick(sr_v_gt(low, x), sr_v_zero(), e);
+    return sr_v_add(sr_v_set(1.0f), tail);
+}
+
+// e^x for x <= 0; 0 below -87, where the reference is under 2^-125. For weights that are added:
+// subnormal ones would be slow and change nothing.
+SR_INLINE sr_vf exp_negative(sr_vf x) {
+    const sr_vf low = sr_v_set(-87.0f);
+    sr_vf k;
+    const sr_vf m = exp_parts(sr_v_max(x, low), &k); // of -87 for NaN, which is restored below
+    const sr_vf y = sr_v_pick(sr_v_gt(low, x), sr_v_zero(), sr_v_mul(m, power_of_two(k)));
+    return sr_v_pick(sr_v_unordered(x, x), x, y);
+}
+
+// e^x for x <= 0, also where it is subnormal, as a result that may be multiplied by a large x.
+SR_INLINE sr_vf exp_subnormal(sr_vf x) {
+    sr_vf k;
+    const sr_vf m = exp_parts(sr_v_max(x, sr_v_set(-104.0f)), &k); // e^-104 is rounded to 0
+    const sr_vf half = sr_v_round(sr_v_mul(k, sr_v_set(0.5f)));
+    const sr_vf y = sr_v_mul(sr_v_mul(m, power_of_two(half)), power_of_two(sr_v_sub(k, half)));
     return sr_v_pick(sr_v_unordered(x, x), x, y);
 }
 
@@ -73,7 +91,7 @@ ELEMENTWISE(gelu_grad)
 
 // s(x), and s(-x) = 1 - s(x) without cancellation. 'e' is at most 1.
 SR_INLINE sr_vf sigmoid_elements(sr_vf x, sr_vf *rest) {
-    const sr_vf one = sr_v_set(1.0f), e = exp_negative(sr_v_sub(sr_v_zero(), sr_v_abs(x)));
+    const sr_vf one = sr_v_set(1.0f), e = exp_subnormal(sr_v_sub(sr_v_zero(), sr_v_abs(x)));
     const sr_vf large = sr_v_div(one, sr_v_add(one, e)), small = sr_v_mul(e, large);
     const sr_vmask positive = sr_v_ge(x, sr_v_zero());
     *rest = sr_v_pick(positive, small, large);

@@ -181,6 +181,42 @@ static void test_windows(void **state) {
     CHECK_ALL(by_window, params);
 }
 
+// ---- the smallest sigmoids ----
+
+// x where 1 / (1 + exp(-x)) becomes subnormal and then 0; some roundings, of subnormal ones two.
+static void check_sigmoid(const char *provider, sr_kernel_id kernel, test_array *x) {
+    enum { ROUNDINGS = 16 };
+    const sr_expression_params params = {.count = x->count};
+    test_array *y = array_new(SR_F32, x->count);
+    assert_ok(kernel_try(provider, kernel, &params, sizeof params, 2, (test_array *[]){x, y}));
+    for (int64_t i = 0; i < x->count; i++) {
+        const double at = array_get(x, i), factor = kernel == SR_KERNEL_silu ? at : 1;
+        const double want = factor / (1 + exp(-at));
+        const double bound = ROUNDINGS * 0x1p-24 * fabs(want) + 2 * 0x1p-149 * fabs(factor);
+        if (!(fabs(array_get(y, i) - want) <= bound))
+            fail_msg("%s %s(%g): %g, not %g", provider, sr_kernel_name(kernel), at, array_get(y, i),
+                     want);
+    }
+}
+
+static void test_small_sigmoids(void **state) {
+    enum { ALL = 2001 };
+    size_t providers;
+    const sr_provider *const *provider = sr_providers(&providers);
+    test_array *x = array_new(SR_F32, ALL);
+    (void)state;
+    for (int i = 0; i < ALL; i++)
+        array_set(x, i, -110 + 0.02 * i);
+    for (size_t i = 0; i < providers; i++) {
+        const sr_kernel_request request = {
+            .kernel = SR_KERNEL_silu, .args = 2, .dtype = {SR_F32, SR_F32}};
+        if (!sr_kernel_find_in(&request, provider[i]->name))
+            continue;
+        check_sigmoid(provider[i]->name, SR_KERNEL_sigmoid, x);
+        check_sigmoid(provider[i]->name, SR_KERNEL_silu, x);
+    }
+}
+
 // ---- every f16 ----
 
 enum { POSITIVE = 0x7c00, NEAR = 6, PATTERNS = 65536 };
@@ -265,6 +301,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_rows, arrays_free),
         cmocka_unit_test_teardown(test_groups, arrays_free),
         cmocka_unit_test_teardown(test_windows, arrays_free),
+        cmocka_unit_test_teardown(test_small_sigmoids, arrays_free),
         cmocka_unit_test_teardown(test_f16_widens, arrays_free),
         cmocka_unit_test_teardown(test_f16_rounds, arrays_free),
     };
