@@ -8,11 +8,12 @@
 
 Without --ranks both stay in memory ('serried bench step --serve') and take one step each, A-B-B-A, so that a machine
 whose speed changes from minute to minute affects both alike. After each N pairs of --fresh both start again: where a
-process's memory happens to lie makes it faster or slower by a percent or two for as long as it lives. With --ranks each turn is a 'serried bench ranks' under
-mpirun with three pairs of its own, and its time is that of the common job's steps.
+process's memory happens to lie makes it faster or slower by a percent or two for as long as it lives. With --ranks each
+turn is a 'serried bench ranks' under mpirun with three pairs of its own, and its time is that of the common job's steps.
 
 Prints the median of the ratios B/A of the pairs' times with its 95 % interval, and the ratio of the peaks of resident
-memory. After N pairs it takes more until the interval is within PERCENT of the median, --most at most.
+memory; without --ranks also that of the memory of the process alone. The rest are pages of files, which all processes of
+a machine share: those of program code, for instance, of which a build with more operators has more. After N pairs it takes more until the interval is within PERCENT of the median, --most at most.
 """
 import argparse
 import json
@@ -41,12 +42,12 @@ class Resident:
         return float(self.process.stdout.readline())
 
     def end(self):
-        """Ends it and returns the most memory that was resident, in MiB."""
+        """Ends it and returns the most memory that was resident, and its own after the last step, in MiB."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            peak = int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1024
+            status = file.read()
         self.process.stdin.close()
         self.process.wait()
-        return peak
+        return [int(re.search(name + r":\s+(\d+)", status)[1]) / 1024 for name in ("VmHWM", "RssAnon")]
 
 
 class Job:
@@ -69,7 +70,7 @@ class Job:
 
     def end(self):
         """The most memory that was resident in a rank, in MiB."""
-        return self.highest
+        return [self.highest]
 
 
 def interval(values):
@@ -104,7 +105,8 @@ while len(times) < options.most:
         break
 peaks.append(tuple(side.end() for side in running))
 of_a, of_b = zip(*times)
-peak_a, peak_b = (max(side) for side in zip(*peaks))
 print(f"step: A {1e3 * statistics.median(of_a):.1f} ms, B {1e3 * statistics.median(of_b):.1f} ms, of {len(times)} pairs")
 print(f"time of B over A: {middle:.3f} ({low:.3f} to {high:.3f}, 95 %), fastest steps {min(of_b) / min(of_a):.3f}")
-print(f"memory: A {peak_a:.1f} MiB, B {peak_b:.1f} MiB, ratio {peak_b / peak_a:.3f}")
+for what, *turns in zip(("memory", "of its own"), *((zip(*pair)) for pair in peaks)):
+    most_a, most_b = (max(side) for side in zip(*turns))
+    print(f"{what}: A {most_a:.1f} MiB, B {most_b:.1f} MiB, ratio {most_b / most_a:.3f}")
