@@ -4,7 +4,8 @@
 //
 // Shapes broadcast as in numpy: dimensions are aligned at the last one, and one of extent 1 is
 // repeated. A gradient is summed over the repeats of its input by sum_to, whose own gradient is the
-// row 'expand'. bce_with_logits, which consists of rows, is here, too.
+// row 'expand'; one that is a product is formed there, so that no term is rounded. bce_with_logits,
+// which consists of rows, is here, too.
 #include <math.h>
 #include <string.h>
 
@@ -99,7 +100,7 @@ static sr_status lower(const sr_node_view *node, sr_kernel_id kernel, sr_kernel_
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
-// ---- sum_to: the sum over the repeats of an input ----
+// ---- sum_to: x, w or none -> y: the sum of x, or of x w, over the repeats of an input ----
 
 typedef struct sum_attr {
     int64_t dim[SR_MAX_RANK]; // of the result
@@ -125,7 +126,9 @@ static int64_t extent_of(const sum_attr *a, const sr_info *x, int d) {
 static sr_status sum_infer(const sr_node_view *node, sr_info *out) {
     const sum_attr *a = node->attr;
     const sr_info *x = &node->in[0];
-    SR_TRY(sr_op_expect_activation(node, 0, "input", -1));
+    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
+    if (sr_op_present(node, 1))
+        SR_TRY(sr_op_expect_equal(node, 0, 1));
     bool fits = a->rank >= 0 && a->rank <= x->rank;
     for (int d = 0; d < x->rank && fits; d++)
         fits = extent_of(a, x, d) == x->dim[d] || extent_of(a, x, d) == 1;
@@ -152,16 +155,19 @@ static sr_status sum_lower(const sr_node_view *node, sr_kernel_request *request)
 static void sum_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                            const bool *wanted, sr_tensor *grad_in) {
     (void)context;
+    const sr_tensor x = node->input[0], w = node->input[1], g = grad_out[0];
     if (wanted[0])
-        grad_in[0] = sr_op_binary(&sr_op_expand, NULL, grad_out[0], node->input[0]);
+        grad_in[0] = sr_is_none(w) ? sr_op_binary(&sr_op_expand, NULL, g, x) : sr_mul(g, w);
+    if (wanted[1])
+        grad_in[1] = sr_mul(g, x);
 }
 
 const sr_op sr_op_sum_to = {
     SR_OP_HEAD,
     .name = "sum_to",
-    .help = "x, summed over the repeats of a smaller shape",
-    .inputs = 1,
-    .input_name = {"x"},
+    .help = "x, or x w, summed over the repeats of a smaller shape; products are not rounded",
+    .inputs = 2,
+    .input_name = {"x", "w"},
     .required = 1,
     .outputs = 1,
     .attr_size = sizeof(sum_attr),
@@ -169,10 +175,11 @@ const sr_op sr_op_sum_to = {
     .infer = sum_infer,
     .lower = sum_lower,
     .derivative = sum_derivative,
-    .keeps_inputs = 1u,
+    .keeps_inputs = 3u,
 };
 
-// Of rows of channels to channels: channel_sum, which streams over the rows. False for other sums.
+// Whether a sum is that of rows of channels to channels: channel_sum and channel_dot stream over
+// them.
 static bool sums_rows(const sr_info *x, const sr_info *like, int64_t shape[2]) {
     const sum_attr a = attr_of(like);
     bool kept = false;
@@ -186,25 +193,38 @@ static bool sums_rows(const sr_info *x, const sr_info *like, int64_t shape[2]) {
     return true;
 }
 
-sr_tensor sr_op_sum_to_shape(sr_tensor x, const sr_info *like, sr_dtype dtype) {
-    sr_info info;
+static sr_tensor sum_rows(sr_tensor x, sr_tensor w, const int64_t shape[2]) {
+    const sr_tensor rows = sr_reshape(x, 2, shape);
+    if (sr_is_none(w))
+        return sr_channel_sum(rows);
+    return sr_op_record_one(&sr_op_channel_dot, NULL,
+                            (sr_tensor[]){rows, sr_reshape(w, 2, shape), SR_NONE});
+}
+
+// x, or x w where there is a w, which broadcasts to the shape of x.
+static sr_tensor sum_to_shape(sr_tensor x, sr_tensor w, const sr_info *like, sr_dtype dtype) {
+    sr_info info, factor;
     int64_t shape[2];
     const sum_attr attr = attr_of(like);
-    if (!sr_op_argument(x, "sum_to: x", &info) || !sums_rows(&info, like, shape))
-        return sr_op_unary(&sr_op_sum_to, &attr, sr_op_as_type(x, dtype));
-    const sr_tensor sums = sr_channel_sum(sr_reshape(x, 2, shape));
-    return sr_reshape(sr_op_as_type(sums, dtype), like->rank, like->dim);
+    if (!sr_op_argument(x, "sum_to: x", &info))
+        return sr_op_failed();
+    if (!sr_is_none(w)) {
+        if (!sr_op_argument(w, "sum_to: w", &factor))
+            return sr_op_failed();
+        if (!sr_op_same_shape(&factor, &info))
+            w = sr_op_binary(&sr_op_expand, NULL, w, x);
+    }
+    if (sums_rows(&info, like, shape))
+        return sr_reshape(sr_op_as_type(sum_rows(x, w, shape), dtype), like->rank, like->dim);
+    return sr_op_binary(&sr_op_sum_to, &attr, sr_op_as_type(x, dtype),
+                        sr_is_none(w) ? w : sr_op_as_type(w, dtype));
+}
+
+sr_tensor sr_op_sum_to_shape(sr_tensor x, const sr_info *like, sr_dtype dtype) {
+    return sum_to_shape(x, SR_NONE, like, dtype);
 }
 
 // ---- Derivatives ----
-
-// The gradient of the number in number * x: unrounded products, one sum.
-static sr_tensor sum_of_products(sr_tensor g, sr_tensor x, const sr_info *like) {
-    const int64_t column[2] = {sr_info_count(like), 1};
-    return sr_op_record_one(
-        &sr_op_channel_dot, NULL,
-        (sr_tensor[]){sr_reshape(g, 2, column), sr_reshape(x, 2, column), SR_NONE});
-}
 
 sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
     sr_info own;
@@ -213,6 +233,32 @@ sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
     return sr_info_count(&own) == sr_info_count(input)
                ? sr_reshape(gradient, input->rank, input->dim)
                : sr_op_sum_to_shape(gradient, input, own.dtype);
+}
+
+// g x in the shape of an input, of which there are fewer elements where it was repeated.
+static sr_tensor product(sr_tensor g, sr_tensor x, const sr_info *input) {
+    sr_info info;
+    if (!sr_op_argument(g, "gradient", &info) || sr_info_count(&info) == sr_info_count(input))
+        return sr_mul(g, x);
+    return sum_to_shape(g, x, input, input->dtype);
+}
+
+// A row of a, b and the gradient g. Where the input whose gradient it is was repeated, the terms of
+// its sum are in the dtype of parameters: not rounded to a narrower one, nor infinite in it.
+static sr_tensor terms(const sr_op *row, const sr_info *input, sr_tensor a, sr_tensor b,
+                       sr_tensor g) {
+    const sr_dtype wide = sr_op_parameter_dtype(input->dtype);
+    sr_info info;
+    if (!sr_op_argument(g, "gradient", &info) || sr_info_count(&info) == sr_info_count(input))
+        return sr_op_record_one(row, NULL, (sr_tensor[]){a, b, g});
+    const sr_tensor in[] = {sr_op_as_type(a, wide), sr_op_as_type(b, wide), sr_op_as_type(g, wide)};
+    return sr_op_as_type(sr_op_shaped_like(sr_op_record_one(row, NULL, in), input), input->dtype);
+}
+
+// The derivative of k x^n times g: zero where n is 0, and not 0 x^-1, which is NaN at 0.
+static sr_tensor power_grad(sr_tensor x, sr_tensor g, double k, double n) {
+    const double attr[2] = {k * n, n - 1.0};
+    return n == 0.0 ? sr_scale(g, 0.0, 0.0) : sr_op_binary(&sr_op_power_grad, attr, x, g);
 }
 
 #define BINARY(row, a, b) sr_op_binary(&sr_op_##row, NULL, a, b)

@@ -293,6 +293,8 @@ const sr_op sr_op_log_softmax_grad = {
 };
 
 // ---- logsumexp: x -> y ----
+// Its gradient is computed in the dtype of parameters: probabilities of many classes are below the
+// normal numbers of f16.
 
 static sr_status logsumexp_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(rows_infer(node, out));
@@ -304,11 +306,15 @@ static void logsumexp_derivative(sr_context *context, const sr_node_view *node,
                                  const sr_tensor *grad_out, const bool *wanted,
                                  sr_tensor *grad_in) {
     (void)context;
+    const sr_dtype dtype = node->in[0].dtype, wide = sr_op_parameter_dtype(dtype);
     sr_info column = node->in[0];
     column.dim[column.rank - 1] = 1;
-    if (wanted[0])
-        grad_in[0] = sr_mul(sr_op_unary(&sr_op_softmax, NULL, node->input[0]),
-                            sr_reshape(grad_out[0], column.rank, column.dim));
+    if (!wanted[0])
+        return;
+    const sr_tensor x = sr_op_as_type(node->input[0], wide), g = sr_op_as_type(grad_out[0], wide);
+    grad_in[0] = sr_op_as_type(
+        sr_mul(sr_op_unary(&sr_op_softmax, NULL, x), sr_reshape(g, column.rank, column.dim)),
+        dtype);
 }
 
 const sr_op sr_op_logsumexp = {

@@ -289,18 +289,20 @@ static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel 
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
 
-// ---- sum_to: x, y ----
+// ---- sum_to: x, w, y ----
 
 enum {
     SUM_TO_LEVELS = 16,
     SUM_TO_THREADS = 1 << 17,
-    BATCH = 8 // terms whose loads are under way together
+    // Terms whose loads are under way together. More would not be in registers.
+    BATCH = 8,
+    PRODUCTS = 4
 };
-static_assert(SR_REFERENCE_TERMS % BATCH == 0, "whole batches");
+static_assert(SR_REFERENCE_TERMS % BATCH == 0 && BATCH % PRODUCTS == 0, "whole batches");
 
 // Each term of a sum is at the sum of at[d] step[d] over the repeated dimensions.
 struct sum_to_args {
-    const void *x;
+    const void *x, *w; // w may be absent
     void *y;
     float *sums; // [leaves][outputs]
     int64_t outputs, terms, leaf_terms, leaves;
@@ -334,7 +336,15 @@ struct term_place {
     }
 };
 
-template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
+// x, or x w, at a place.
+template <class T, bool with_w>
+static __device__ float term_at(const sum_to_args &a, int64_t offset) {
+    const float x = sr_load<T>(a.x, offset);
+    return with_w ? x * sr_load<T>(a.w, offset) : x;
+}
+
+template <class T, bool with_w> static __device__ void sum_leaves(const sum_to_args &a) {
+    constexpr int batch = with_w ? PRODUCTS : BATCH;
     const int64_t i = sr_thread();
     if (i >= a.outputs * a.leaves)
         return;
@@ -350,11 +360,11 @@ template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
     term_place place(a, first, start);
     sr_tree<SUM_TO_LEVELS> sums;
     float sum = 0;
-    for (int64_t term = 0; term < terms; term += BATCH) {
-        float x[BATCH];
+    for (int64_t term = 0; term < terms; term += batch) {
+        float x[batch];
         SR_UNROLL
-        for (int k = 0; k < BATCH; k++) {
-            x[k] = term + k < terms ? sr_load<T>(a.x, place.offset) : 0.0f;
+        for (int k = 0; k < batch; k++) {
+            x[k] = term + k < terms ? term_at<T, with_w>(a, place.offset) : 0.0f;
             place.on<SR_EXPRESSION_DIMS - 1>(a);
         }
         if (term > 0 && term % SR_REFERENCE_TERMS == 0) {
@@ -362,7 +372,7 @@ template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
             sum = 0;
         }
         SR_UNROLL
-        for (int k = 0; k < BATCH; k++)
+        for (int k = 0; k < batch; k++)
             sum += x[k]; // a zero past the end changes no bit, as no sum is -0
     }
     sum = sums.total(sum);
@@ -371,7 +381,16 @@ template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
     else
         a.sums[i] = sum;
 }
+
+template <class T> static __device__ void cuda_sum_to(const sum_to_args &a) {
+    sum_leaves<T, false>(a);
+}
 SR_CUDA_TYPED(cuda_sum_to, sum_to_args, 256, 0)
+
+template <class T> static __device__ void cuda_sum_to_products(const sum_to_args &a) {
+    sum_leaves<T, true>(a);
+}
+SR_CUDA_TYPED(cuda_sum_to_products, sum_to_args, 256, 0)
 
 template <class T> static __device__ void cuda_sum_to_tree(const sum_to_args &a) {
     const int64_t output = sr_thread(), outputs = a.outputs;
@@ -413,7 +432,9 @@ sr_status sr_cuda_prepare_sum_to(const sr_kernel_request *request, sr_prepared *
     if (a.leaf_terms > (int64_t)SR_REFERENCE_TERMS << SUM_TO_LEVELS)
         return SR_FAIL(SR_E_UNSUPPORTED, "sum_to: sums of %lld terms", (long long)a.terms);
     sr_cuda_making making(request, a, out);
-    making.add_elements(cuda_sum_to_kernels[dtype], a.outputs * a.leaves);
+    const bool with_w = request->dtype[1] != SR_DTYPE_COUNT;
+    making.add_elements((with_w ? cuda_sum_to_products_kernels : cuda_sum_to_kernels)[dtype],
+                        a.outputs * a.leaves);
     if (a.leaves > 1) {
         making.add_columns(cuda_sum_to_tree_kernels[dtype], a.outputs, a.leaves);
         out->workspace = (size_t)(a.outputs * a.leaves) * sizeof(float);

@@ -19,11 +19,11 @@ COMPARED = {
     **{name: name for name in SAME_NAME},
     **{name + "_grad": name for name in (
         "relu", "gelu", "leaky_relu", "tanh", "sigmoid", "softplus", "silu", "gelu_tanh", "mish", "hard_sigmoid",
-        "hard_swish", "elu", "prelu", "abs", "clip", "maximum", "maxpool2d", "avgpool2d", "upsample2d", "resize2d",
+        "hard_swish", "elu", "prelu", "div", "rsqrt", "reciprocal", "atan", "erf", "power", "pow", "abs", "clip", "maximum", "maxpool2d", "avgpool2d", "upsample2d", "resize2d",
         "softmax_xent", "softmax", "log_softmax", "attention")},
     "conv2d_dx": "conv2d_transpose", "conv2d_dw": "conv2d", "linear_dx": "linear", "linear_dw": "linear",
     "batchnorm_grad": "batchnorm_train", "groupnorm": "group_norm", "groupnorm_grad": "group_norm",
-    "mask": "where", "mask_not": "where", "sum_to": "sum", "expand": "sum", "extreme": "max_over",
+    "pow_exponent_grad": "pow", "mask": "where", "mask_not": "where", "sum_to": "sum", "expand": "sum", "extreme": "max_over",
     "sort_rows": "sort", "attention_bias_grad": "attention",
     "gather_sum": "grid_sample", "scatter_sum": "grid_sample", "gather_dot": "grid_sample", "taps2d": "grid_sample",
     "upfirdn2d": "upfirdn2d", "nms": "nms", "roi_align": "roi_align", "roi_align_grad": "roi_align",

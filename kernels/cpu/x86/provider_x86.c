@@ -194,7 +194,7 @@ static bool fits_sum_to(const sr_kernel_request *request) {
     return sr_x86_sum_of((const void *)request->params).blocks > 0;
 }
 
-// Blocks stream over rows of x, where all of them have as many.
+// Blocks stream over rows of x and w, where all of them have as many.
 static sr_status plan_sum_to(const sr_kernel_request *request, sr_prepared *out) {
     const sr_x86_sum s = sr_x86_sum_of((const void *)request->params);
     const int64_t padded = sr_x86_padded(s.inner), rows = s.outer * s.terms;
@@ -203,7 +203,7 @@ static sr_status plan_sum_to(const sr_kernel_request *request, sr_prepared *out)
     while (sr_x86_ceil_div(s.chunk, SR_REFERENCE_TERMS) >> levels)
         levels++;
     out->stages = whole ? 1 : 2;
-    walk(&out->stage[0], rows, s.group * s.chunk, 0, ARG(0), whole ? ARG(1) : 0);
+    walk(&out->stage[0], rows, s.group * s.chunk, 0, ARG(0) | ARG(1), whole ? ARG(2) : 0);
     if (s.outer > 1 && s.terms % s.chunk != 0)
         out->stage[0] = (sr_kernel_stage){.blocks = s.blocks};
     out->scratch = (size_t)((1 + levels) * padded) * sizeof(float);

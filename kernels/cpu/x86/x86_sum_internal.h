@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sum_to over neighbouring dimensions that are not the last ones: x[outer,terms,inner] becomes
-// y[outer,inner]. In the reference's order, hence its bits: leaves of SR_REFERENCE_TERMS terms,
-// each in registers for a few vectors of columns, joined by a binary counter.
+// sum_to over neighbouring dimensions that are not the last ones: x[outer,terms,inner], or x w,
+// becomes y[outer,inner]. In the reference's order, hence its bits: leaves of SR_REFERENCE_TERMS
+// terms, each in registers for a few vectors of columns, joined by a binary counter.
 //
 // A block has some whole sums or, where there are few sums of many terms, complete leaves of one
 // sum, as many as a power of two, which stage 1 joins.
@@ -13,10 +13,21 @@
 
 #define ST_VECTORS 4 // of columns that are summed at a time
 
-// Columns c .. of a leaf: 'rows' rows of x, the first of which begins at element i; n elements of
-// the last vector.
-SR_INLINE void st_columns(const void *x, int64_t i, int64_t rows, int64_t inner, int vectors, int n,
-                          float *sum, sr_dtype type) {
+// What is added: x, or x w. The product is rounded before it is added, as in the reference.
+typedef struct st_terms {
+    const void *x, *w;
+    sr_dtype type;
+} st_terms;
+
+SR_INLINE sr_vf st_term(const st_terms *t, int64_t i, int n) {
+    const sr_vf x = sr_v_get(t->x, i, n, t->type);
+    return t->w ? sr_v_mul(x, sr_v_get(t->w, i, n, t->type)) : x;
+}
+
+// Columns c .. of a leaf: 'rows' rows, the first of which begins at element i; n elements of the
+// last vector.
+SR_INLINE void st_columns(const st_terms *terms, int64_t i, int64_t rows, int64_t inner,
+                          int vectors, int n, float *sum) {
     sr_vf s[ST_VECTORS];
     SR_UNROLL
     for (int v = 0; v < vectors; v++)
@@ -24,36 +35,34 @@ SR_INLINE void st_columns(const void *x, int64_t i, int64_t rows, int64_t inner,
     for (int64_t t = 0; t < rows; t++, i += inner) {
         SR_UNROLL
         for (int v = 0; v < vectors; v++)
-            s[v] = sr_v_add(s[v], sr_v_get(x, i + v * SR_ELEMENTS, n, type));
+            s[v] = sr_v_add(s[v], st_term(terms, i + v * SR_ELEMENTS, n));
     }
     SR_UNROLL
     for (int v = 0; v < vectors; v++)
         sr_v_store(sum + v * SR_ELEMENTS, s[v]);
 }
 
-SR_INLINE void st_leaf(const void *x, int64_t i, int64_t rows, int64_t inner, float *sum,
-                       sr_dtype type) {
+SR_INLINE void st_leaf(const st_terms *terms, int64_t i, int64_t rows, int64_t inner, float *sum) {
     int64_t c = 0;
     for (; c + ST_VECTORS * SR_ELEMENTS <= inner; c += ST_VECTORS * SR_ELEMENTS)
-        st_columns(x, i + c, rows, inner, ST_VECTORS, SR_ELEMENTS, sum + c, type);
+        st_columns(terms, i + c, rows, inner, ST_VECTORS, SR_ELEMENTS, sum + c);
     for (; c < inner; c += SR_ELEMENTS)
-        st_columns(x, i + c, rows, inner, 1, elements_left(c, inner), sum + c, type);
+        st_columns(terms, i + c, rows, inner, 1, elements_left(c, inner), sum + c);
 }
 
-// The sum of 'terms' rows, the first of which begins at element i, to sum[padded inner], which the
+// The sum of 'rows' rows, the first of which begins at element i, to sum[padded inner], which the
 // levels of the tree follow.
-SR_INLINE void st_sum(const void *x, int64_t i, int64_t terms, int64_t inner, float *sum,
-                      sr_dtype type) {
+SR_INLINE void st_sum(const st_terms *terms, int64_t i, int64_t rows, int64_t inner, float *sum) {
     const int64_t padded = sr_x86_padded(inner);
     int64_t number = 0; // of leaves that the levels have
-    for (int64_t t = 0; t < terms; t += SR_REFERENCE_TERMS) {
+    for (int64_t t = 0; t < rows; t += SR_REFERENCE_TERMS) {
         if (t > 0) {
             int k = 0;
             for (int64_t bits = number++; bits & 1; bits >>= 1)
                 add_row(sum, sum + (1 + k++) * padded, 0, padded);
             memcpy(sum + (1 + k) * padded, sum, (size_t)padded * sizeof *sum);
         }
-        st_leaf(x, i + t * inner, sr_x86_min(SR_REFERENCE_TERMS, terms - t), inner, sum, type);
+        st_leaf(terms, i + t * inner, sr_x86_min(SR_REFERENCE_TERMS, rows - t), inner, sum);
     }
     for (int k = 0; number >> k > 0; k++)
         if (number >> k & 1)
@@ -69,18 +78,18 @@ SR_INLINE void st_put(void *y, int64_t i, const float *sum, sr_x86_range columns
 SR_INLINE void sum_to_block(const sr_kernel_args *args, int64_t block, sr_worker *worker,
                             sr_dtype type) {
     const sr_x86_sum s = sr_x86_sum_of(args->params);
+    const st_terms terms = {args->p[0], args->p[1], type};
     float *sum = worker->scratch;
     if (s.chunks == 1) {
         const sr_x86_range r = sr_x86_block_range(s.outer, block, s.group);
         for (int64_t o = r.begin; o < r.end; o++) {
-            st_sum(args->p[0], o * s.terms * s.inner, s.terms, s.inner, sum, type);
-            st_put(args->p[1], o * s.inner, sum, (sr_x86_range){0, s.inner}, type);
+            st_sum(&terms, o * s.terms * s.inner, s.terms, s.inner, sum);
+            st_put(args->p[2], o * s.inner, sum, (sr_x86_range){0, s.inner}, type);
         }
         return;
     }
     const sr_x86_range r = sr_x86_block_range(s.terms, block % s.chunks, s.chunk);
-    st_sum(args->p[0], (block / s.chunks * s.terms + r.begin) * s.inner, r.end - r.begin, s.inner,
-           sum, type);
+    st_sum(&terms, (block / s.chunks * s.terms + r.begin) * s.inner, r.end - r.begin, s.inner, sum);
     const int64_t padded = sr_x86_padded(s.inner);
     memcpy((float *)args->workspace + block * padded, sum, (size_t)padded * sizeof *sum);
 }
@@ -93,7 +102,7 @@ SR_INLINE void sum_to_chunks(const sr_kernel_args *args, int64_t block, sr_dtype
     const sr_x86_range r = sr_x86_block_range(s.inner, block % ranges, SR_X86_CHANNEL_BLOCK);
     float *partial = (float *)args->workspace + o * s.chunks * padded;
     tree_add(partial, s.chunks, padded, r);
-    st_put(args->p[1], o * s.inner, partial, r, type);
+    st_put(args->p[2], o * s.inner, partial, r, type);
 }
 
 SR_X86_TYPED(sum_to, sum_to_block(args, block, worker, type))

@@ -53,10 +53,11 @@ WRONG_PAIR(add_shapes, "add")
 WRONG(sub_dtypes, sr_sub(ZEROS(SR_F32, 1, 3), ZEROS(SR_BF16, 1, 3)))
 WRONG_PAIR(mul_shapes, "mul")
 WRONG_PAIR(div_shapes, "div")
+WRONG_THREE(div_grad_shapes, "div_grad")
 WRONG_PAIR(expand_shapes, "expand")
 // To [7], as the operator's attributes have it: five extents, then the rank.
 WRONG(sum_to_seven, sr_op_record_one(sr_op_find("sum_to"), (const int64_t[6]){7, 0, 0, 0, 0, 1},
-                                     (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3)}))
+                                     (sr_tensor[]){ZEROS(SR_F32, 2, 2, 3), SR_NONE}))
 WRONG(scale_of_integers, sr_scale(ZEROS(SR_I32, 1, 3), 1, 0))
 WRONG(scale_by_vector, sr_scale_by(ZEROS(SR_F32, 1, 3), ZEROS(SR_F32, 1, 3)))
 WRONG(fill_too_deep,
@@ -373,6 +374,19 @@ const op_case op_cases_math[] = {
      .low = 0.5,
      .high = 2,
      .gradient = GRADIENT_TWICE},
+    {.op = "div_grad",
+     .build = divide,
+     .wrt = 2,
+     .inputs = 3,
+     .info = {F64(1, 3), F64(1, 3), F64(1, 3)},
+     .in = {{1, 2, -3}, {4, 0.5, 2}, {1, 2, 3}},
+     .want = {-0.0625, -16, 2.25},
+     .want_count = 3,
+     .low = 0.5,
+     .high = 2,
+     .gradient = GRADIENT_TWICE,
+     .wrong = div_grad_shapes,
+     .message = "div_grad: inputs [2, 3] f32 and [3, 2] f32"},
     {.op = "square",
      .build = square,
      .inputs = 1,

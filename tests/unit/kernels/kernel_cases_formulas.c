@@ -60,7 +60,8 @@ static void repeated_inputs(sr_kernel_id kernel, int inputs, const arg_role *rol
 // Formulas that are not numbers for negative inputs.
 static bool is_of_positives(sr_kernel_id kernel) {
     return kernel == SR_KERNEL_log || kernel == SR_KERNEL_sqrt || kernel == SR_KERNEL_rsqrt ||
-           kernel == SR_KERNEL_power || kernel == SR_KERNEL_pow;
+           kernel == SR_KERNEL_power || kernel == SR_KERNEL_power_grad || kernel == SR_KERNEL_pow ||
+           kernel == SR_KERNEL_pow_grad || kernel == SR_KERNEL_pow_exponent_grad;
 }
 
 // The rows of kernels/expression_list.def, with inputs of the output's shape.
@@ -94,10 +95,13 @@ void case_sum_to(sr_kernel_id kernel) {
                                                  .dim = {shapes[k].high, shapes[k].wide, 5},
                                                  .dims = 3,
                                                  .repeated = {shapes[k].repeated}};
-            problem c = problem_of(kernel, 2, &params, sizeof params);
+            problem c = problem_of(kernel, 3, &params, sizeof params);
             set(&c, 0, ACTIVATION, types[t], params.count);
-            set_output(&c, 1, ACTIVATION, types[t], sr_input_elements(&params, 0));
+            set(&c, 1, NONE, types[t], params.count);
+            set_output(&c, 2, ACTIVATION, types[t], sr_input_elements(&params, 0));
             c.terms = (double)params.count;
+            check_problem(&c);
+            set(&c, 1, ACTIVATION, types[t], params.count);
             check_problem(&c);
         }
     }

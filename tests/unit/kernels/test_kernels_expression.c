@@ -63,13 +63,20 @@ FORMULA(prelu_grad, x[0] > 0 ? x[2] : x[1] * x[2])
 FORMULA(log, log(x[0]))
 FORMULA(sqrt, sqrt(x[0]))
 FORMULA(rsqrt, 1 / sqrt(x[0]))
+FORMULA(rsqrt_grad, -0.5 * x[1] * x[0] * x[0] * x[0])
 FORMULA(reciprocal, 1 / x[0])
+FORMULA(reciprocal_grad, -x[1] * x[0] * x[0])
 FORMULA(sin, sin(x[0]))
 FORMULA(cos, cos(x[0]))
 FORMULA(atan, atan(x[0]))
+FORMULA(atan_grad, x[1] / (1 + x[0] * x[0]))
 FORMULA(erf, erf(x[0]))
+FORMULA(erf_grad, x[1] * 2 / sqrt(acos(-1.0)) * exp(-x[0] * x[0]))
 FORMULA(power, pow(x[0], ALPHA))
+FORMULA(power_grad, x[1] * ALPHA * pow(x[0], BETA))
 FORMULA(pow, pow(x[0], x[1]))
+FORMULA(pow_grad, x[1] == 0 ? 0 : x[2] * x[1] * pow(x[0], x[1] - 1))
+FORMULA(pow_exponent_grad, x[0] == 0 ? 0 : x[2] * x[1] * log(x[0]))
 FORMULA(abs, fabs(x[0]))
 FORMULA(abs_grad, x[0] > 0 ? x[1] : x[0] < 0 ? -x[1] : 0)
 FORMULA(clip, fmin(fmax(x[0], ALPHA), BETA))
@@ -86,6 +93,7 @@ FORMULA(add, x[0] + x[1])
 FORMULA(sub, x[0] - x[1])
 FORMULA(mul, x[0] * x[1])
 FORMULA(div, x[0] / x[1])
+FORMULA(div_grad, -x[2] * x[0] / (x[1] * x[1]))
 FORMULA(square, x[0] * x[0])
 FORMULA(exp, exp(x[0]))
 FORMULA(scale, ALPHA *x[0] + BETA)
@@ -134,13 +142,20 @@ static const formula formulas[SR_KERNEL_COUNT] = {
     ROW(log, 1e-3, 9, 2, 0),
     ROW(sqrt, 0, 9, 1, 0),
     ROW(rsqrt, 0.1, 9, 3, 0),
+    ROW(rsqrt_grad, 0.1, 3, 4, 0),
     ROW(reciprocal, 0.1, 9, 1, 0),
+    ROW(reciprocal_grad, 0.1, 9, 4, 0),
     ROW(sin, -100, 100, 4, NUMBER),
     ROW(cos, -100, 100, 4, NUMBER),
     ROW(atan, -10, 10, 4, 0),
+    ROW(atan_grad, -10, 10, 4, 0),
     ROW(erf, -4, 4, 4, 0),
+    ROW(erf_grad, -3, 3, 16, 0),
     ROW(power, 0.01, 9, 2, NUMBER),
+    ROW(power_grad, 0.01, 9, 4, 0),
     ROW(pow, 0.1, 5, 2, 0),
+    ROW(pow_grad, 0.1, 5, 16, 0),
+    ROW(pow_exponent_grad, 0.1, 5, 4, SECOND),
     ROW(abs, -2, 2, 0, 0),
     ROW(abs_grad, -2, 2, 0, 0),
     ROW(clip, -2, 2, 1, 0),
@@ -157,6 +172,7 @@ static const formula formulas[SR_KERNEL_COUNT] = {
     ROW(sub, -3, 3, 1, FIRST | SECOND),
     ROW(mul, -3, 3, 1, 0),
     [SR_KERNEL_div] = {of_div, -3, 3, 0.5, 2, 1, 0},
+    [SR_KERNEL_div_grad] = {of_div_grad, -3, 3, 0.5, 2, 4, 0},
     ROW(square, -3, 3, 1, 0),
     ROW(exp, -9, 9, 8, 0),
     ROW(scale, -2, 2, 3, FIRST | NUMBER),
@@ -365,16 +381,18 @@ static void test_inputs_are_repeated(void **state) {
 
 // ---- sum_to ----
 
-static void check_sum(const repeats_case *c, uint8_t repeated, sr_dtype dtype) {
+// Of x, and of the products x w, which are not rounded to the type of x and w.
+static void check_sum(const repeats_case *c, uint8_t repeated, sr_dtype dtype, bool products) {
     sr_expression_params p = {.count = count_of(c, 0), .dims = (uint8_t)c->dims};
     memcpy(p.dim, c->dim, sizeof p.dim);
     p.repeated[0] = repeated;
     const int64_t sums = count_of(c, repeated);
     test_array *x = array_random(dtype, p.count, 1, -1, 1), *y = array_new(dtype, sums);
+    test_array *w = products ? array_random(dtype, p.count, 2, -1, 1) : NULL;
     double *want = zeros(sums);
-    KERNEL_RUN(sum_to, p, x, y);
+    KERNEL_RUN(sum_to, p, x, w, y);
     for (int64_t i = 0; i < p.count; i++)
-        want[place_of(c, repeated, i)] += array_get(x, i);
+        want[place_of(c, repeated, i)] += array_get(x, i) * (w ? array_get(w, i) : 1);
     for (int64_t i = 0; i < sums; i++)
         assert_near("sum_to", i, dtype, array_get(y, i), want[i], 48,
                     (double)p.count / (double)sums);
@@ -384,8 +402,9 @@ static void check_sum(const repeats_case *c, uint8_t repeated, sr_dtype dtype) {
 static void test_sums_of_repeats(void **state) {
     for (size_t k = 0; k < sizeof repeats_cases / sizeof repeats_cases[0]; k++) {
         for (int t = 0; t < 4; t++) {
-            check_sum(&repeats_cases[k], repeats_cases[k].repeated[1], fixture_types[t]);
-            check_sum(&repeats_cases[k], repeats_cases[k].repeated[0], fixture_types[t]);
+            for (int i = 0; i < 4; i++)
+                check_sum(&repeats_cases[k], repeats_cases[k].repeated[i % 2], fixture_types[t],
+                          i >= 2);
             arrays_free(state);
         }
     }
