@@ -58,7 +58,7 @@ def compare(what, ours, dtype, truth, single, scale, factor, stored, computed, t
     values of a narrow type are rounded on the way to a result: its own, or 'through'."""
     good = countable(truth, through or dtype) & np.isfinite(single)
     # Below a type's normal numbers a rounding error is half of 'tiny', whatever the value.
-    shape, tiny = list(truth.shape), KINDS[dtype].tiny * stored / STORED
+    shape, tiny = list(truth.shape), KINDS[through or dtype].tiny * stored / STORED
     if ours.shape != truth.shape:
         return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, shape, dtype)
     if not good.any():

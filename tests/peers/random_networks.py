@@ -263,7 +263,7 @@ class Comparison:
         self.extra = [n for n in dict.fromkeys(net.decided_by) if n not in self.numbers]
         self.peers = {}
 
-    def verdicts(self, run, _own):
+    def verdicts(self, run, _short):
         """Verdicts for all results, and for the bits of two plans."""
         net, names, numbers = self.net, dict(self.net.reads), self.numbers + self.extra
         watched = run(net.program, numbers)

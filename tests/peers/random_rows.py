@@ -90,7 +90,7 @@ def logsumexp_scales(case, truth):
 
 # ---- Softmax ----
 
-def softmax_of(name, scales):
+def softmax_of(name, scales, stored):
     def draw(case, d):
         if d.chance(0.5):
             k = d.choice((1, 2, 3, 5, 10, 64, 100, 257, 1000, 1000, 4099, 10000, 21841, 100000))
@@ -99,7 +99,7 @@ def softmax_of(name, scales):
             shape = d.shape(d.integer(1, 5), ELEMENTS)
         axis = len(shape) - 1 if d.chance(0.7) else d.integer(0, len(shape) - 1)
         case.axes = (axis,)
-        case.formula, case.stored = scales, 4
+        case.formula, case.stored = scales, stored
         x = case.input("x", d.data(shape))
         return case.finish(case.program.call(name, (x,), (axis,)), "y", ("x",))
     return draw
@@ -110,7 +110,8 @@ def softmax_scales(case, truth):
     dy = np.abs(case.array("dy"))
     y = truth["y"] * (1 + below)
     stored = np.maximum(y, smallest_normal(case.draw.dtype))  # as the gradient reads it
-    return {"y": y, "dx": stored * (dy + (truth["y"] * dy).sum(case.axes, keepdims=True))}
+    sums = (truth["y"] * dy).sum(case.axes, keepdims=True) + terms_norm(stored * dy, case.axes)
+    return {"y": y, "dx": stored * (dy + sums)}
 
 
 def log_softmax_scales(case, truth):
@@ -329,7 +330,8 @@ KINDS = {
     "var": reduction("var", var_scales, lambda d, count: (d.integer(0, 1) if count > 1 else 0,)),
     "norm": reduction("norm", norm_scales, lambda d, count: (d.integer(1, 2),)),
     "logsumexp": reduction("logsumexp", logsumexp_scales),
-    "softmax": softmax_of("softmax", softmax_scales), "log_softmax": softmax_of("log_softmax", log_softmax_scales),
+    "softmax": softmax_of("softmax", softmax_scales, 5),  # y, those in the sum, and the result are rounded
+    "log_softmax": softmax_of("log_softmax", log_softmax_scales, 4),
     **{name: extreme(name) for name in ("max_over", "min_over", "argmax", "argmin")},
     **{name: ordered(name) for name in ("topk", "sort", "argsort")},
     "matmul": matmul, "attention": attention,
