@@ -235,7 +235,8 @@ sr_tensor sr_op_shaped_like(sr_tensor gradient, const sr_info *input) {
                : sr_op_sum_to_shape(gradient, input, own.dtype);
 }
 
-// g x in the shape of an input, of which there are fewer elements where it was repeated.
+// g x, of which g has the shape of the output, in the shape of an input that may have been
+// repeated.
 static sr_tensor product(sr_tensor g, sr_tensor x, const sr_info *input) {
     sr_info info;
     if (!sr_op_argument(g, "gradient", &info) || sr_info_count(&info) == sr_info_count(input))
