@@ -91,12 +91,12 @@ def verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype):
     return Verdict(what, ours / limit, "norm", ours, theirs, limit, shape, dtype)
 
 
-def compare_sampled(what, ours, dtype, truth, peers, factor):
+def compare_sampled(what, ours, dtype, truth, peers, factor, computed=COMPUTED):
     """For whole networks: 'peers' are norms of PyTorch's error, each on slightly different inputs, so
     that one accurate run by chance does not determine the limit. With few elements our own norm varies
     by chance, too: the limit is wider by a factor of 1 + 4 / their number."""
     good = np.isfinite(truth)
-    floor = floor_of(dtype)
+    floor = floor_of(dtype, computed=computed)
     if ours.shape != truth.shape:
         return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, list(truth.shape), dtype)
     base = max(norm(truth[good]), KINDS[dtype].tiny / floor)
