@@ -214,8 +214,9 @@ def rms_norm(e, x, n):
 
 
 def group_norm(x, groups, gamma, beta, eps):
-    """PyTorch 1.13's own fails with beta alone, and torch.nn.functional's refuses groups of one value. It computes a
-    variance from the mean of squares, so equal values have one: not in f64, which is what others are compared with."""
+    """PyTorch 1.13's own fails with beta alone, and torch.nn.functional's refuses groups of one value. It takes the
+    variance from the mean of squares, which is inexact where all values are equal; in f64, with which others are
+    compared, it is taken from the differences from the mean."""
     planes = x.movedim(-1, 1)
     if x.dtype == torch.float64:
         rows = planes.reshape(len(x), groups, -1)

@@ -13,7 +13,8 @@ turn is a 'serried bench ranks' under mpirun with three pairs of its own, and it
 
 Prints the median of the ratios B/A of the pairs' times with its 95 % interval, and the ratio of the peaks of resident
 memory; without --ranks also that of the memory of the process alone. The rest are pages of files, which all processes of
-a machine share: those of program code, for instance, of which a build with more operators has more. After N pairs it takes more until the interval is within PERCENT of the median, --most at most.
+a machine share: those of program code, for instance, of which a build with more operators has more. After N pairs it
+takes more until the interval is within PERCENT of the median, --most at most.
 """
 import argparse
 import json
