@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training | --options] [MODEL...]: models in serried and in torchvision are equal.
+"""check_models.py BUILD [--no-training | --options | --timm] [MODEL...]: models in serried and in torchvision are
+equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -12,7 +13,8 @@
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
    there. Training is the longest part of it.
 
-Without a MODEL: those that the short tests compare. With --options: 1 for networks with other options.
+Without a MODEL: those that the short tests compare. With --options: 1 for networks with other options. With --timm:
+1 for the networks that timm itself makes (timm_library.py), if it is installed.
 Exits with 77 if torch or torchvision is missing.
 """
 import json
@@ -218,6 +220,24 @@ def check_options(given):
             check_weights(name, side, folder, options, arguments)
 
 
+def check_timm(given):
+    try:
+        import timm_library  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        print(f"NOT RUN: {error}")
+        sys.exit(77)
+    for name, theirs, options, side in timm_library.networks():
+        if given and name not in given:
+            continue
+        made = timm_library.create(theirs, model_golden.CLASSES)
+        model = f"{{name: {name}, {options}}}" if options else name
+        with torch.no_grad():
+            for _ in range(WARM_UP):
+                made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
+        with tempfile.TemporaryDirectory() as folder:
+            check_logits(model, f"timm's {theirs}", made.eval(), made.state_dict(), side, folder)
+
+
 def check_cases(given):
     for name, side, how in model_golden.cases():
         if how == "own" or name not in given and (given or how != "short"):
@@ -237,6 +257,8 @@ def main():
     given = [word for word in sys.argv[2:] if not word.startswith("--")]
     if "--options" in sys.argv:
         check_options(given)
+    elif "--timm" in sys.argv:
+        check_timm(given)
     else:
         check_cases(given)
     print(f"{len(failures)} failed")

@@ -121,6 +121,13 @@ static int long_extents(const int64_t *shape, int rank, int64_t *out) {
     return count;
 }
 
+// Whether the stored one is a convolution over a whole map, where the model has a linear layer of
+// the flattened map: the same values in the same order.
+static bool is_whole_map(const sr_param *p, const sr_stored_tensor *t) {
+    return p->info.rank == 2 && t->rank == 4 && t->shape[0] == p->info.dim[0] &&
+           sr_stored_elements(t) == sr_info_count(&p->info);
+}
+
 static bool same_shape(const sr_param *p, const sr_stored_tensor *t) {
     int64_t own[SR_MAX_RANK], stored[SR_SAFETENSORS_MAX_RANK];
     const int count = long_extents(p->info.dim, p->info.rank, own);
@@ -201,7 +208,8 @@ static sr_status load_param(weights_load *load, const weights_model *m, int i) {
     const sr_param *p = &m->values.model->params[i];
     const sr_stored_tensor *t = sr_safetensors_find(load->file, m->names[i]);
     float *out = m->values.flat + p->offset;
-    const bool same = t && same_shape(p, t);
+    const bool foreign = m->layout != m->values.model->desc->layout;
+    const bool same = t && (same_shape(p, t) || (foreign && is_whole_map(p, t)));
     const int side = t && !same ? grid_side(p, t) : 0;
     if (!same && side == 0) {
         note_absent(load, p, t != NULL);
@@ -224,6 +232,8 @@ static sr_status load_models(weights_load *load, const sr_model_values *models, 
         const sr_weight_names *names = models[k].model->desc->names;
         if (names)
             sr_text_add(&load->resized, "; names of %s", names->layout[all[k].layout]);
+        if (names && names->note[all[k].layout])
+            sr_text_add(&load->resized, ", %s", names->note[all[k].layout]);
     }
     find_unexpected(load, all, count);
     return SR_OK;

@@ -41,6 +41,39 @@ void sr_build_inverted(sr_builder *builder, sr_inverted_residual *block, sr_inve
 // x[N,H,W,in] -> y[N,P,Q,out].
 sr_tensor sr_layer_inverted(sr_forward *forward, const sr_inverted_residual *block, sr_tensor x);
 
+// Rows of sr_weight_names for a block: its scope in torchvision and the number that it has in timm,
+// as "1.0", both with a dot at the end, then torchvision's names of convolutions and
+// normalisations.
+#define SR_INVERTED_ROW(own, timm, here, there)                                                    \
+    {                                                                                              \
+        { own here, "blocks." timm there }                                                         \
+    }
+#define SR_INVERTED_ROWS(own, timm, expand, expand_norm, depthwise, depthwise_norm, project,       \
+                         project_norm)                                                             \
+    SR_INVERTED_ROW(own, timm, expand, "conv_pw"), SR_INVERTED_ROW(own, timm, expand_norm, "bn1"), \
+        SR_INVERTED_ROW(own, timm, depthwise, "conv_dw"),                                          \
+        SR_INVERTED_ROW(own, timm, depthwise_norm, "bn2"),                                         \
+        SR_INVERTED_ROW(own, timm, project, "conv_pwl"),                                           \
+        SR_INVERTED_ROW(own, timm, project_norm, "bn3")
+// Of one without an expansion.
+#define SR_SEPARABLE_ROWS(own, timm, depthwise, depthwise_norm, project, project_norm)             \
+    SR_INVERTED_ROW(own, timm, depthwise, "conv_dw"),                                              \
+        SR_INVERTED_ROW(own, timm, depthwise_norm, "bn1"),                                         \
+        SR_INVERTED_ROW(own, timm, project, "conv_pw"),                                            \
+        SR_INVERTED_ROW(own, timm, project_norm, "bn2")
+#define SR_SQUEEZE_ROWS(own, timm, squeeze)                                                        \
+    SR_INVERTED_ROW(own, timm, squeeze ".fc1", "se.conv_reduce"),                                  \
+        SR_INVERTED_ROW(own, timm, squeeze ".fc2", "se.conv_expand")
+// Those of SR_INVERTED_NESTED, with and without squeeze and excitation.
+#define SR_NESTED_ROWS(own, timm)                                                                  \
+    SR_INVERTED_ROWS(own, timm, "0.0", "0.1", "1.0", "1.1", "2.0", "2.1")
+#define SR_NESTED_SQUEEZE_ROWS(own, timm)                                                          \
+    SR_INVERTED_ROWS(own, timm, "0.0", "0.1", "1.0", "1.1", "3.0", "3.1"),                         \
+        SR_SQUEEZE_ROWS(own, timm, "2")
+
+// Of sr_weight_names, where torchvision has another one.
+#define SR_BN_EPS_NOTE "whose own networks have bn_eps: 1e-5"
+
 #define SR_MOBILE_BLOCKS 80
 // A network of such blocks: a first convolution of stride 2, blocks, a last 1x1 convolution. A
 // model's state begins with one.

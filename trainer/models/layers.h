@@ -140,6 +140,13 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
         .max = 0.99                                                                                \
     }
 
+// Option bn_eps of a network with batch normalisation, for sr_batchnorm_layer_opts.
+#define SR_BN_EPS_OPTION(type_, default_)                                                          \
+    {                                                                                              \
+        .name = "bn_eps", .help = "what batch norm adds to variances", .type = SR_OPT_FLOAT,       \
+        .offset = offsetof(type_, bn_eps), .default_text = default_, .min = 1e-12, .max = 1        \
+    }
+
 // Pictures that were normalised by the mean and deviation of ImageNet's channels, as torchvision's
 // weights expect them, normalised by mean and deviation 1/2 instead.
 sr_tensor sr_layer_transform_input(sr_forward *forward, sr_tensor x);

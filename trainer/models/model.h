@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 2    // of sr_model_desc
+#define SR_MODEL_ABI 3    // of sr_model_desc
 #define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
 // Collects the declarations of a model's 'build'.

@@ -11,8 +11,34 @@
 enum { DIVISOR = 8, SQUEEZED_SHARE = 4 };
 
 typedef struct efficientnet_options {
-    double dropout, stochastic_depth_prob;
+    double dropout, stochastic_depth_prob, bn_eps;
 } efficientnet_options;
+
+// Of version 1; timm's version 2 pads pictures in another way.
+#define STAGE(own, timm) SR_NESTED_SQUEEZE_ROWS("features." #own ".*.block.", #timm ".*.")
+static const sr_weight_name_row name_rows[] = {
+    {{"features.0.0", "conv_stem"}},
+    {{"features.0.1", "bn1"}},
+    SR_SEPARABLE_ROWS("features.1.*.block.", "0.*.", "0.0", "0.1", "2.0", "2.1"),
+    SR_SQUEEZE_ROWS("features.1.*.block.", "0.*.", "1"),
+    STAGE(2, 1),
+    STAGE(3, 2),
+    STAGE(4, 3),
+    STAGE(5, 4),
+    STAGE(6, 5),
+    STAGE(7, 6),
+    {{"features.8.0", "conv_head"}},
+    {{"features.8.1", "bn2"}},
+    {{"classifier.1", "classifier"}},
+};
+enum { NAME_ROWS = sizeof name_rows / sizeof *name_rows };
+static const sr_weight_names names_v1 = {
+    .layout = {"torchvision", "timm"}, .rows = name_rows, .count = NAME_ROWS};
+// Of the larger ones.
+static const sr_weight_names names_v1_eps = {.layout = {"torchvision", "timm"},
+                                             .note = {NULL, SR_BN_EPS_NOTE},
+                                             .rows = name_rows,
+                                             .count = NAME_ROWS};
 
 // A row of the tables: blocks of which the first one changes channels and size.
 typedef struct block_row {
@@ -23,9 +49,9 @@ typedef struct block_row {
 typedef struct efficientnet_size {
     const block_row *rows;
     int row_count;
-    double width, depth; // factors of channels and of numbers of blocks
-    int last;            // channels of the last map; 0: four times those before
-    sr_batchnorm_layer_opts norm;
+    double width, depth;          // factors of channels and of numbers of blocks
+    int last;                     // channels of the last map; 0: four times those before
+    sr_batchnorm_layer_opts norm; // eps is an option
 } efficientnet_size;
 
 static const block_row rows_v1[] = {
@@ -100,10 +126,11 @@ static sr_conv_norm_opts conv_of(const efficientnet_size *size, int64_t in, int6
         .activation = sr_silu};
 }
 
-static void build(sr_builder *b, const void *options, void *state, const efficientnet_size *size) {
+static void build(sr_builder *b, const void *options, void *state, efficientnet_size *size) {
     const efficientnet_options *o = options;
     efficientnet *net = state;
     char name[32];
+    size->norm.eps = o->bn_eps;
     const int64_t first = sr_round_channels(size->rows[0].in * size->width, DIVISOR);
     net->dropout = o->dropout;
     sr_build_conv_norm(b, &net->trunk.first, "features.0", conv_of(size, 3, first, 3, 2));
@@ -125,43 +152,46 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
 #define V1 ROWS(rows_v1)
-// SIZE(name, help, dropout, rows and their number, factors of width and depth, last, eps, momentum)
+#define SMALL 0, 0, "1e-5", &names_v1
+#define LARGE 0, 0.01, "1e-3", &names_v1_eps
+#define V2 1280, 0, "1e-3", NULL
+// SIZE(name, help, dropout, rows and their number, factors of width and depth; last, momentum and
+// eps of batch norm, names)
 #define SIZES(SIZE)                                                                                \
-    SIZE(efficientnet_b0, "EfficientNet-B0 (Tan & Le 2019)", "0.2", V1, 1, 1, 0, 0, 0)             \
-    SIZE(efficientnet_b1, "EfficientNet-B1 (Tan & Le 2019)", "0.2", V1, 1, 1.1, 0, 0, 0)           \
-    SIZE(efficientnet_b2, "EfficientNet-B2 (Tan & Le 2019)", "0.3", V1, 1.1, 1.2, 0, 0, 0)         \
-    SIZE(efficientnet_b3, "EfficientNet-B3 (Tan & Le 2019)", "0.3", V1, 1.2, 1.4, 0, 0, 0)         \
-    SIZE(efficientnet_b4, "EfficientNet-B4 (Tan & Le 2019)", "0.4", V1, 1.4, 1.8, 0, 0, 0)         \
-    SIZE(efficientnet_b5, "EfficientNet-B5 (Tan & Le 2019)", "0.4", V1, 1.6, 2.2, 0, 1e-3, 0.01)   \
-    SIZE(efficientnet_b6, "EfficientNet-B6 (Tan & Le 2019)", "0.5", V1, 1.8, 2.6, 0, 1e-3, 0.01)   \
-    SIZE(efficientnet_b7, "EfficientNet-B7 (Tan & Le 2019)", "0.5", V1, 2, 3.1, 0, 1e-3, 0.01)     \
-    SIZE(efficientnet_v2_s, "EfficientNetV2-S (Tan & Le 2021)", "0.2", ROWS(rows_v2_s), 1, 1,      \
-         1280, 1e-3, 0)                                                                            \
-    SIZE(efficientnet_v2_m, "EfficientNetV2-M (Tan & Le 2021)", "0.3", ROWS(rows_v2_m), 1, 1,      \
-         1280, 1e-3, 0)                                                                            \
-    SIZE(efficientnet_v2_l, "EfficientNetV2-L (Tan & Le 2021)", "0.4", ROWS(rows_v2_l), 1, 1,      \
-         1280, 1e-3, 0)
+    SIZE(efficientnet_b0, "EfficientNet-B0 (Tan & Le 2019)", "0.2", V1, 1, 1, SMALL)               \
+    SIZE(efficientnet_b1, "EfficientNet-B1 (Tan & Le 2019)", "0.2", V1, 1, 1.1, SMALL)             \
+    SIZE(efficientnet_b2, "EfficientNet-B2 (Tan & Le 2019)", "0.3", V1, 1.1, 1.2, SMALL)           \
+    SIZE(efficientnet_b3, "EfficientNet-B3 (Tan & Le 2019)", "0.3", V1, 1.2, 1.4, SMALL)           \
+    SIZE(efficientnet_b4, "EfficientNet-B4 (Tan & Le 2019)", "0.4", V1, 1.4, 1.8, SMALL)           \
+    SIZE(efficientnet_b5, "EfficientNet-B5 (Tan & Le 2019)", "0.4", V1, 1.6, 2.2, LARGE)           \
+    SIZE(efficientnet_b6, "EfficientNet-B6 (Tan & Le 2019)", "0.5", V1, 1.8, 2.6, LARGE)           \
+    SIZE(efficientnet_b7, "EfficientNet-B7 (Tan & Le 2019)", "0.5", V1, 2, 3.1, LARGE)             \
+    SIZE(efficientnet_v2_s, "EfficientNetV2-S (Tan & Le 2021)", "0.2", ROWS(rows_v2_s), 1, 1, V2)  \
+    SIZE(efficientnet_v2_m, "EfficientNetV2-M (Tan & Le 2021)", "0.3", ROWS(rows_v2_m), 1, 1, V2)  \
+    SIZE(efficientnet_v2_l, "EfficientNetV2-L (Tan & Le 2021)", "0.4", ROWS(rows_v2_l), 1, 1, V2)
 
-#define OPTIONS(dropout_)                                                                          \
-    SR_DROPOUT_OPTION(efficientnet_options, dropout_), {                                           \
+#define OPTIONS(dropout_, eps_)                                                                    \
+    SR_DROPOUT_OPTION(efficientnet_options, dropout_),                                             \
+        SR_BN_EPS_OPTION(efficientnet_options, eps_), {                                            \
         .name = "stochastic_depth_prob",                                                           \
         .help = "probability of leaving out the last block, with less before (Huang et al. 2016)", \
         .type = SR_OPT_FLOAT, .offset = offsetof(efficientnet_options, stochastic_depth_prob),     \
         .default_text = "0.2", .max = 0.99                                                         \
     }
 
-#define DEFINE(id, text, dropout_, rows_, width_, depth_, last_, eps_, momentum_)                  \
-    DEFINE_ROWS(id, text, dropout_, rows_, width_, depth_, last_, eps_, momentum_)
-#define DEFINE_ROWS(id, text, dropout_, rows_, count_, width_, depth_, last_, eps_, momentum_)     \
+#define DEFINE(id, text, dropout_, rows_, width_, depth_, version_)                                \
+    DEFINE_ROWS(id, text, dropout_, rows_, width_, depth_, version_)
+#define DEFINE_ROWS(id, text, dropout_, rows_, count_, width_, depth_, last_, momentum_, eps_,     \
+                    names_)                                                                        \
     static void build_##id(sr_builder *b, const void *options, void *state) {                      \
-        static const efficientnet_size size = {                                                    \
-            rows_, count_, width_, depth_, last_, {.eps = eps_, .momentum = momentum_}};           \
+        efficientnet_size size = {rows_, count_, width_, depth_, last_, {.momentum = momentum_}};  \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    static const sr_option options_##id[] = {OPTIONS(dropout_)};                                   \
+    static const sr_option options_##id[] = {OPTIONS(dropout_, eps_)};                             \
     static const sr_option_table table_##id = {.name = "model." #id,                               \
                                                .options = options_##id,                            \
                                                .count = sizeof options_##id / sizeof(sr_option),   \
                                                .struct_size = sizeof(efficientnet_options)};       \
-    SR_MODEL_DESC(id, text, efficientnet, .options = &table_##id, .features = sr_mobile_features)
+    SR_MODEL_DESC(id, text, efficientnet, .options = &table_##id, .features = sr_mobile_features,  \
+                  .names = names_)
 SIZES(DEFINE)

@@ -22,6 +22,26 @@ static const sr_option_table mnasnet_table = {.name = "model.mnasnet",
                                               .count = sizeof mnasnet_rows / sizeof *mnasnet_rows,
                                               .struct_size = sizeof(mnasnet_options)};
 
+#define STACK(own, timm)                                                                           \
+    SR_INVERTED_ROWS("layers." #own ".*.layers.", #timm ".*.", "0", "1", "3", "4", "6", "7")
+static const sr_weight_name_row name_rows[] = {
+    {{"layers.0", "conv_stem"}},
+    {{"layers.1", "bn1"}},
+    SR_SEPARABLE_ROWS("layers.", "0.0.", "3", "4", "6", "7"),
+    STACK(8, 1),
+    STACK(9, 2),
+    STACK(10, 3),
+    STACK(11, 4),
+    STACK(12, 5),
+    STACK(13, 6),
+    {{"layers.14", "conv_head"}},
+    {{"layers.15", "bn2"}},
+    {{"classifier.1", "classifier"}},
+};
+static const sr_weight_names mnasnet_names = {.layout = {"torchvision", "timm"},
+                                              .rows = name_rows,
+                                              .count = sizeof name_rows / sizeof name_rows[0]};
+
 // Blocks of a stack; the first one has the stride.
 typedef struct stack_row {
     int out, window, stride, expansion, blocks;
@@ -113,5 +133,6 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     static void build_##id(sr_builder *b, const void *options, void *state) {                      \
         build(b, options, state, alpha);                                                           \
     }                                                                                              \
-    SR_MODEL_DESC(id, text, mnasnet, .options = &mnasnet_table, .features = sr_mobile_features)
+    SR_MODEL_DESC(id, text, mnasnet, .options = &mnasnet_table, .features = sr_mobile_features,    \
+                  .names = &mnasnet_names)
 SIZES(DEFINE)

@@ -28,6 +28,36 @@ static const sr_option_table mobilenet_table = {.name = "model.mobilenet_v2",
                                                     sizeof mobilenet_rows / sizeof *mobilenet_rows,
                                                 .struct_size = sizeof(mobilenet_options)};
 
+#define BLOCK(own, timm)                                                                           \
+    SR_INVERTED_ROWS("features." #own ".conv.", timm ".", "0.0", "0.1", "1.0", "1.1", "2", "3")
+static const sr_weight_name_row name_rows[] = {
+    {{"features.0.0", "conv_stem"}},
+    {{"features.0.1", "bn1"}},
+    SR_SEPARABLE_ROWS("features.1.conv.", "0.0.", "0.0", "0.1", "1", "2"),
+    BLOCK(2, "1.0"),
+    BLOCK(3, "1.1"),
+    BLOCK(4, "2.0"),
+    BLOCK(5, "2.1"),
+    BLOCK(6, "2.2"),
+    BLOCK(7, "3.0"),
+    BLOCK(8, "3.1"),
+    BLOCK(9, "3.2"),
+    BLOCK(10, "3.3"),
+    BLOCK(11, "4.0"),
+    BLOCK(12, "4.1"),
+    BLOCK(13, "4.2"),
+    BLOCK(14, "5.0"),
+    BLOCK(15, "5.1"),
+    BLOCK(16, "5.2"),
+    BLOCK(17, "6.0"),
+    {{"features.18.0", "conv_head"}},
+    {{"features.18.1", "bn2"}},
+    {{"classifier.1", "classifier"}},
+};
+static const sr_weight_names mobilenet_names = {.layout = {"torchvision", "timm"},
+                                                .rows = name_rows,
+                                                .count = sizeof name_rows / sizeof name_rows[0]};
+
 // Blocks of a row; the first one has the stride.
 typedef struct block_row {
     int expansion, out, blocks, stride;
@@ -100,4 +130,5 @@ const sr_model_desc sr_model_mobilenet_v2 = {.struct_size = sizeof(sr_model_desc
                                              .state_size = sizeof(mobilenet),
                                              .build = build,
                                              .forward = forward,
-                                             .features = sr_mobile_features};
+                                             .features = sr_mobile_features,
+                                             .names = &mobilenet_names};

@@ -10,7 +10,7 @@
 enum { MAX_BLOCKS = 15, DIVISOR = 8 };
 
 typedef struct mobilenet_options {
-    double width_mult, dropout;
+    double width_mult, dropout, bn_eps;
     bool reduced_tail, dilated;
 } mobilenet_options;
 
@@ -23,6 +23,7 @@ static const sr_option mobilenet_rows[] = {
      .min = 0.05,
      .max = 16},
     SR_DROPOUT_OPTION(mobilenet_options, "0.2"),
+    SR_BN_EPS_OPTION(mobilenet_options, "1e-3"),
     {.name = "reduced_tail",
      .help = "half of the channels in the last stage, for detection and segmentation",
      .type = SR_OPT_BOOL,
@@ -94,7 +95,9 @@ typedef struct mobilenet {
     double dropout;
 } mobilenet;
 
-static const sr_batchnorm_layer_opts norm = {.eps = 1e-3, .momentum = 0.01};
+static sr_batchnorm_layer_opts norm_of(const mobilenet_options *o) {
+    return (sr_batchnorm_layer_opts){.eps = o->bn_eps, .momentum = 0.01};
+}
 
 // Rows of the tail give half of the channels to a reduced one.
 static sr_inverted_opts block_of(const mobilenet_options *o, const mobilenet_size *size, int i,
@@ -111,7 +114,7 @@ static sr_inverted_opts block_of(const mobilenet_options *o, const mobilenet_siz
                              .stride = row->stride,
                              .dilation = tail && o->dilated ? 2 : 1,
                              .activation = row->hard_swish ? sr_hard_swish : sr_relu,
-                             .norm = norm};
+                             .norm = norm_of(o)};
     if (row->squeezes)
         opts.squeeze =
             (sr_squeeze_opts){.squeezed = sr_round_channels((double)(expanded / 4), DIVISOR),
@@ -126,7 +129,7 @@ static void build_trunk(sr_builder *b, const mobilenet_options *o, sr_mobile_tru
     sr_build_conv_norm(
         b, &trunk->first, "features.0",
         (sr_conv_norm_opts){.conv = {.in = 3, .out = in, .window = 3, .conv = {.stride = 2}},
-                            .norm = norm,
+                            .norm = norm_of(o),
                             .activation = sr_hard_swish});
     for (int i = 0; i < size->blocks; i++) {
         sr_build_push(b, "features.%d.block", i + 1);
@@ -137,7 +140,7 @@ static void build_trunk(sr_builder *b, const mobilenet_options *o, sr_mobile_tru
     (void)snprintf(name, sizeof name, "features.%d", size->blocks + 1);
     sr_build_conv_norm(b, &trunk->last, name,
                        (sr_conv_norm_opts){.conv = {.in = in, .out = 6 * in, .window = 1},
-                                           .norm = norm,
+                                           .norm = norm_of(o),
                                            .activation = sr_hard_swish});
     sr_build_mobile_end(b, trunk, 6 * in);
 }
@@ -160,6 +163,55 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     return sr_layer_linear(&net->fc2, sr_layer_dropout(f, sr_hard_swish(x), net->dropout));
 }
 
+// ---- Names ----
+
+// timm has convolutions of the means over pixels instead of the first linear layer.
+#define PLAIN(own, timm) SR_NESTED_ROWS("features." #own ".block.", timm ".")
+#define SQUEEZED(own, timm) SR_NESTED_SQUEEZE_ROWS("features." #own ".block.", timm ".")
+static const sr_weight_name_row rows_mobilenet_v3_large[] = {
+    {{"features.0.0", "conv_stem"}},
+    {{"features.0.1", "bn1"}},
+    SR_SEPARABLE_ROWS("features.1.block.", "0.0.", "0.0", "0.1", "1.0", "1.1"),
+    PLAIN(2, "1.0"),
+    PLAIN(3, "1.1"),
+    SQUEEZED(4, "2.0"),
+    SQUEEZED(5, "2.1"),
+    SQUEEZED(6, "2.2"),
+    PLAIN(7, "3.0"),
+    PLAIN(8, "3.1"),
+    PLAIN(9, "3.2"),
+    PLAIN(10, "3.3"),
+    SQUEEZED(11, "4.0"),
+    SQUEEZED(12, "4.1"),
+    SQUEEZED(13, "5.0"),
+    SQUEEZED(14, "5.1"),
+    SQUEEZED(15, "5.2"),
+    {{"features.16.0", "blocks.6.0.conv"}},
+    {{"features.16.1", "blocks.6.0.bn1"}},
+    {{"classifier.0", "conv_head"}},
+    {{"classifier.3", "classifier"}},
+};
+static const sr_weight_name_row rows_mobilenet_v3_small[] = {
+    {{"features.0.0", "conv_stem"}},
+    {{"features.0.1", "bn1"}},
+    SR_SEPARABLE_ROWS("features.1.block.", "0.0.", "0.0", "0.1", "2.0", "2.1"),
+    SR_SQUEEZE_ROWS("features.1.block.", "0.0.", "1"),
+    PLAIN(2, "1.0"),
+    PLAIN(3, "1.1"),
+    SQUEEZED(4, "2.0"),
+    SQUEEZED(5, "2.1"),
+    SQUEEZED(6, "2.2"),
+    SQUEEZED(7, "3.0"),
+    SQUEEZED(8, "3.1"),
+    SQUEEZED(9, "4.0"),
+    SQUEEZED(10, "4.1"),
+    SQUEEZED(11, "4.2"),
+    {{"features.12.0", "blocks.5.0.conv"}},
+    {{"features.12.1", "blocks.5.0.bn1"}},
+    {{"classifier.0", "conv_head"}},
+    {{"classifier.3", "classifier"}},
+};
+
 // MODEL(name, help)
 #define MODELS(MODEL)                                                                              \
     MODEL(mobilenet_v3_large, "MobileNetV3-Large (Howard et al. 2019)")                            \
@@ -169,5 +221,10 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     static void build_##id(sr_builder *b, const void *options, void *state) {                      \
         build(b, options, state, &id);                                                             \
     }                                                                                              \
-    SR_MODEL_DESC(id, text, mobilenet, .options = &mobilenet_table, .features = sr_mobile_features)
+    static const sr_weight_names names_##id = {.layout = {"torchvision", "timm"},                  \
+                                               .note = {NULL, SR_BN_EPS_NOTE},                     \
+                                               .rows = rows_##id,                                  \
+                                               .count = sizeof rows_##id / sizeof *rows_##id};     \
+    SR_MODEL_DESC(id, text, mobilenet, .options = &mobilenet_table,                                \
+                  .features = sr_mobile_features, .names = &names_##id)
 MODELS(DEFINE)

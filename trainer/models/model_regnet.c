@@ -7,6 +7,24 @@
 
 enum { STAGES = 4, MAX_BLOCKS = 27, STEM_CHANNELS = 32, SQUEEZED_SHARE = 4 };
 
+#define PART(stage, here, there)                                                                   \
+    {                                                                                              \
+        { "trunk_output.block" #stage ".block" #stage "-*." here, "s" #stage ".b^." there }        \
+    }
+#define STAGE(stage)                                                                               \
+    PART(stage, "proj.0", "downsample.conv"), PART(stage, "proj.1", "downsample.bn"),              \
+        PART(stage, "f.a.0", "conv1.conv"), PART(stage, "f.a.1", "conv1.bn"),                      \
+        PART(stage, "f.b.0", "conv2.conv"), PART(stage, "f.b.1", "conv2.bn"),                      \
+        PART(stage, "f.c.0", "conv3.conv"), PART(stage, "f.c.1", "conv3.bn"),                      \
+        PART(stage, "f.se", "se")
+static const sr_weight_name_row name_rows[] = {
+    {{"stem.0", "stem.conv"}}, {{"stem.1", "stem.bn"}}, STAGE(1), STAGE(2), STAGE(3), STAGE(4),
+    {{"fc", "head.fc"}},
+};
+static const sr_weight_names regnet_names = {.layout = {"torchvision", "timm"},
+                                             .rows = name_rows,
+                                             .count = sizeof name_rows / sizeof name_rows[0]};
+
 typedef struct regnet_size {
     bool squeezes;
     int depth[STAGES], width[STAGES], group_width[STAGES];
@@ -128,6 +146,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         (void)options;                                                                             \
         build(b, state, &size);                                                                    \
     }                                                                                              \
-    SR_MODEL_DESC(id, text " (Radosavovic et al. 2020)", regnet, .features = features)
+    SR_MODEL_DESC(id, text " (Radosavovic et al. 2020)", regnet, .features = features,             \
+                  .names = &regnet_names)
 Y_SIZES(DEFINE)
 X_SIZES(DEFINE)

@@ -22,6 +22,16 @@ static const sr_option_table vgg_table = {.name = "model.vgg",
                                           .count = sizeof vgg_rows / sizeof vgg_rows[0],
                                           .struct_size = sizeof(vgg_options)};
 
+// timm has convolutions over the whole map instead of the first linear layers.
+static const sr_weight_name_row name_rows[] = {
+    {{"classifier.0", "pre_logits.fc1"}},
+    {{"classifier.3", "pre_logits.fc2"}},
+    {{"classifier.6", "head.fc"}},
+};
+static const sr_weight_names vgg_names = {.layout = {"torchvision", "timm"},
+                                          .rows = name_rows,
+                                          .count = sizeof name_rows / sizeof name_rows[0]};
+
 typedef struct vgg_size {
     bool normalises;
     int depth[STAGES];
@@ -120,5 +130,5 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         static const vgg_size size = {__VA_ARGS__};                                                \
         build(b, options, state, &size);                                                           \
     }                                                                                              \
-    SR_MODEL_DESC(id, text, vgg, .options = &vgg_table, .features = features)
+    SR_MODEL_DESC(id, text, vgg, .options = &vgg_table, .features = features, .names = &vgg_names)
 SIZES(DEFINE)

@@ -2,31 +2,43 @@
 // Renames tensors between layouts of weights (weight_names.h).
 #include "trainer/models/weight_names.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_STARS = 4 };
 
-// What the asterisks of a pattern stand for, and what follows the pattern.
+// What an asterisk or a caret stands for.
+typedef struct name_star {
+    const char *text;
+    size_t length;
+    bool caret;
+} name_star;
+
 typedef struct name_match {
-    const char *text[MOST_STARS], *rest;
-    size_t length[MOST_STARS];
-    int stars;
+    name_star stars[MOST_STARS];
+    int count;
+    const char *rest; // what follows the pattern
 } name_match;
 
-static int match(const char *pattern, const char *name, name_match *out) {
-    *out = (name_match){.stars = 0};
+static bool is_star(char c) {
+    return c == '*' || c == '^';
+}
+
+static bool match(const char *pattern, const char *name, name_match *out) {
+    *out = (name_match){.count = 0};
     for (; *pattern; pattern++) {
-        if (*pattern != '*') {
+        if (!is_star(*pattern)) {
             if (*name++ != *pattern)
-                return 0;
+                return false;
             continue;
         }
-        const size_t length = strcspn(name, ".");
-        if (length == 0 || out->stars == MOST_STARS)
-            return 0;
-        out->text[out->stars] = name;
-        out->length[out->stars++] = length;
+        const bool caret = *pattern == '^';
+        const size_t length = caret ? strspn(name, "0123456789") : strcspn(name, ".");
+        if (length == 0 || out->count == MOST_STARS)
+            return false;
+        out->stars[out->count++] = (name_star){.text = name, .length = length, .caret = caret};
         name += length;
     }
     out->rest = name;
@@ -41,15 +53,26 @@ static void append(char out[SR_WEIGHT_NAME_BYTES], size_t *used, const char *tex
     out[*used] = '\0';
 }
 
+static void append_star(char out[SR_WEIGHT_NAME_BYTES], size_t *used, const name_star *star,
+                        bool caret) {
+    char number[32];
+    if (star->caret == caret) {
+        append(out, used, star->text, star->length);
+        return;
+    }
+    const long there = strtol(star->text, NULL, 10);
+    const int length = snprintf(number, sizeof number, "%ld", caret ? there + 1 : there - 1);
+    append(out, used, number, (size_t)length);
+}
+
 static void write_name(const char *pattern, const name_match *m, char out[SR_WEIGHT_NAME_BYTES]) {
     size_t used = 0;
     int star = 0;
     for (; *pattern; pattern++) {
-        if (*pattern != '*')
+        if (!is_star(*pattern))
             append(out, &used, pattern, 1);
-        else if (star < m->stars)
-            append(out, &used, m->text[star], m->length[star]);
-        star += *pattern == '*';
+        else if (star < m->count)
+            append_star(out, &used, &m->stars[star++], *pattern == '^');
     }
     append(out, &used, m->rest, strlen(m->rest));
 }

@@ -14,8 +14,8 @@ extern "C" {
 #define SR_WEIGHT_NAME_BYTES 288 // of a name with its phase, the terminator included
 
 // A module or tensor in each layout. An asterisk stands for the rest of a part between two dots,
-// the same in all layouts. What follows a module's name after a dot is the same, too. NULL: as in
-// layout 0.
+// the same in all layouts; a caret for a number that is one more than that of the asterisk in
+// another layout. What follows a module's name after a dot is the same, too. NULL: as in layout 0.
 typedef struct sr_weight_name_row {
     const char *name[SR_WEIGHT_LAYOUTS];
 } sr_weight_name_row;
@@ -23,6 +23,7 @@ typedef struct sr_weight_name_row {
 // The layouts of a family of models. Immutable.
 typedef struct sr_weight_names {
     const char *layout[SR_WEIGHT_LAYOUTS]; // "torchvision", "timm", for messages; NULL: no more
+    const char *note[SR_WEIGHT_LAYOUTS];   // on files of a layout, for messages; NULL: none
     const sr_weight_name_row *rows;        // the first one that matches is used
     int count;
 } sr_weight_names;

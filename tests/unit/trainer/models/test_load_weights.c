@@ -73,32 +73,77 @@ static void names_of_stages(void **state) {
     assert_name("swin_t", 1, 0, "head.fc.bias", "head.bias");
 }
 
+static void names_of_mobile_networks(void **state) {
+    (void)state;
+    assert_name("mobilenet_v2", 0, 1, "features.1.conv.0.1.weight", "blocks.0.0.bn1.weight");
+    assert_name("mobilenet_v2", 0, 1, "features.1.conv.1.weight", "blocks.0.0.conv_pw.weight");
+    assert_name("mobilenet_v2", 1, 0, "blocks.3.2.conv_pwl.weight", "features.9.conv.2.weight");
+    assert_name("mobilenet_v2", 0, 1, "features.18.1.bias", "bn2.bias");
+    assert_name("mobilenet_v3_large", 0, 1, "features.4.block.2.fc1.bias",
+                "blocks.2.0.se.conv_reduce.bias");
+    assert_name("mobilenet_v3_large", 1, 0, "blocks.3.0.bn3.running_var",
+                "features.7.block.2.1.running_var");
+    assert_name("mobilenet_v3_large", 0, 1, "classifier.0.bias", "conv_head.bias");
+    assert_name("mobilenet_v3_small", 1, 0, "blocks.0.0.se.conv_expand.weight",
+                "features.1.block.1.fc2.weight");
+    assert_name("mobilenet_v3_small", 1, 0, "blocks.5.0.conv.weight", "features.12.0.weight");
+    assert_name("efficientnet_b7", 0, 1, "features.6.12.block.3.1.bias", "blocks.5.12.bn3.bias");
+    assert_name("efficientnet_b1", 1, 0, "blocks.0.1.conv_dw.weight",
+                "features.1.1.block.0.0.weight");
+    assert_name("mnasnet1_0", 0, 1, "layers.6.weight", "blocks.0.0.conv_pw.weight");
+    assert_name("mnasnet1_0", 1, 0, "blocks.5.3.bn2.weight", "layers.12.3.layers.4.weight");
+}
+
+static void numbers_from_one(void **state) {
+    (void)state;
+    assert_name("regnet_y_400mf", 0, 1, "trunk_output.block3.block3-9.f.se.fc1.weight",
+                "s3.b10.se.fc1.weight");
+    assert_name("regnet_y_400mf", 1, 0, "s3.b10.se.fc1.weight",
+                "trunk_output.block3.block3-9.f.se.fc1.weight");
+    assert_name("regnet_x_400mf", 1, 0, "s1.b1.downsample.bn.running_mean",
+                "trunk_output.block1.block1-0.proj.1.running_mean");
+    assert_name("regnet_x_400mf", 1, 0, "s1.b.conv1.conv.weight", "s1.b.conv1.conv.weight");
+    assert_name("regnet_x_400mf", 1, 0, "s1.b1x.conv1.conv.weight", "s1.b1x.conv1.conv.weight");
+    assert_name("regnet_x_400mf", 1, 0, "head.fc.bias", "fc.bias");
+}
+
+static void assert_there_and_back(const sr_model_desc *desc) {
+    sr_arena arena;
+    sr_arena_init(&arena);
+    void *options = NULL;
+    if (desc->options) {
+        options = sr_arena_alloc(&arena, desc->options->struct_size);
+        assert_ok(sr_options_defaults(desc->options, options, &arena));
+    }
+    const sr_model_build build = {
+        .desc = desc, .options = options, .prefix = "", .classes = CLASSES};
+    sr_model *model;
+    assert_ok(sr_model_create(&build, &model));
+    for (int i = 0; i < model->param_count; i++) {
+        char there[SR_WEIGHT_NAME_BYTES], back[SR_WEIGHT_NAME_BYTES];
+        for (int layout = 0; layout < SR_WEIGHT_LAYOUTS && desc->names->layout[layout]; layout++) {
+            sr_weight_name(desc->names, desc->layout, layout, model->params[i].name, there);
+            sr_weight_name(desc->names, layout, desc->layout, there, back);
+            assert_string_equal(back, model->params[i].name);
+        }
+    }
+    sr_model_free(model);
+    sr_arena_release(&arena);
+}
+
 // Of every tensor, so that no two of a layout have one name.
 static void names_go_there_and_back(void **state) {
+    size_t count;
+    int tables = 0;
     (void)state;
-    static const char *const models[] = {"vit_b_16", "deit_tiny_patch16_224", "convnext_tiny",
-                                         "swin_t"};
-    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
-        sr_arena arena;
-        sr_arena_init(&arena);
-        const sr_model_desc *desc = sr_model_find(models[k]);
-        void *options = sr_arena_alloc(&arena, desc->options->struct_size);
-        assert_ok(sr_options_defaults(desc->options, options, &arena));
-        const sr_model_build build = {
-            .desc = desc, .options = options, .prefix = "", .classes = CLASSES};
-        sr_model *model;
-        assert_ok(sr_model_create(&build, &model));
-        for (int i = 0; i < model->param_count; i++) {
-            char there[SR_WEIGHT_NAME_BYTES], back[SR_WEIGHT_NAME_BYTES];
-            for (int layout = 0; layout < SR_WEIGHT_LAYOUTS; layout++) {
-                sr_weight_name(desc->names, desc->layout, layout, model->params[i].name, there);
-                sr_weight_name(desc->names, layout, desc->layout, there, back);
-                assert_string_equal(back, model->params[i].name);
-            }
+    const sr_model_desc *const *models = sr_models(&count);
+    for (size_t k = 0; k < count; k++) {
+        if (models[k]->names) {
+            assert_there_and_back(models[k]);
+            tables++;
         }
-        sr_model_free(model);
-        sr_arena_release(&arena);
     }
+    assert_true(tables > 50);
 }
 
 // ---- A small model with everything that loading distinguishes ----
@@ -295,6 +340,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_vit),
         cmocka_unit_test(names_of_stages),
+        cmocka_unit_test(names_of_mobile_networks),
+        cmocka_unit_test(numbers_from_one),
         cmocka_unit_test(names_go_there_and_back),
         cmocka_unit_test(both_layouts_load_into_both_models),
         cmocka_unit_test(grids_are_resized),
