@@ -14,13 +14,32 @@ typedef struct weights_model {
     char **names; // of parameters, counters and tables
 } weights_model;
 
+// Tensors, the first few by name.
+typedef struct name_list {
+    sr_text text;
+    int count;
+} name_list;
+
+enum { LISTED = 8 };
+
 typedef struct weights_load {
     sr_safetensors *file;
     const sr_string_list *reset;
     sr_arena arena;
-    sr_text missing, mismatched, unexpected, resized;
-    int loaded, missing_count, mismatched_count, unexpected_count;
+    name_list missing, mismatched, unexpected;
+    sr_text resized;
+    int loaded;
 } weights_load;
+
+static void list_name(name_list *list, const char *name) {
+    if (list->count++ < LISTED)
+        sr_text_add(&list->text, " %s", name);
+}
+
+static void end_list(name_list *list) {
+    if (list->count > LISTED)
+        sr_text_add(&list->text, " and %d more", list->count - LISTED);
+}
 
 // ---- Names ----
 
@@ -96,8 +115,8 @@ static void find_unexpected(weights_load *load, const weights_model *models, int
         bool known = false;
         for (int i = 0; i < count && !known; i++)
             known = has_name(&models[i], name);
-        if (!known && load->unexpected_count++ < 8)
-            sr_text_add(&load->unexpected, " %s", name);
+        if (!known)
+            list_name(&load->unexpected, name);
     }
 }
 
@@ -195,13 +214,8 @@ static sr_status load_resized(weights_load *load, const sr_param *p, const sr_st
 }
 
 static void note_absent(weights_load *load, const sr_param *p, bool exists) {
-    if (may_differ(load->reset, p->name))
-        return;
-    sr_text_add(exists ? &load->mismatched : &load->missing, " %s", p->name);
-    if (exists)
-        load->mismatched_count++;
-    else
-        load->missing_count++;
+    if (!may_differ(load->reset, p->name))
+        list_name(exists ? &load->mismatched : &load->missing, p->name);
 }
 
 static sr_status load_param(weights_load *load, const weights_model *m, int i) {
@@ -236,6 +250,9 @@ static sr_status load_models(weights_load *load, const sr_model_values *models, 
             sr_text_add(&load->resized, ", %s", names->note[all[k].layout]);
     }
     find_unexpected(load, all, count);
+    end_list(&load->missing);
+    end_list(&load->mismatched);
+    end_list(&load->unexpected);
     return SR_OK;
 }
 
@@ -243,40 +260,41 @@ static sr_status load_models(weights_load *load, const sr_model_values *models, 
 
 static void write_report(const weights_load *load, sr_text *report) {
     sr_text_add(report, "%d tensor%s loaded, %d missing, %d unexpected%s, %d of another shape%s",
-                load->loaded, load->loaded == 1 ? "" : "s", load->missing_count,
-                load->unexpected_count, load->unexpected.data, load->mismatched_count,
+                load->loaded, load->loaded == 1 ? "" : "s", load->missing.count,
+                load->unexpected.count, load->unexpected.text.data, load->mismatched.count,
                 load->resized.data);
 }
 
 static sr_status check(const weights_load *load, const sr_text *report) {
-    const sr_text *const texts[] = {report, &load->missing, &load->mismatched, &load->unexpected,
-                                    &load->resized};
+    const sr_text *const texts[] = {report, &load->missing.text, &load->mismatched.text,
+                                    &load->unexpected.text, &load->resized};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         SR_TRY(sr_text_check(texts[i]));
-    if (load->missing_count + load->mismatched_count == 0)
+    if (load->missing.count + load->mismatched.count == 0)
         return SR_OK;
-    return SR_FAIL(
-        SR_E_USAGE, "%s does not fit the model:%s%s%s%s; name what may differ in weights_reset",
-        sr_safetensors_path(load->file), load->missing_count ? " missing:" : "", load->missing.data,
-        load->mismatched_count ? " of another shape:" : "", load->mismatched.data);
+    return SR_FAIL(SR_E_USAGE,
+                   "%s does not fit the model:%s%s%s%s; name what may differ in weights_reset",
+                   sr_safetensors_path(load->file), load->missing.count ? " missing:" : "",
+                   load->missing.text.data, load->mismatched.count ? " of another shape:" : "",
+                   load->mismatched.text.data);
 }
 
 sr_status sr_weights_load(const sr_model_values *models, int count, sr_safetensors *file,
                           const sr_string_list *reset, sr_text *report) {
     weights_load load = {.file = file, .reset = reset};
     sr_arena_init(&load.arena);
-    sr_text_init(&load.missing);
-    sr_text_init(&load.mismatched);
-    sr_text_init(&load.unexpected);
+    sr_text_init(&load.missing.text);
+    sr_text_init(&load.mismatched.text);
+    sr_text_init(&load.unexpected.text);
     sr_text_init(&load.resized);
     sr_status status = load_models(&load, models, count);
     if (status == SR_OK) {
         write_report(&load, report);
         status = check(&load, report);
     }
-    sr_text_release(&load.missing);
-    sr_text_release(&load.mismatched);
-    sr_text_release(&load.unexpected);
+    sr_text_release(&load.missing.text);
+    sr_text_release(&load.mismatched.text);
+    sr_text_release(&load.unexpected.text);
     sr_text_release(&load.resized);
     sr_arena_release(&load.arena);
     return status;

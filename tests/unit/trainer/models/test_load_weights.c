@@ -336,6 +336,57 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_report(report, "1 tensor loaded, 1 missing, 1 unexpected G.poses, 0 of another shape");
 }
 
+// Of a convolution over a whole map, which is a linear layer of the flattened map, and of a note.
+static void build_mapped(sr_builder *b, const void *options, void *state) {
+    const int64_t weight[2] = {sr_build_classes(b), 12};
+    (void)options;
+    sr_build_push(b, "head");
+    sr_build_param(b, &((small *)state)->weight, "weight", SR_PARAM_WEIGHT, 2, weight,
+                   (sr_init){0});
+    sr_build_pop(b);
+}
+
+static void maps_become_rows(void **state) {
+    static const sr_weight_name_row row = {{"head", "conv"}};
+    static const sr_weight_names mapped = {
+        .layout = {"first", "second"}, .note = {NULL, "which differs"}, .rows = &row, .count = 1};
+    const sr_model_desc desc = {.name = "mapped",
+                                .state_size = sizeof(small),
+                                .build = build_mapped,
+                                .forward = no_forward,
+                                .names = &mapped};
+    sr_stored_tensor map = {
+        .name = "G.conv.weight", .dtype = SR_F32, .rank = 4, .shape = {3, 3, 2, 2}, .data = stored};
+    char report[512];
+    (void)state;
+    for (int i = 0; i < 36; i++)
+        stored[i] = (float)i;
+    assert_ok(sr_safetensors_write("w.safetensors", &map, 1, NULL, 0, NULL));
+    assert_ok(load(&desc, 2, NULL, report));
+    assert_report(report, "1 tensor loaded, 0 missing, 0 unexpected, 0 of another shape");
+    assert_report(report, "names of second, which differs");
+    assert_memory_equal(flat, stored, 36 * sizeof *flat);
+    map.name = "G.head.weight"; // the model's own name
+    assert_ok(sr_safetensors_write("w.safetensors", &map, 1, NULL, 0, NULL));
+    assert_status(SR_E_USAGE, load(&desc, 2, NULL, report));
+    assert_message("of another shape: G.head.weight;");
+}
+
+static void long_lists_are_cut(void **state) {
+    char names_of_file[12][16];
+    sr_stored_tensor tensors[12];
+    char report[512];
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        (void)snprintf(names_of_file[i], sizeof names_of_file[i], "t%02d", i);
+        tensors[i] = (sr_stored_tensor){
+            .name = names_of_file[i], .dtype = SR_F32, .rank = 1, .shape = {1}, .data = stored};
+    }
+    assert_ok(sr_safetensors_write("w.safetensors", tensors, 12, NULL, 0, NULL));
+    assert_status(SR_E_USAGE, load(&first, 2, NULL, report));
+    assert_report(report, "12 unexpected t00 t01 t02 t03 t04 t05 t06 t07 and 4 more,");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_vit),
@@ -346,6 +397,8 @@ int main(void) {
         cmocka_unit_test(both_layouts_load_into_both_models),
         cmocka_unit_test(grids_are_resized),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(maps_become_rows),
+        cmocka_unit_test(long_lists_are_cut),
     };
     return cmocka_run_group_tests_name("load_weights", tests, set_up, tear_down);
 }
