@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what torchvision's models compute, for tests/unit/trainer/test_models.c.
 
-    /usr/bin/python3 tests/models/model_golden.py [--folder FOLDER] [--no-training] [MODEL...]
+    /usr/bin/python3 tests/models/model_golden.py [--folder FOLDER] [--no-training | --losses] [MODEL...]
 
-Without models: those of tests/models/cases.txt that the short tests compare. Weights, pictures and labels
+Without models: those of tests/models/cases.txt that the short tests compare. With --losses instead the lines of
+losses.txt, "MODEL SIDE OWN L1 .. L20" as below, of the models that the part models-all trains, which takes hours; it
+writes the rest of their files itself, in a temporary folder. Weights, pictures and labels
 are generated as in tests/golden/network_golden.py, so that the files contain results alone; nothing is
 dropped, by dropout or stochastic depth. A file begins with
 
@@ -43,6 +45,7 @@ sys.path[:0] = [os.path.join(FOLDER, "..", "golden"), os.path.join(FOLDER, "..",
 import torch_models  # noqa: E402
 from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa: E402
 
+LOSSES = os.path.join(FOLDER, "losses.txt")
 CLASSES, SAMPLES, STEPS, RATE, PROJECTIONS = 10, 8, 20, 0.01, 4
 # File: model, arguments of torchvision, the option that says the same. Inception-v3's needs pictures of 299 pixels.
 VARIANTS = {"googlenet_aux": ("googlenet", {"aux_logits": True}, "aux_logits true")}
@@ -170,6 +173,33 @@ def numbers_of(tensor, index):
     return [f"{v:.12g}" for v in (tensor.double().norm().item(), *projections)]
 
 
+def stored_losses():
+    """(model, side) -> what losses_of returns, of losses.txt."""
+    found = {}
+    with open(LOSSES, encoding="ascii") as file:
+        for line in file:
+            if not line.startswith("#"):
+                model, side, own, *losses = line.split()
+                found[model, int(side)] = (float(own), [float(loss) for loss in losses])
+    return found
+
+
+def write_losses(models):
+    """Replaces or adds the lines of these models, after each one."""
+    with open(LOSSES, encoding="ascii") as file:
+        head = [line for line in file if line.startswith("#")]
+    for name, side, how in cases():
+        if name in models or (not models and how in ("brief", "all")):
+            stored = stored_losses()
+            stored[name, side] = losses_of(name, side)
+            with open(LOSSES, "w", encoding="ascii") as file:
+                file.writelines(head)
+                for model, pixels, _ in cases():
+                    if (model, pixels) in stored:
+                        own, losses = stored[model, pixels]
+                        print(model, pixels, f"{own:.1e}", *(f"{loss:.9g}" for loss in losses), file=file)
+
+
 def losses_of(name, side, **arguments):
     """The largest relative difference of float32's losses from float64's, and these."""
     exact, single = (train(name, side, dtype, **arguments) for dtype in (torch.float64, torch.float32))
@@ -197,7 +227,9 @@ def lines_of(name, side, how, **arguments):
 def write(case, folder, training=True):
     """Writes folder/MODEL.txt."""
     name, side, how = case
-    own, losses = losses_of(name, side) if training and how != "names" else (0, [])
+    own, losses = 0, []
+    if training and how != "names":
+        own, losses = stored_losses().get((name, side)) or losses_of(name, side)
     with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
         print(name, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
         if losses:
@@ -219,19 +251,27 @@ def write_variant(name, folder):
             print(line, file=file)
 
 
+def write_files(folder, models, training):
+    os.makedirs(folder, exist_ok=True)
+    for name, side, how in cases():
+        if name in models or (not models and how in ("short", "brief")):
+            write((name, side, "names" if how == "brief" else how), folder, training)
+    for name in VARIANTS:
+        if name in models or not models:
+            write_variant(name, folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default=os.path.join(FOLDER, "golden"))
     parser.add_argument("--no-training", action="store_true")
+    parser.add_argument("--losses", action="store_true")
     parser.add_argument("models", nargs="*")
     given = parser.parse_args()
-    os.makedirs(given.folder, exist_ok=True)
-    for name, side, how in cases():
-        if name in given.models or (not given.models and how in ("short", "brief")):
-            write((name, side, "names" if how == "brief" else how), given.folder, not given.no_training)
-    for name in VARIANTS:
-        if name in given.models or not given.models:
-            write_variant(name, given.folder)
+    if given.losses:
+        write_losses(given.models)
+    else:
+        write_files(given.folder, given.models, not given.no_training)
 
 
 if __name__ == "__main__":

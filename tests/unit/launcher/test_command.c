@@ -170,6 +170,13 @@ static void test_completion(void **state) {
     expect(COMPLETE("info ker", "2"), 0, "got: kernels\n");
     expect(COMPLETE("bench rec", "2"), 0, "got: recover\n");
     expect(COMPLETE("render dir --c", "3"), 0, "got: --count\n");
+    expect(COMPLETE("recipe show cifar10-f", "3"), 0, "got: cifar10-fast\n");
+    expect(COMPLETE("recipe show cifar10-fast data.wor", "4"), 0, "got: data.workers=\n");
+    expect(COMPLETE("recipe list cifar10-f", "3"), 0, "got: \n");
+    expect(COMPLETE("info model hrnet_w1", "3"), 0, "got: hrnet_w18\n");
+    expect(COMPLETE("info program mobilenet-v3-l", "3"), 0, "got: mobilenet-v3-large\n");
+    expect(COMPLETE("bench step cifar10-f", "3"), 0, "got: cifar10-fast\n");
+    expect(COMPLETE("bench step resnet18 --peer-m", "4"), 0, "got: --peer-malloc --peer-mode\n");
     expect("$S completion csh", 2, "usage: serried completion bash|zsh|fish");
     // Every table and benchmark of the program is offered.
     expect("$S completion bash > $D/c; for t in $($S bench --help | sed -n 's/^  \\([a-z]*\\) "
@@ -183,6 +190,18 @@ static void test_completion(void **state) {
     expect("$S train -h | head -1; $S doctor -h | head -1", 0, "Usage: serried doctor");
 }
 
+// What the shell itself offers; the scripts ask the serried that is found first.
+#define FISH(words)                                                                                \
+    "PATH=$(dirname $S):$PATH fish --no-config -c 'source '$D'/f; complete -C \"serried " words    \
+    "\"'"
+
+#define ZSH(words, index, wanted)                                                                  \
+    "PATH=$(dirname $S):$PATH zsh -fc 'compdef() { :; }; compadd() { print -l -- $@; }; _files() " \
+    "{ "                                                                                           \
+    "print FILES; }; source '$D'/z; words=(serried " words ") CURRENT=" index                      \
+    "; _serried' | grep "                                                                          \
+    "-xE '" wanted "' | sort -u"
+
 static void test_completion_of_other_shells(void **state) {
     (void)state;
     // Names are queried from the program, not fixed in the scripts.
@@ -191,6 +210,15 @@ static void test_completion_of_other_shells(void **state) {
     if (system("command -v zsh fish > /dev/null") != 0)
         test_skip("zsh or fish is not installed");
     expect("zsh -n $D/z && fish -n $D/f", 0, "");
+    expect(ZSH("info model x", "4", "FILES|resnet50-a1|hrnet_w18"), 0,
+           "FILES\nhrnet_w18\nresnet50-a1\n");
+    expect(ZSH("bench step resnet18 x", "5", "batch=|resnet18"), 0, "batch=\n");
+    expect(ZSH("recipe x", "3", "show|batch="), 0, "show\n");
+    expect(FISH("info model hrnet_w1"), 0, "hrnet_w18\n");
+    expect(FISH("bench step cifar10-f"), 0, "cifar10-fast\n");
+    expect(FISH("recipe show resnet18 data.wor"), 0, "data.workers=\n");
+    expect(FISH("info ker"), 0, "kernels\n");
+    expect(FISH("tra"), 0, "train\ttrain a recipe");
 }
 
 static void test_pictures(void **state) {
