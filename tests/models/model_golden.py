@@ -30,7 +30,8 @@ norm weights are 1 + u / 5, also at the end of a block; running variances are fo
 features do not grow from block to block in evaluation mode; tensors of 3 dimensions (tokens, positions,
 scales of layers) are u / 5; what has as many rows as there are classes, as the last layer has, is a
 fiftieth. Where steps are trained, biases and norm weights are (1 + u / 5) / 16: most features are positive
-and small, so that the steps do not multiply rounding errors.
+and small, so that the steps do not multiply rounding errors. Where nothing is normalised, hidden linear layers
+are a sixteenth then, as thousands of large features would let the first step overshoot.
 """
 import argparse
 import os
@@ -79,10 +80,11 @@ def create(name, side, **arguments):
     return made
 
 
-def values_of(name, index, tensor, gentle):
+def values_of(name, index, tensor, gentle, normalises):
     u = uniform(index, tensor.numel())
     if tensor.dim() in (2, 4):
-        share = 0.02 if tensor.shape[0] == CLASSES else 1.0
+        hidden = 1 / 16 if gentle and not normalises and tensor.dim() == 2 else 1.0
+        share = 0.02 if tensor.shape[0] == CLASSES else hidden
         return u * share * (6.0 / (tensor.numel() // tensor.shape[0])) ** 0.5
     if gentle and name.endswith(("weight", "bias")) and tensor.dim() == 1:
         return (1 + u / 5) / 16
@@ -110,9 +112,10 @@ def network(name, side, gentle, **arguments):
     """The network with generated values, and the names of its tensors without counters and tables."""
     made = create(name, side, **arguments).double()
     tensors = [(n, t) for n, (kind, t) in kinds(made).items() if kind in ("parameter", "buffer")]
+    normalises = any(t.dim() == 1 and n.endswith("weight") for n, t in tensors)
     with torch.no_grad():
         for index, (n, tensor) in enumerate(tensors):
-            values = values_of(n, index, tensor, gentle).astype("float32").astype("float64")
+            values = values_of(n, index, tensor, gentle, normalises).astype("float32").astype("float64")
             tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
     return made, [n for n, _ in tensors]
 
