@@ -91,8 +91,8 @@ static const char zsh_tail[] =
     "    compdef _serried serried\n"
     "fi\n";
 
-// __serried_at COMMAND SUB COUNT: so many words were entered, the first of them these; SUB "": any.
-// COUNT is a number, "more" than that of a recipe's place, or "any".
+// __serried_at COMMAND SUB WHERE: the words before the cursor begin with these (SUB "": with
+// COMMAND), and WHERE is first: no other word follows, more: others follow, or any.
 static const char fish_text[] =
     "# fish completion of serried; to use it: serried completion fish | source\n"
     "function __serried_at\n"

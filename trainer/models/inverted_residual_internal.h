@@ -71,7 +71,7 @@ sr_tensor sr_layer_inverted(sr_forward *forward, const sr_inverted_residual *blo
     SR_INVERTED_ROWS(own, timm, "0.0", "0.1", "1.0", "1.1", "3.0", "3.1"),                         \
         SR_SQUEEZE_ROWS(own, timm, "2")
 
-// Of sr_weight_names, where torchvision has another one.
+// Note on timm's weights, for models to which torchvision gives another epsilon.
 #define SR_BN_EPS_NOTE "whose own networks have bn_eps: 1e-5"
 
 #define SR_MOBILE_BLOCKS 80

@@ -60,8 +60,8 @@ static void append_star(char out[SR_WEIGHT_NAME_BYTES], size_t *used, const name
         append(out, used, star->text, star->length);
         return;
     }
-    const long there = strtol(star->text, NULL, 10);
-    const int length = snprintf(number, sizeof number, "%ld", caret ? there + 1 : there - 1);
+    const unsigned long there = strtoul(star->text, NULL, 10);
+    const int length = snprintf(number, sizeof number, "%lu", caret ? there + 1 : there - 1);
     append(out, used, number, (size_t)length);
 }
 
