@@ -28,20 +28,28 @@ def read_descriptors(root):
 
 def read_objects(build):
     """Source file -> (symbols it defines, symbols it needs), of all rooms."""
-    objects = {}
+    sources = {}
     for folder, _, files in os.walk(build):
         match = re.search(r"/CMakeFiles/sr_\w+\.dir(/.*)?$", folder)
         if not match:
             continue
         room = os.path.relpath(folder[:match.start()], build)
         for name in files:
-            if not name.endswith(".c.o"):
-                continue
-            source = os.path.normpath(os.path.join(room, (match.group(1) or "").lstrip("/"), name[:-2]))
-            listing = subprocess.run(["nm", os.path.join(folder, name)], capture_output=True, text=True, check=True)
-            rows = [line.split()[-2:] for line in listing.stdout.splitlines()]
-            objects[source] = ({symbol for kind, symbol in rows if kind in "TDBRVWC"},
-                               {symbol for kind, symbol in rows if kind == "U"})
+            if name.endswith(".c.o"):
+                sources[os.path.join(folder, name)] = os.path.normpath(
+                    os.path.join(room, (match.group(1) or "").lstrip("/"), name[:-2]))
+    objects = {source: (set(), set()) for source in sources.values()}
+    if not sources:
+        return objects
+    listing = subprocess.run(["nm", "-A", *sources], capture_output=True, text=True, check=True)
+    for line in listing.stdout.splitlines():
+        path, _, row = line.rpartition(":")
+        kind, symbol = row.split()[-2:]
+        defined, needed = objects[sources[path]]
+        if kind in "TDBRVWC":
+            defined.add(symbol)
+        elif kind == "U":
+            needed.add(symbol)
     return objects
 
 

@@ -39,28 +39,26 @@ def run(command):
     return done.stdout + done.stderr
 
 
-def resources(nvcc, options, source, architecture, folder):
-    """name -> (registers, shared bytes, local bytes) of the functions of a source."""
-    code = architecture.replace("sm_", "compute_")
-    text = run([nvcc, *options, f"-gencode=arch={code},code={architecture}", "-Xptxas", "-v", "-cubin",
-                "-o", f"{folder}/{source.stem}-{architecture}.cubin", str(source)])
-    out = {}
-    for block in re.split(r"Compiling entry function '", text)[1:]:
-        name = block[:block.index("'")]
+def compile_source(nvcc, options, source, folder):
+    """Of the functions of a source: (name, architecture) -> (registers, shared bytes, local bytes), and
+    name -> (fused multiply-adds, launch bound) in their PTX."""
+    folder = pathlib.Path(folder) / source.stem
+    folder.mkdir()
+    codes = [f"-gencode=arch={a.replace('sm_', 'compute_')},code={a}" for a in ARCHITECTURES]
+    text = run([nvcc, *options, *codes, "-gencode=arch=compute_80,code=compute_80", "-Xptxas", "-v", "-fatbin", "-keep",
+                "-keep-dir", str(folder), "-o", str(folder / "fatbin"), str(source)])
+    used, counts = {}, {}
+    for block in re.split(r"Compiling entry function ", text)[1:]:
+        name, architecture = re.match(r"'(\w+)' for '(\w+)'", block).groups()
         local = sum(map(int, re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", block)))
         shared = re.search(r"(\d+) bytes smem", block)
-        out[name] = (int(re.search(r"Used (\d+) registers", block)[1]), int(shared[1]) if shared else 0, local)
-    return out
-
-
-def ptx_of(nvcc, options, source, folder):
-    """name -> (fused multiply-adds, launch bound) in the PTX of the functions of a source."""
-    ptx = pathlib.Path(folder) / f"{source.stem}.ptx"
-    run([nvcc, *options, "-gencode=arch=compute_80,code=compute_80", "-ptx", "-o", str(ptx), str(source)])
-    parts = re.split(r"\.entry (\w+)", ptx.read_text(encoding="utf-8"))
-    bounds = (re.search(r"\.maxntid (\d+)", body) for body in parts[2::2])
-    return {name: (len(re.findall(r"\bfma\.", body)), int(bound[1]) if bound else 0)
-            for name, body, bound in zip(parts[1::2], parts[2::2], bounds)}
+        used[name, architecture] = (int(re.search(r"Used (\d+) registers", block)[1]), int(shared[1]) if shared else 0, local)
+    ptx = (folder / f"{source.stem}.compute_80.ptx").read_text(encoding="utf-8")
+    parts = re.split(r"\.entry (\w+)", ptx)
+    for name, body in zip(parts[1::2], parts[2::2]):
+        bound = re.search(r"\.maxntid (\d+)", body)
+        counts[name] = (len(re.findall(r"\bfma\.", body)), int(bound[1]) if bound else 0)
+    return used, counts
 
 
 def occupancy(registers, threads):
@@ -77,16 +75,15 @@ def main():
     sources = sorted(FOLDER.glob("*.cu"))
     findings, rows, threads = [], {}, {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        jobs = [(s, a, pool.submit(resources, nvcc, options, s, a, folder)) for s in sources for a in ARCHITECTURES]
-        ptx = [pool.submit(ptx_of, nvcc, options, s, folder) for s in sources]
-        for source, architecture, job in jobs:
-            for name, (registers, shared, local) in job.result().items():
+        jobs = [pool.submit(compile_source, nvcc, options, source, folder) for source in sources]
+        for source, job in zip(sources, jobs):
+            used, counts = job.result()
+            for (name, architecture), (registers, shared, local) in used.items():
                 rows.setdefault(name, {})[architecture] = (registers, shared)
                 if local:
                     findings.append(f"{source.name}: {name} has {local} bytes of local memory on {architecture}")
-        for source, job in zip(sources, ptx):
             written = len(re.findall(r"\b(?:fmaf?|__fmaf?_r[nzud])\(", source.read_text(encoding="utf-8")))
-            for name, (count, threads[name]) in job.result().items():
+            for name, (count, threads[name]) in counts.items():
                 if count > written:
                     findings.append(f"{source.name}: {name} has {count} fused multiply-adds; {written} are written")
     findings += [f"{name} has no launch bound" for name in sorted(rows) if not threads[name]]
