@@ -52,7 +52,8 @@ def compile_source(nvcc, options, source, folder):
         name, architecture = re.match(r"'(\w+)' for '(\w+)'", block).groups()
         local = sum(map(int, re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", block)))
         shared = re.search(r"(\d+) bytes smem", block)
-        used[name, architecture] = (int(re.search(r"Used (\d+) registers", block)[1]), int(shared[1]) if shared else 0, local)
+        registers = int(re.search(r"Used (\d+) registers", block)[1])
+        used[name, architecture] = (registers, int(shared[1]) if shared else 0, local)
     ptx = (folder / f"{source.stem}.compute_80.ptx").read_text(encoding="utf-8")
     parts = re.split(r"\.entry (\w+)", ptx)
     for name, body in zip(parts[1::2], parts[2::2]):

@@ -4,9 +4,10 @@
 
   check_faults.py SERRIED RECIPE [--each N] [--seed N] [--only WORDS]... [--kills N]
 
-Without options a fixed sample: every line of the table (faults.py) once. --each N tries each line N times, kills
-twice as often, --kills N each line that kills, at random times of the job's life, spread over the numbers of ranks. The seed is printed
-and reproduces the choice of times; what a job is doing at those times depends on the machine.
+Without options a fixed sample: every line of the table (faults.py) once. --each N tries each line N times, and lines
+that kill twice as often; --kills N tries only those, N times each: at random times of the job's life, spread over the
+numbers of ranks. The seed is printed and reproduces the choice of times; what a job is doing at those times depends on
+the machine.
 """
 import argparse
 import os
@@ -209,7 +210,7 @@ def check(folder):
         chosen = not asked.only or any(words in fault.name for words in asked.only)
         if not chosen or (asked.kills and (fault.do is not kill or fault.bare)):
             continue
-        for turn in range(asked.kills or asked.each * (1 if sample or fault.do is not kill else 2)):
+        for turn in range(asked.kills or asked.each * (2 if fault.do is kill and not sample else 1)):
             ranks = fault.ranks[(turn + choice.randrange(3)) % len(fault.ranks)]
             tests.one(fault, ranks, choice.random(), choice.randrange(1 << 16))
     return tests
