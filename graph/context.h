@@ -67,6 +67,10 @@ void sr_variable_assign(sr_tensor variable, sr_tensor value);
 
 // A value of this step from host memory, copied at once.
 sr_tensor sr_constant(sr_context *context, const sr_info *info, const void *data);
+// Zero-filled host memory in which model code computes a constant, valid until the next call of
+// this function, derivative rule or observation; allocates only to grow. NULL with the error set
+// when memory is out.
+void *sr_context_scratch(sr_context *context, size_t bytes);
 #define SR_INPUT_SLOTS 64 // of a program
 // A value that is bound when a compiled plan runs. slot: 0 .. SR_INPUT_SLOTS - 1, each used once in
 // a step.

@@ -20,6 +20,10 @@
 #define UNIT_BYTES (INT64_C(512) << 10)
 // Fewest units, so that all threads of a team have work.
 #define UNITS 8
+// Every unit reads the weights of its stages, which stream from the shared cache: beside those of
+// one stage, more than this only if they serve as many rows.
+#define WEIGHT_BYTES (UNIT_BYTES / 4)
+#define WEIGHT_ROWS 64
 // Most launches between two of a chain.
 #define LOOK_AHEAD 3
 
@@ -143,6 +147,25 @@ static int64_t fit_unit(const chain *c) {
     return unit < step ? step : unit / step * step;
 }
 
+// Bytes of the inputs that a stage does not stream over: every block reads them, or what an earlier
+// stage packed of them.
+static size_t weight_bytes(const sr_plan *plan, const sr_item *item) {
+    const sr_launch *l = &plan->launches[item->launch];
+    size_t bytes = 0;
+    for (int i = 0; i < l->op->inputs; i++)
+        if (l->arg[i] != SR_REF_NONE && !(stage_of(plan, item)->streams >> i & 1))
+            bytes += plan->values[l->arg[i]].bytes;
+    return bytes;
+}
+
+// Whether weights are read too often.
+static bool streams_weights(const chain *c) {
+    int stages = 0;
+    for (int i = 0; i < c->count; i++)
+        stages += weight_bytes(c->plan, &c->items[i]) > WEIGHT_BYTES;
+    return stages > 1 && c->unit < WEIGHT_ROWS;
+}
+
 // Adds a stage that streams over rows to the chain, if possible.
 static bool join(chain *c, sr_item item) {
     const sr_kernel_stage *s = stage_of(c->plan, &item);
@@ -157,7 +180,7 @@ static bool join(chain *c, sr_item item) {
         if (stage_of(c->plan, &longer.items[i])->rows % longer.rows)
             return false;
     longer.unit = fit_unit(&longer);
-    if (!longer.unit)
+    if (!longer.unit || streams_weights(&longer))
         return false;
     *c = longer;
     return true;

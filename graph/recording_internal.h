@@ -209,9 +209,6 @@ const char *sr_layer_keep_name(sr_context *context, const char *name);
 // As sr_layer_use, but for this layer itself, not one within it; NULL: none.
 void sr_layer_use_exactly(sr_context *context, const char *name);
 
-// Zero-filled host memory, valid until the next call of this function; allocates only to grow. NULL
-// with the error set when memory is out.
-void *sr_context_scratch(sr_context *context, size_t bytes);
 // Device memory that is valid until the next step.
 SR_NODISCARD sr_status sr_context_step_alloc(sr_context *context, size_t bytes, sr_address *out);
 // SR_E_SHAPE unless the shape is valid: a dtype, at most SR_MAX_RANK dimensions of at least 1, at

@@ -6,7 +6,6 @@
 #include "trainer/models/windows_internal.h"
 
 #include "graph/op.h"
-#include "kernels/base/memory.h"
 
 bool sr_windows_shift(const sr_windows *p) {
     return p->shift_down > 0 || p->shift_right > 0;
@@ -27,59 +26,47 @@ static void locate(const sr_windows *p, int64_t token, int64_t *row, int64_t *co
     *column = (window % p->columns * w + inside % w + p->shift_right) % p->padded_width;
 }
 
-// Parts of a shifted window come from opposite borders: 0 or 1, and 2 or 3.
-static int part_of(const sr_windows *p, int64_t token) {
-    int64_t row, column;
-    locate(p, token, &row, &column);
-    return (row < p->shift_down ? 1 : 0) + (column < p->shift_right ? 2 : 0);
-}
-
-static void fill_places(const sr_windows *p, int32_t *cut, int32_t *join) {
+// cut and join as in sr_windows. part: the parts of a shifted window come from opposite borders: 0
+// or 1, and 2 or 3.
+static void fill_tokens(const sr_windows *p, int32_t *cut, int32_t *join, int32_t *part) {
     for (int64_t t = 0; t < p->padded_height * p->padded_width; t++) {
         int64_t row, column;
         locate(p, t, &row, &column);
         cut[t] = (int32_t)(row * p->padded_width + column);
+        part[t] = (row < p->shift_down ? 1 : 0) + (column < p->shift_right ? 2 : 0);
         if (row < p->height && column < p->width)
             join[row * p->width + column] = (int32_t)t;
     }
 }
 
-static void fill_mask(const sr_windows *p, float *mask) {
+static void fill_mask(const sr_windows *p, const int32_t *part, float *mask) {
     const int64_t tokens = p->window * p->window;
-    for (int64_t i = 0; i < windows_of(p) * tokens * tokens; i++) {
-        const int64_t first = i / (tokens * tokens) * tokens;
-        const int64_t a = first + i / tokens % tokens, b = first + i % tokens;
-        mask[i] = part_of(p, a) == part_of(p, b) ? 0.0f : -100.0f;
+    for (int64_t w = 0; w < windows_of(p); w++, part += tokens) {
+        for (int64_t a = 0; a < tokens; a++, mask += tokens) {
+            for (int64_t b = 0; b < tokens; b++)
+                mask[b] = part[a] == part[b] ? 0.0f : -100.0f;
+        }
     }
 }
 
 // Records the constants of shifted blocks.
-static sr_status record_places(sr_windows *p, int32_t *places, float *mask) {
+static void describe_shift(sr_windows *p) {
     const int64_t all = p->padded_height * p->padded_width, tokens = p->window * p->window;
     const sr_info cut = {.dtype = SR_I32, .rank = 1, .dim = {all}};
     const sr_info join = {.dtype = SR_I32, .rank = 1, .dim = {p->height * p->width}};
     const sr_info masks = {.dtype = SR_F32, .rank = 4, .dim = {windows_of(p), 1, tokens, tokens}};
-    if (!places || !mask)
-        return SR_E_MEMORY;
-    fill_places(p, places, places + all);
-    fill_mask(p, mask);
+    const size_t mask_bytes = (size_t)sr_info_count(&masks) * sizeof(float);
+    float *mask = sr_context_scratch(p->context, mask_bytes + 3 * (size_t)all * sizeof(int32_t));
+    if (!mask) {
+        (void)sr_op_refused(SR_E_MEMORY, "windows");
+        return;
+    }
+    int32_t *places = (int32_t *)((char *)mask + mask_bytes), *part = places + 2 * all;
+    fill_tokens(p, places, places + all, part);
+    fill_mask(p, part, mask);
     p->cut = sr_constant(p->context, &cut, places);
     p->join = sr_constant(p->context, &join, places + all);
     p->mask = sr_constant(p->context, &masks, mask);
-    return SR_OK;
-}
-
-static void describe_shift(sr_windows *p) {
-    const int64_t tokens = p->window * p->window;
-    int32_t *places =
-        sr_alloc_array(2 * (size_t)(p->padded_height * p->padded_width), sizeof *places, "windows");
-    float *mask =
-        sr_alloc_array((size_t)(windows_of(p) * tokens * tokens), sizeof *mask, "windows");
-    const sr_status status = record_places(p, places, mask);
-    sr_free(places);
-    sr_free(mask);
-    if (status != SR_OK)
-        (void)sr_op_refused(status, "windows");
 }
 
 bool sr_windows_describe(sr_forward *f, sr_tensor x, int window, sr_windows *p) {

@@ -130,6 +130,38 @@ static void test_a_residual_block_has_its_chains(void **state) {
     sr_context_free(n.context);
 }
 
+// ---- Chains of large layers ----
+
+enum { WIDE = 1024, WIDE_ROWS = 800 };
+
+// Units that fit in a cache would have 32 rows here, too few for the weights of both layers.
+static void test_large_layers_share_no_chain(void **state) {
+    (void)state;
+    const sr_info rows = {.dtype = SR_F32, .rank = 2, .dim = {WIDE_ROWS, WIDE}};
+    const sr_info weights = {.dtype = SR_F32, .rank = 2, .dim = {WIDE, WIDE}};
+    pass_network n;
+    sr_text text;
+    sr_text_init(&text);
+    begin_on(&n, "cpu", 0, SR_F32); // other devices run kernels one by one
+    const sr_tensor w = sr_variable(n.context, "wide", &weights, NULL);
+    const sr_tensor x = sr_input(n.context, 0, &rows);
+    sr_tensor y = sr_linear(sr_relu(sr_linear(x, w, SR_NONE)), w, SR_NONE);
+    const sr_target target = {.tensor = y};
+    sr_plan *plan;
+    assert_ok(sr_compile(n.context, &target, 1, &plan));
+    assert_ok(sr_plan_text(plan, &text));
+    // the stage of each that multiplies, after another one that packs weights
+    const char *stage = strstr(text.data, "linear/x86-gemm:1") ? "linear/x86-gemm:1" : "linear/";
+    const char *first = strstr(text.data, stage);
+    assert_non_null(first);
+    const char *end = strchr(first, '\n'), *second = strstr(first + 1, stage);
+    assert_non_null(end);
+    assert_non_null(second);
+    assert_true(second > end);
+    sr_text_release(&text);
+    sr_context_free(n.context);
+}
+
 // ---- Chains of formulas ----
 
 // Formulas run in the chains of their neighbours, also where an input is repeated, and their bits
@@ -289,6 +321,7 @@ int main(void) {
     fill(vector, CHANNELS, 3, 1.0f);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_residual_block_has_its_chains),
+        cmocka_unit_test(test_large_layers_share_no_chain),
         cmocka_unit_test(test_formulas_take_part_in_chains),
         cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_a_run_computes_again),

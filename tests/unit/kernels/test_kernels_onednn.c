@@ -70,6 +70,50 @@ static void test_strided_pointwise_gradient(void **state) {
     }
 }
 
+// Where a product is cut into several blocks of rows and of columns, every block has its own rows.
+static void compare_blocks(sr_kernel_id kernel, const void *params, size_t bytes, sr_dtype type,
+                           test_array *const *in, int args, int64_t results) {
+    test_array *arrays[] = {in[0], in[1], NULL, NULL};
+    test_array *own = array_new(type, results), *reference = array_new(type, results);
+    // sums of 150 products of at most 1, and a rounding to T
+    const float tolerance = type == SR_F32 ? 1e-4f : 0.2f;
+    arrays[args - 1] = own;
+    assert_ok(kernel_try("onednn", kernel, params, bytes, args, arrays));
+    arrays[args - 1] = reference;
+    assert_ok(kernel_try("reference", kernel, params, bytes, args, arrays));
+    for (int64_t i = 0; i < results; i++)
+        assert_float_equal((float)array_get(own, i), (float)array_get(reference, i), tolerance);
+}
+
+static void test_blocks_of_rows(void **state) {
+    (void)state;
+    const sr_linear_params l = {.n = 1170, .c = 150, .k = 140};
+    static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
+    for (int t = 0; t < 3; t++) {
+        test_array *x = array_random(types[t], l.n * l.c, 1, -1, 1);
+        test_array *dy = array_random(types[t], l.n * l.k, 2, -1, 1);
+        test_array *w = array_random(SR_F32, l.k * l.c, 3, -1, 1);
+        test_array *b = array_random(types[t], l.k * l.c, 4, -1, 1);
+        compare_blocks(SR_KERNEL_linear, &l, sizeof l, types[t], (test_array *[]){x, w}, 4,
+                       l.n * l.k);
+        compare_blocks(SR_KERNEL_linear_dx, &l, sizeof l, types[t], (test_array *[]){dy, w}, 3,
+                       l.n * l.c);
+        for (int transposed = 0; transposed < 2; transposed++) {
+            const sr_matmul_params m = {.rows = l.n,
+                                        .terms = l.c,
+                                        .columns = l.k,
+                                        .a_count = 1,
+                                        .b_count = 1,
+                                        .dim = {1, 1, 1},
+                                        .alpha = 1,
+                                        .transpose_a = transposed,
+                                        .transpose_b = !transposed};
+            compare_blocks(SR_KERNEL_matmul, &m, sizeof m, types[t], (test_array *[]){x, b}, 3,
+                           l.n * l.k);
+        }
+    }
+}
+
 // Where both can compute a convolution of bf16, the faster one serves it, and provider x86 still
 // has its kernel, for builds without oneDNN.
 static void test_amx_outranks_x86(void **state) {
@@ -140,6 +184,7 @@ int main(void) {
         cmocka_unit_test(test_rows_shorter_than_stride),
         cmocka_unit_test_teardown(test_convolution_after_linear, arrays_free),
         cmocka_unit_test_teardown(test_strided_pointwise_gradient, arrays_free),
+        cmocka_unit_test_teardown(test_blocks_of_rows, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

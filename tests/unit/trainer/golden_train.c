@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "kernels/base/memory.h"
 #include "tests/unit/support/picture_slot.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/golden_fill.h"
@@ -88,11 +89,14 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
+enum { SETTLING_STEPS = 3 };
+
 void golden_train(const golden_training *g, int steps, double *losses) {
     training_rank j;
     const sr_lane_source source = {.get = get, .done = done, .user = &j};
     const sr_ema_settings no_average = {.decay = 0};
     const double batch = (double)g->batch;
+    uint64_t settled = 0;
     begin(&j, g);
     sr_phase *phase = sr_engine_get_phase(j.engine, 0);
     for (int i = 0; i < steps; i++) {
@@ -103,6 +107,10 @@ void golden_train(const golden_training *g, int steps, double *losses) {
                           no_average);
         assert_ok(sr_engine_step(j.engine, 0, i, &source));
         losses[i] = sr_phase_loss_sum(phase) / batch;
+        if (i + 1 == SETTLING_STEPS)
+            settled = sr_memory_get_stats().allocations;
     }
+    if (steps > SETTLING_STEPS)
+        assert_int_equal(sr_memory_get_stats().allocations, settled);
     end(&j);
 }

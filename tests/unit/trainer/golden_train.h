@@ -19,7 +19,8 @@ typedef struct golden_training {
     const void *user;
 } golden_training;
 
-// losses: the mean one of each step's batch.
+// losses: the mean one of each step's batch. Fails if a step after the first three allocates
+// memory.
 void golden_train(const golden_training *training, int steps, double *losses);
 
 #endif
