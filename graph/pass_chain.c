@@ -20,8 +20,8 @@
 #define UNIT_BYTES (INT64_C(512) << 10)
 // Fewest units, so that all threads of a team have work.
 #define UNITS 8
-// Every unit reads the weights of its stages, which stream from the shared cache: beside those of
-// one stage, more than this only if they serve as many rows.
+// Every unit reads all weights of its stages from the shared cache. Two stages with more weights
+// than this share a chain only if a unit has so many rows.
 #define WEIGHT_BYTES (UNIT_BYTES / 4)
 #define WEIGHT_ROWS 64
 // Most launches between two of a chain.
@@ -158,7 +158,7 @@ static size_t weight_bytes(const sr_plan *plan, const sr_item *item) {
     return bytes;
 }
 
-// Whether weights are read too often.
+// Whether the weights of several stages would be read for too few rows each time.
 static bool streams_weights(const chain *c) {
     int stages = 0;
     for (int i = 0; i < c->count; i++)

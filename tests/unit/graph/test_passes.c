@@ -134,7 +134,8 @@ static void test_a_residual_block_has_its_chains(void **state) {
 
 enum { WIDE = 1024, WIDE_ROWS = 800 };
 
-// Units that fit in a cache would have 32 rows here, too few for the weights of both layers.
+// Units that fit in a cache would have 32 rows here, too few for the weights of both layers. Linear
+// layers stream over rows where processors have AVX-512; elsewhere they take part in no chain.
 static void test_large_layers_share_no_chain(void **state) {
     (void)state;
     const sr_info rows = {.dtype = SR_F32, .rank = 2, .dim = {WIDE_ROWS, WIDE}};
