@@ -27,7 +27,8 @@ typedef struct sr_bench_overhead {
     int operators;        // of the program
     double record_ns;     // calling it in model code
     double find_ns;       // its share of the time to find the plan of an unchanged step
-    double replay_ns;     // run by an executor with one thread on sixteen numbers
+    double start_ns;      // a replay without operators: to the executor's thread and back
+    double replay_ns;     // run by an executor with one thread on sixteen numbers, without start_ns
     double kernel_ns;     // the kernel's part of replay_ns
     double compile_ns;    // compiling it into a new plan, without preparing kernels
     uint64_t allocations; // of all steps after the first two
