@@ -76,7 +76,7 @@ int sr_step_fastest(const sr_step_result *r, kind *want) {
     int best = -1;
     for (int i = 0; i < r->final_count; i++) {
         const sr_step_final *f = &r->finals[i];
-        if (f->reason[0] || f->per_s.count == 0 || (want && !want(&f->setting, r->precision)))
+        if (f->reason[0] || f->per_s.count == 0 || (want && !want(&f->setting, r->peer_precision)))
             continue;
         if (best < 0 || sr_series_median(&f->per_s) > sr_series_median(&r->finals[best].per_s))
             best = i;
@@ -93,7 +93,7 @@ double sr_step_ratio(const sr_step_result *r, int final) {
 static void add_kind(const sr_step_result *r, int fastest, kind *want, const char *name,
                      sr_text *out) {
     const int i = sr_step_fastest(r, want);
-    if (want(&r->finals[fastest].setting, r->precision))
+    if (want(&r->finals[fastest].setting, r->peer_precision))
         return;
     if (i >= 0)
         sr_text_add(out, "; %.2fx %s", sr_step_ratio(r, i), name);
@@ -118,7 +118,7 @@ void sr_step_headline(const sr_step_result *r, sr_text *out) {
                 f->peers.name, f->text);
     add_kind(r, best, sr_step_equal_groups, "with equal groups", out);
     add_kind(r, best, sr_step_other_groups, "with other groups", out);
-    if (strcmp(r->precision, "fp32") != 0) {
+    if (strcmp(r->peer_precision, "fp32") != 0) {
         const int other = sr_step_fastest(r, sr_step_other_precision);
         char name[32];
         (void)snprintf(name, sizeof name, "in %s",

@@ -30,8 +30,8 @@ typedef struct sr_step_options {
     double seconds;                       // no block begins after this time
     bool no_peer, needs_peer, profile, memory, plan, json, markdown, serve;
     // For PyTorch; what is not given takes its default, or all values are tried.
-    const char *peer_mode, *peer_malloc, *peer_pinned; // NULL: not given
-    int peer_processes;                                // 0: not given
+    const char *peer_mode, *peer_malloc, *peer_pinned, *peer_precision; // NULL: not given
+    int peer_processes;                                                 // 0: not given
     sr_step_groups peer_groups;
     bool peer_best;                     // try all values of what is not given
     int peer_resident;                  // settings in memory at a time during the trials
@@ -76,6 +76,7 @@ typedef struct sr_step_final {
 typedef struct sr_step_result {
     sr_recipe *recipe;
     const char *model, *precision;
+    const char *peer_precision;         // the narrowest one of PyTorch
     const sr_device_properties *device; // of our engine; NULL: processors
     int64_t batch, lanes, image, classes;
     int threads, cores, steps;
@@ -119,7 +120,8 @@ double sr_step_byte_share(const sr_step_result *result);
 
 // ---- bench_step_setting.c: the settings to measure ----
 
-// SR_E_USAGE if the requested processes do not divide the lanes or samples.
+// SR_E_USAGE if the requested processes do not divide the lanes or samples, or PyTorch's precision
+// is narrower than ours.
 SR_NODISCARD sr_status sr_step_settings_check(const sr_step_options *options,
                                               const sr_step_result *result);
 // If 'best', every combination of the options that are not given, otherwise the usual ones, at most
@@ -137,8 +139,8 @@ SR_NODISCARD sr_status sr_step_choose_cpus(int threads, sr_step_result *result);
 // ---- bench_step_choice.c: the settings to measure again and to report ----
 
 // The two fastest tries relative to ours, and the fastest of each kind that is reported: with equal
-// groups and with others in our precision, and in another precision. Writes indices, the fastest
-// first, to out[SR_STEP_FINALS]; returns the number.
+// groups and with others in 'precision', and in another one. Writes indices, the fastest first, to
+// out[SR_STEP_FINALS]; returns the number.
 int sr_step_choose_finals(const sr_step_try *tries, int count, const char *precision, int *out);
 // The fastest of the finals for which 'want' is true (NULL: of all). -1 if none was measured.
 int sr_step_fastest(const sr_step_result *result,

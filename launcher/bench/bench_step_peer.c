@@ -159,7 +159,7 @@ static sr_status add_memory(const sr_step_peers *p, double *sum) {
 }
 
 static bool is_eager(const sr_step_setting *s, const sr_step_result *r) {
-    return strcmp(s->mode, "eager") == 0 && sr_step_equal_groups(s, r->precision);
+    return strcmp(s->mode, "eager") == 0 && sr_step_equal_groups(s, r->peer_precision);
 }
 
 // The memory of eager PyTorch with as many lanes in flight as ours: of a final if one has this

@@ -189,6 +189,7 @@ static void add_peer_lines(report *p) {
     const sr_step_result *r = p->r;
     char bytes[16];
     const int best = sr_step_fastest(r, NULL);
+    const bool same = strcmp(r->peer_precision, r->precision) == 0;
     add_headline(p);
     add_tries(p);
     if (best < 0)
@@ -197,9 +198,10 @@ static void add_peer_lines(report *p) {
              r->finals[best].peers.capability);
     if (r->their_memory > 0) {
         add_line(p,
-                 "memory: %.2fx the %s of PyTorch's eager mode with equal groups; process peak "
+                 "memory: %.2fx the %s of PyTorch's eager mode%s%s with equal groups; process peak "
                  "minus what was resident before the model",
-                 r->our_memory / r->their_memory, sr_text_bytes((uint64_t)r->their_memory, bytes));
+                 r->our_memory / r->their_memory, sr_text_bytes((uint64_t)r->their_memory, bytes),
+                 same ? "" : " in ", same ? "" : r->peer_precision);
     } else {
         add_line(p, "memory: not measured for PyTorch: %s", r->memory_reason);
     }

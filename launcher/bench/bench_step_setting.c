@@ -10,12 +10,24 @@
 
 #include "launcher/bench/bench_step_internal.h"
 
-enum { MAX_LAYOUTS = 4, PRECISIONS = 3 };
+enum { MAX_LAYOUTS = 4 };
 
 // How the batch is divided: into 'processes' times 'passes' parts.
 typedef struct layout {
     int processes, passes;
 } layout;
+
+// From narrow to wide.
+static const char *const precisions[] = {"fp16", "bf16", "fp32"};
+enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
+
+// Index in precisions; -1 for another name.
+static int width_of(const char *precision) {
+    int i = PRECISIONS - 1;
+    while (i >= 0 && strcmp(precisions[i], precision) != 0)
+        i--;
+    return i;
+}
 
 // The largest number of processes, up to one per thread, that divides 'parts' (lanes or samples).
 static int most_processes(const sr_step_result *r, int64_t parts) {
@@ -31,6 +43,12 @@ static bool are_equal(const sr_step_result *r, const layout *l) {
 
 sr_status sr_step_settings_check(const sr_step_options *o, const sr_step_result *r) {
     const int n = o->peer_processes;
+    if (width_of(r->peer_precision) < width_of(r->precision))
+        return SR_FAIL(
+            SR_E_USAGE,
+            "--peer-precision %s: must be %s, the precision of the step, or a wider one; "
+            "from narrow to wide they are fp16, bf16 and fp32",
+            r->peer_precision, r->precision);
     if (n == 0 || r->lanes % n == 0)
         return SR_OK;
     if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
@@ -107,11 +125,9 @@ int sr_step_settings_list(const sr_step_options *o, const sr_step_result *r, boo
                           sr_step_setting *out) {
     layout layouts[MAX_LAYOUTS];
     const int layout_count = list_layouts(o, r, best, layouts);
-    static const char *const precisions[PRECISIONS] = {"fp16", "bf16", "fp32"};
-    int count = 0, first = 0;
-    while (first < PRECISIONS - 1 && strcmp(precisions[first], r->precision) != 0)
-        first++;
-    for (int p = first; p < PRECISIONS; p++) {
+    const int first = width_of(r->peer_precision);
+    int count = 0;
+    for (int p = first; p < (o->peer_precision ? first + 1 : PRECISIONS); p++) {
         for (int i = 0; i < layout_count; i++) {
             const int n = layouts[i].processes;
             const sr_step_setting base = {.malloc = o->peer_malloc ? o->peer_malloc : "auto",

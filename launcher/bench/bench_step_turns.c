@@ -96,7 +96,7 @@ static sr_status try_settings(const sr_step_own *own, sr_step_result *r,
 // Tries the fastest setting so far with the other allocator.
 static sr_status try_other_malloc(const sr_step_own *own, sr_step_result *r) {
     int chosen[SR_STEP_FINALS];
-    if (sr_step_choose_finals(r->tries, r->try_count, r->precision, chosen) == 0)
+    if (sr_step_choose_finals(r->tries, r->try_count, r->peer_precision, chosen) == 0)
         return SR_OK;
     const sr_step_try *best = &r->tries[chosen[0]];
     sr_step_setting other = best->setting;
@@ -110,7 +110,7 @@ static sr_status choose(const sr_step_options *o, const sr_step_own *own, sr_ste
     SR_TRY(try_settings(own, r, list, count, o->peer_resident));
     if (!o->peer_malloc)
         SR_TRY(try_other_malloc(own, r));
-    r->final_count = sr_step_choose_finals(r->tries, r->try_count, r->precision, chosen);
+    r->final_count = sr_step_choose_finals(r->tries, r->try_count, r->peer_precision, chosen);
     for (int i = 0; i < r->final_count; i++)
         r->finals[i].setting = r->tries[chosen[i]].setting;
     return r->final_count > 0 ? SR_OK : SR_FAIL(SR_E_PEER, "%s", r->tries[0].reason);

@@ -303,6 +303,7 @@ static sr_status load_recipe(step_bench *b) {
     r->model = model.desc->name;
     r->image = r->recipe->image_height;
     r->precision = sr_recipe_get(r->recipe, "precision");
+    r->peer_precision = o->peer_precision ? o->peer_precision : r->precision;
     r->classes = o->classes > 0 ? o->classes : r->image > 64 ? 1000 : 10;
     r->cores = sr_cpu_count();
     r->threads = o->threads > 0 ? o->threads : r->cores;
@@ -341,6 +342,7 @@ enum {
     KEY_PEER_PROCESSES,
     KEY_PEER_PINNED,
     KEY_PEER_GROUPS,
+    KEY_PEER_PRECISION,
     KEY_PEER_RESIDENT,
     KEY_PROFILE,
     KEY_DEPTH,
@@ -378,6 +380,8 @@ static const struct argp_option options[] = {
      "pin each thread to its own processor (default: yes if there are several processes)", 0},
     {"peer-groups", KEY_PEER_GROUPS, "equal|other", 0,
      "only settings with the same batch norm groups as serried, or only others (default: both)", 0},
+    {"peer-precision", KEY_PEER_PRECISION, "P", 0,
+     "only settings in this precision (default: that of the step and wider ones)", 0},
     {"peer-best", KEY_PEER_BEST, NULL, 0,
      "try every mode, number of processes, pinning and allocator that is not given, then measure "
      "the fastest two, and the fastest of each group, again",
@@ -477,6 +481,9 @@ static error_t parse_peer(int key, char *value, struct argp_state *state, sr_ste
         o->peer_groups = strcmp(either(state, value, "equal", "other"), "equal") == 0
                              ? SR_STEP_GROUPS_EQUAL
                              : SR_STEP_GROUPS_OTHER;
+        return 0;
+    case KEY_PEER_PRECISION:
+        o->peer_precision = value;
         return 0;
     case KEY_PEER_RESIDENT:
         o->peer_resident = (int)sr_command_number(state, NULL, value, 1, SR_STEP_TRIES);

@@ -52,7 +52,8 @@ class Digests(suite.Suite):
     def result(self, run):
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
             exit_json = json.load(file)
-        return exit_json["status"], (exit_json["digest"], exit_json["metrics"]["val_top1"], exit_json["metrics"]["val_loss"])
+        metrics = exit_json["metrics"]
+        return exit_json["status"], (exit_json["digest"], metrics["val_top1"], metrics["val_loss"], metrics["train_loss"])
 
     def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None, variables=()):
         run = os.path.join(self.folder, name.replace(" ", "_"))
@@ -97,7 +98,9 @@ class Digests(suite.Suite):
         self.show("ok" if good else "DIFFERS", precision, name, result)
 
     def show(self, word, precision, name, result):
-        print(f"{word:8} {precision} {name:34} {result[0][:16]} top1 {result[1]:.4f} loss {result[2]:.9g}", flush=True)
+        metrics = (f"{key} {value:.9g}" for key, value in zip(("top1", "val_loss", "train_loss"), result[1:])
+                   if value is not None)  # a task without evaluation has no val_ metrics
+        print(f"{word:8} {precision} {name:34} {result[0][:16]}", *metrics, flush=True)
 
     def stop(self, run, ranks, values, variables=()):
         """Starts a run and stops it by SIGUSR1 once it trains; returns whether it was still training."""
@@ -189,20 +192,18 @@ class Digests(suite.Suite):
                                      "{resize: {from: 3it, stretch: true}}, {flip: {until: 4it}}]"])
 
     def shipped(self, names):
-        """20 steps of every recipe for classification that serried ships, at a small size: its lengths are shortened so
-        that what begins or ends in the run does so here."""
+        """20 steps of every recipe that serried ships, at a small size: its lengths are shortened so that what begins or
+        ends in the run does so here."""
         def lines(*words):
             return subprocess.run([self.serried, "recipe", *words], check=True, capture_output=True, text=True).stdout
 
         small = ["steps=20", "image=32", "batch=8", "lanes=4", "checkpoint.every=[20it]"]
         for name in names or lines("list", "--names").split():
             recipe = json.loads(lines("show", name, "--json"))
-            if recipe["task"] != "classify":
-                continue
             values = list(small)
             if recipe["progressive"]["from"]:
                 values += ["image=48", "progressive={from: 32, step: 8, begin: 5it, end: 15it}"]
-            if recipe["schedule"]["warmup"] != "0it":
+            if recipe.get("schedule", {"warmup": "0it"})["warmup"] != "0it":  # those of phases have none
                 values.append("schedule.warmup=5it")
             self.recipe = name
             cache = os.path.join(self.folder, "cache of all")

@@ -25,6 +25,7 @@ static int list(const sr_step_options *o, const char *precision, int64_t lanes, 
                 sr_step_setting out[SR_STEP_TRIES]) {
     static sr_step_result r;
     r.precision = precision;
+    r.peer_precision = o->peer_precision ? o->peer_precision : precision;
     r.batch = 32;
     r.lanes = lanes;
     r.threads = r.cpu_count = 2;
@@ -81,6 +82,9 @@ static void test_all_settings(void **state) {
     assert_true(equal == 4 && pinned == 4 && compiled == 4);
     assert_int_equal(list(&all, "bf16", 1, true, s), 16);
     assert_int_equal(list(&all, "fp16", 1, true, s), 24);
+    const sr_step_options wide = {.peer_best = true, .peer_precision = "fp32"};
+    assert_int_equal(list(&wide, "bf16", 1, true, s), 8);
+    assert_string_equal(text_of(&s[0], "bf16"), "fp32, eager, auto, 1 process of 2 threads");
     assert_int_equal(list(&all, "fp32", 4, true, s), 16); // 2 x 2 and 1 x 4 lanes; 2 x 16, 1 x 32
     assert_true(s[0].processes == 2 && s[0].passes == 2 && s[0].equal_groups);
 
@@ -164,7 +168,7 @@ static void check_headline(const sr_step_result *r, const char *expected) {
 
 static void test_headline(void **state) {
     (void)state;
-    static sr_step_result r = {.precision = "bf16", .setting_count = 17};
+    static sr_step_result r = {.precision = "bf16", .peer_precision = "bf16", .setting_count = 17};
     for (int i = 0; i < 3; i++)
         sr_series_add(&r.ours, 50 * (i + 1));
     add_final(&r, &equal, 50);
@@ -184,7 +188,7 @@ static void test_headline(void **state) {
                        "2 processes of 1 thread, other groups); 2.00x with equal groups; 1.25x "
                        "with other groups; 3 of the 17 settings of --peer-best were measured");
     r.final_count = 1;
-    r.precision = "fp32";
+    r.peer_precision = "fp32"; // of a step in bf16
     r.finals[0].setting.precision = "fp32";
     check_headline(&r, "2.00x the one measured setting of PyTorch 9 (eager, tcmalloc, 1 process of "
                        "2 threads); with other groups not measured; 1 of the 17 settings of "
@@ -377,6 +381,8 @@ static void test_given_settings(void **state) {
     assert_int_equal(bench_run(TINY "--peer-mode fast"), 2);
     assert_int_equal(bench_run(TINY "--peer-pinned maybe"), 2);
     assert_int_equal(bench_run(TINY "--peer-groups any"), 2);
+    assert_int_equal(bench_run(TINY "--precision fp32 --peer-precision bf16"), 2);
+    assert_int_equal(bench_run(TINY "--peer-precision f64"), 2);
 }
 
 // The recipe's device is used; a PyTorch beside a GPU computes on the GPU, too.
