@@ -43,12 +43,13 @@ static bool are_equal(const sr_step_result *r, const layout *l) {
 
 sr_status sr_step_settings_check(const sr_step_options *o, const sr_step_result *r) {
     const int n = o->peer_processes;
-    if (width_of(r->peer_precision) < width_of(r->precision))
+    if (width_of(r->peer_precision) < width_of(r->precision)) {
         return SR_FAIL(
             SR_E_USAGE,
             "--peer-precision %s: must be %s, the precision of the step, or a wider one; "
             "from narrow to wide they are fp16, bf16 and fp32",
             r->peer_precision, r->precision);
+    }
     if (n == 0 || r->lanes % n == 0)
         return SR_OK;
     if (o->peer_groups == SR_STEP_GROUPS_EQUAL)
