@@ -76,7 +76,7 @@ typedef struct sr_step_final {
 typedef struct sr_step_result {
     sr_recipe *recipe;
     const char *model, *precision;
-    const char *peer_precision;         // the narrowest one of PyTorch
+    const char *peer_precision;         // the narrowest that PyTorch is measured in
     const sr_device_properties *device; // of our engine; NULL: processors
     int64_t batch, lanes, image, classes;
     int threads, cores, steps;

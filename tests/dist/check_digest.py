@@ -203,7 +203,7 @@ class Digests(suite.Suite):
             values = list(small)
             if recipe["progressive"]["from"]:
                 values += ["image=48", "progressive={from: 32, step: 8, begin: 5it, end: 15it}"]
-            if recipe.get("schedule", {"warmup": "0it"})["warmup"] != "0it":  # those of phases have none
+            if recipe.get("schedule", {"warmup": "0it"})["warmup"] != "0it":  # phases have schedules of their own
                 values.append("schedule.warmup=5it")
             self.recipe = name
             cache = os.path.join(self.folder, "cache of all")

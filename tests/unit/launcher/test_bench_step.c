@@ -381,6 +381,9 @@ static void test_given_settings(void **state) {
     assert_int_equal(bench_run(TINY "--peer-mode fast"), 2);
     assert_int_equal(bench_run(TINY "--peer-pinned maybe"), 2);
     assert_int_equal(bench_run(TINY "--peer-groups any"), 2);
+    assert_int_equal(bench_run(TINY "--blocks 1 --precision bf16 --peer-precision fp32"), 0);
+    assert_non_null(strstr(bench_output, "(fp32, eager, "));
+    assert_non_null(strstr(bench_output, "of PyTorch's eager mode in fp32 with equal groups"));
     assert_int_equal(bench_run(TINY "--precision fp32 --peer-precision bf16"), 2);
     assert_int_equal(bench_run(TINY "--peer-precision f64"), 2);
 }
