@@ -63,8 +63,20 @@ def deterministic_cost(rows):
     return heads, out
 
 
+def join_unsupported(rows):
+    """One row for all shapes of a pattern, type and batch that no engine supports, instead of a row each."""
+    refused = {}
+    for row in rows:
+        if row[4] == "no":
+            refused.setdefault(tuple(row[:3]), []).append(row)
+    return [row for row in rows if row[4] != "no"] + [
+        [*key, f"{len(those)} shapes" if len(those) > 1 else those[0][3], "no", "", "", "", "", "",
+         those[0][10].partition(" {")[0]] for key, those in refused.items()]
+
+
 def section(folder, name, title, about, heads):
     marks, rows = read(folder, name)
+    own = join_unsupported(rows) if name == "cudnn" else rows
     yield f"## {title}"
     yield ""
     yield about
@@ -74,7 +86,7 @@ def section(folder, name, title, about, heads):
     if not rows:
         yield "Not measured yet."
     yield ""
-    yield from table(heads, rows)
+    yield from table(heads, own)
     yield ""
     if name == "cudnn":
         yield "### What determinism costs in weight gradients"
@@ -102,7 +114,8 @@ def main():
         return
     folder = sys.argv[1]
     lines = ["# GPU results", "",
-             "Written by `tests/gpu/run` from `results/*.tsv`; nothing here was entered by hand.", ""]
+             "Written by `results.py` from `results/*.tsv`, to which `tests/gpu/run` adds what it measures. Each list of rows "
+             "begins with date, commit, machine and command.", ""]
     for name, *rest in SECTIONS:
         lines += section(folder, name, *rest)
     device = os.path.exists(os.path.join(folder, "results", "cudnn_device.json"))
