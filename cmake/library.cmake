@@ -51,6 +51,14 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launcher/main.c)
   endif()
 endif()
 
+# All that is installed, without the tests.
+add_custom_target(programs DEPENDS serried)
+foreach(target IN ITEMS serried-command man completions serried-plots)
+  if(TARGET ${target})
+    add_dependencies(programs ${target})
+  endif()
+endforeach()
+
 # Weights to and from PyTorch: a script, so that it runs with the user's own python3.
 install(PROGRAMS launcher/serried-convert DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/launcher/serried-convert ${CMAKE_BINARY_DIR}/serried-convert SYMBOLIC)
