@@ -147,7 +147,9 @@ static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, in
     if (length < 0)
         return SR_FAIL(SR_E_SYSTEM, "cannot find this program's own file in /proc/self/exe");
     self[length] = '\0';
-    char train[] = "train";
+    char train[] = "train", option[] = "--mpi-probe", count[16];
+    (void)snprintf(count, sizeof count, "%d", ranks);
+    char *probe[] = {self, option, count, NULL};
     char **command = sr_arena_alloc(arena, ((size_t)argc + 2) * sizeof *command);
     if (!command)
         return SR_E_MEMORY;
@@ -156,7 +158,7 @@ static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, in
     for (int i = 1; i < argc; i++)
         command[i + 1] = argv[i];
     sr_start_plan plan;
-    SR_TRY(sr_start_prepare(ranks, command, arena, &plan));
+    SR_TRY(sr_start_prepare(ranks, command, probe, arena, &plan));
     sr_status status = sr_start_run(&plan, exit_code);
     sr_start_release(&plan);
     return status;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether mpirun can start two ranks here: the doctor starts this program twice, as
-// `serried --mpi-probe`.
+// `serried --mpi-probe`. So does `train` if mpirun fails (start_run.c), with the number of ranks.
 #include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "collective/comm.h"
@@ -11,15 +12,15 @@
 #include "launcher/start/start.h"
 
 int sr_doctor_mpi_probe(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
     sr_comm *comm = NULL;
     const sr_comm_options options = {.report_seconds = 5, .act_seconds = 10};
     sr_status status = sr_comm_create(&options, &comm);
     if (status == SR_OK)
         status = sr_comm_barrier(comm, "the doctor's barrier");
-    if (status == SR_OK && sr_comm_size(comm) != 2)
-        status = SR_FAIL(SR_E_PEER, "MPI connected %d ranks instead of 2", sr_comm_size(comm));
+    const int ranks = argc > 2 ? atoi(argv[2]) : 2;
+    if (status == SR_OK && sr_comm_size(comm) != ranks)
+        status =
+            SR_FAIL(SR_E_PEER, "MPI connected %d ranks instead of %d", sr_comm_size(comm), ranks);
     sr_comm_free(comm);
     return status == SR_OK ? 0 : sr_command_fail(status);
 }
@@ -32,7 +33,7 @@ static sr_status run_probe(sr_arena *arena, int *code) {
     self[length] = '\0';
     char *command[] = {self, option, NULL};
     sr_start_plan plan;
-    SR_TRY(sr_start_prepare(2, command, arena, &plan));
+    SR_TRY(sr_start_prepare(2, command, command, arena, &plan));
     plan.limit_seconds = 30;
     sr_status status = sr_start_run(&plan, code);
     sr_start_release(&plan);

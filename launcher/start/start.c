@@ -154,6 +154,15 @@ static void add_placement(argument_list *w, sr_start_plan *plan) {
     add(w, "core");
 }
 
+// Ranks of one machine talk through shared memory. The other transports would make each of them
+// listen on the network.
+static void add_transport(argument_list *w) {
+    if (getenv("OMPI_MCA_btl") || getenv("OMPI_MCA_pml"))
+        return;
+    add_setting(w, "pml", "ob1");
+    add_setting(w, "btl", "self,vader");
+}
+
 static bool is_safe(const char *word) {
     return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                       "0123456789-_./=:,+@%")] == '\0';
@@ -186,7 +195,9 @@ static sr_status quote_command(sr_arena *arena, sr_start_plan *plan) {
     return status;
 }
 
-static sr_status make_arguments(char *const *command, sr_arena *arena, sr_start_plan *plan) {
+// mpirun's own messages are mostly advice on exit codes, for which there are better ones: --quiet.
+static sr_status make_arguments(char *const *command, bool quiet, sr_arena *arena,
+                                sr_start_plan *plan, char ***out) {
     argument_list w = {.arena = arena, .room = 40};
     for (char *const *word = command; *word; word++)
         w.room++;
@@ -198,20 +209,22 @@ static sr_status make_arguments(char *const *command, sr_arena *arena, sr_start_
     add(&w, "mpirun");
     add(&w, "-np");
     add(&w, number);
-    add(&w, "--quiet"); // suppresses its advice on exit codes; ours is printed instead
+    if (quiet)
+        add(&w, "--quiet");
     add_placement(&w, plan);
     add_setting(&w, "mpi_yield_when_idle", "1");
     add_setting(&w, "odls_base_sigkill_timeout", "0");
     if (plan->folder) {
         add_setting(&w, "orte_tmpdir_base", plan->folder);
         add_setting(&w, "btl_vader_backing_directory", plan->folder);
+        add_transport(&w);
     }
     for (char *const *word = command; *word; word++)
         add(&w, *word);
     if (w.failed)
         return SR_E_MEMORY;
-    plan->argv = w.items;
-    return quote_command(arena, plan);
+    *out = w.items;
+    return SR_OK;
 }
 
 void sr_start_release(sr_start_plan *plan) {
@@ -224,14 +237,19 @@ void sr_start_release(sr_start_plan *plan) {
     plan->lock = -1;
 }
 
-sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena, sr_start_plan *plan) {
+sr_status sr_start_prepare(int ranks, char *const *command, char *const *probe, sr_arena *arena,
+                           sr_start_plan *plan) {
     *plan =
         (sr_start_plan){.ranks = ranks, .lock = -1, .guard.channel = -1, .as_root = geteuid() == 0};
     sr_status status = make_folder(arena, plan);
     if (status == SR_OK)
         status = sr_start_check_needs(plan); // after leftovers of killed starts are removed
     if (status == SR_OK)
-        status = make_arguments(command, arena, plan);
+        status = make_arguments(command, true, arena, plan, &plan->argv);
+    if (status == SR_OK && probe)
+        status = make_arguments(probe, false, arena, plan, &plan->probe_argv);
+    if (status == SR_OK)
+        status = quote_command(arena, plan);
     if (status != SR_OK)
         sr_start_release(plan);
     return status;

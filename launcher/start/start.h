@@ -48,12 +48,17 @@ typedef struct sr_start_plan {
     bool as_root;       // mpirun refuses to run as root unless told otherwise
     int oversubscribed; // ranks in excess of the cores, or 0
     int limit_seconds;  // the job is killed after this time; 0: never
+    // As argv, but with mpirun's messages, and the probe as its command; NULL: none.
+    char **probe_argv;
+    int messages; // descriptor that becomes mpirun's stderr; 0: that of this process
 } sr_start_plan;
 
 // Makes the folder (mode 0700, removed at the end or by a later start) and the command line that
-// runs 'command' (NULL-terminated) on 'ranks' ranks.
-SR_NODISCARD sr_status sr_start_prepare(int ranks, char *const *command, sr_arena *arena,
-                                        sr_start_plan *plan);
+// runs 'command' (NULL-terminated) on 'ranks' ranks. 'probe' (likewise, or NULL): a command that
+// only connects its ranks. If mpirun fails before its ranks can report anything, it is run again
+// with this command, so that its own message is seen.
+SR_NODISCARD sr_status sr_start_prepare(int ranks, char *const *command, char *const *probe,
+                                        sr_arena *arena, sr_start_plan *plan);
 // Runs the plan and waits. SIGINT, SIGTERM, SIGHUP and SIGUSR1 to this process are forwarded to the
 // ranks as SIGUSR1; a second SIGINT or SIGTERM ends the job at once; Ctrl-Z (SIGTSTP) also stops
 // the ranks, which continue with this process. *exit_code: that of the ranks; 6 if a signal killed

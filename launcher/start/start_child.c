@@ -44,6 +44,8 @@ static void run_child(const sr_start_plan *plan, pid_t parent, const sigset_t *m
     if (null >= 0)
         (void)dup2(null, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
+    if (plan->messages > 0)
+        (void)dup2(plan->messages, STDERR_FILENO);
     pass_terminal();
     (void)setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0); // mpirun does not start without PATH
     if (plan->board)

@@ -50,6 +50,8 @@ typedef enum sr_ranks_stage {
     SR_RANKS_GONE,         // all have, and all have ended
 } sr_ranks_stage;
 sr_ranks_stage sr_ranks_get_stage(const sr_rank_watch *ranks);
+// Whether any rank got as far as reporting its failures by itself; true without a board.
+bool sr_ranks_connected(const sr_rank_watch *ranks);
 // "rank 1 (pid 123)", the rank that died first; "a rank" if that is unknown.
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size);
 

@@ -229,6 +229,13 @@ sr_ranks_stage sr_ranks_get_stage(const sr_rank_watch *ranks) {
     return ranks->board->ranks > 0 && living(ranks) == 0 ? SR_RANKS_GONE : SR_RANKS_RUNNING;
 }
 
+bool sr_ranks_connected(const sr_rank_watch *ranks) {
+    bool connected = ranks->board->ranks == 0;
+    for (int r = 0; r < ranks->board->ranks; r++)
+        connected = connected || sr_board_read(ranks->board, r).connected;
+    return connected;
+}
+
 const char *sr_ranks_culprit(const sr_rank_watch *ranks, char *out, size_t size) {
     int rank = ranks->first_dead;
     if (rank < 0)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@
 #define STOP_NS (30 * SR_NS_PER_S)
 #define END_NS (5 * SR_NS_PER_S)
 #define ASK_NS (SR_NS_PER_S / 5)
+#define PROBE_SECONDS 30
+#define PROBES 3
 
 typedef struct supervision {
     const sr_start_plan *plan;
@@ -43,6 +46,7 @@ typedef struct supervision {
     sr_ranks_stage stage;
     int64_t stage_ns; // since when
     bool hung;        // mpirun hung and was killed
+    bool silent;      // mpirun failed without a message
 } supervision;
 
 // A scheduler may send SIGUSR1 first and SIGTERM later: only Ctrl-C after anything, or SIGTERM
@@ -177,12 +181,6 @@ static int exit_code_of(const supervision *s, int state) {
     if (code <= 128)
         return code;
     int number = code - 128;
-    if (WIFEXITED(state) && number >= NSIG) {
-        SR_ERROR("mpirun failed with exit code %d; its own message is above. 'serried doctor' "
-                 "checks whether it can start two ranks",
-                 code);
-        return sr_status_exit_code(SR_E_SYSTEM);
-    }
     if (was_missed(s, state, number)) {
         SR_INFO(
             "asked to stop while the ranks were starting or ending; run the same command again");
@@ -205,6 +203,15 @@ static sr_status open_board(supervision *s) {
     return sr_ranks_watch(&s->board, &s->ranks);
 }
 
+// Whether mpirun failed without a message: --quiet suppresses its own, and no rank was connected so
+// that it could have reported anything.
+static bool failed_silently(const supervision *s, int state) {
+    const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
+    if (!s->plan->probe_argv || s->stops > 0 || s->hung || code == 0)
+        return false;
+    return code >= 128 + NSIG || (code < 128 && !sr_ranks_connected(s->ranks));
+}
+
 static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code) {
     int ends[2];
     SR_TRY(open_board(s));
@@ -221,8 +228,77 @@ static sr_status supervise(supervision *s, const sigset_t *mask, int *exit_code)
     int state = wait_for_child(s);
     sr_ranks_finish(s->ranks); // a killed mpirun leaves them running
     pass_output(s);
-    *exit_code = exit_code_of(s, state);
+    s->silent = failed_silently(s, state);
+    *exit_code = s->silent ? WEXITSTATUS(state) : exit_code_of(s, state);
     return SR_OK;
+}
+
+static void end_supervision(supervision *s) {
+    sr_ranks_free(s->ranks);
+    sr_board_release(&s->board);
+    if (s->output >= 0)
+        (void)close(s->output);
+}
+
+// Runs mpirun again, with its messages; *code: its exit code. SR_E_INTERRUPTED: it was to stop.
+static sr_status run_probe(const supervision *s, const sigset_t *mask, int messages, int *code) {
+    sr_start_plan plan = *s->plan;
+    supervision probe = {.plan = &plan, .signals = s->signals, .output = -1};
+    plan.argv = plan.probe_argv;
+    plan.probe_argv = NULL;
+    plan.board = NULL;
+    plan.messages = messages;
+    plan.limit_seconds = PROBE_SECONDS;
+    sr_status status = supervise(&probe, mask, code);
+    end_supervision(&probe);
+    if (status == SR_OK && probe.stops > 0)
+        status = SR_FAIL(SR_E_INTERRUPTED, "stopped before the ranks were connected");
+    return status;
+}
+
+// Prints what mpirun wrote. False if that is not a message, which it frames with hyphens: Open MPI
+// 4.1.4 loses one in four on the way from a rank.
+static bool print_messages(int messages, bool always) {
+    char text[8192];
+    const ssize_t got = pread(messages, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    const bool good = strstr(text, "----------") != NULL;
+    if (good || always)
+        (void)fputs(text, stderr);
+    return good;
+}
+
+// One attempt to find mpirun's last words. True: no further one is needed.
+static bool ask_again(const supervision *s, const sigset_t *mask, bool last, int *code) {
+    const int messages = memfd_create("mpirun", MFD_CLOEXEC);
+    const sr_status status = run_probe(s, mask, messages, code);
+    if (status == SR_E_INTERRUPTED)
+        *code = 75; // nothing was trained
+    else if (status != SR_OK)
+        SR_WARN("%s", sr_error_message());
+    if (messages < 0) // it wrote to stderr
+        return true;
+    const bool found = print_messages(messages, last);
+    (void)close(messages);
+    return found || status != SR_OK || *code == 0;
+}
+
+// Shows why mpirun failed without a message. Returns the exit code.
+static int explain(const supervision *s, const sigset_t *mask, int code) {
+    int again = code, tries = 1;
+    while (!ask_again(s, mask, tries == PROBES, &again) && tries < PROBES)
+        tries++;
+    if (again == 75)
+        return again;
+    if (again == 0)
+        SR_ERROR("mpirun failed with exit code %d before its ranks were connected, without a "
+                 "message; it worked when it was run again: run the same command again",
+                 code);
+    else
+        SR_ERROR("mpirun failed with exit code %d before its ranks were connected; what it says "
+                 "when it is run again is above. 'serried doctor' checks what mpirun needs",
+                 code);
+    return sr_status_exit_code(SR_E_SYSTEM);
 }
 
 sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
@@ -247,12 +323,11 @@ sr_status sr_start_run(const sr_start_plan *plan, int *exit_code) {
     s.signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     sr_status status = s.signals >= 0 ? supervise(&s, &before, exit_code)
                                       : SR_FAIL(SR_E_SYSTEM, "signalfd: %s", strerror(errno));
-    sr_ranks_free(s.ranks);
-    sr_board_release(&s.board);
+    if (s.silent)
+        *exit_code = explain(&s, &before, *exit_code);
+    end_supervision(&s);
     if (s.signals >= 0)
         (void)close(s.signals);
-    if (s.output >= 0)
-        (void)close(s.output);
     (void)signal(SIGPIPE, pipe_before);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return status;

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -309,6 +310,25 @@ class Failures(suite.Suite):
             _, output = process.communicate()
         return output
 
+    def listening(self, name):
+        """TCP sockets on which processes of the run listen, apart from mpirun's own."""
+        sockets, found = set(), []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            if os.path.exists(table):
+                with open(table, encoding="ascii") as file:
+                    rows = [line.split() for line in file][1:]
+                sockets.update(f"socket:[{row[9]}]" for row in rows if row[3] == "0A")
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{process}/cmdline", encoding="utf-8", errors="replace") as file:
+                    words = file.read().split("\0")
+                if self.run_folder(name, 1) in words and os.path.basename(words[0]) != "mpirun":
+                    files = [os.readlink(f"/proc/{process}/fd/{fd}") for fd in os.listdir(f"/proc/{process}/fd")]
+                    found += [(process, file) for file in files if file in sockets]
+            except OSError:
+                pass  # it has ended
+        return found
+
     def hung_up(self, ranks):
         """Closing the terminal requests a checkpoint, but not under nohup."""
         for what, ignored, code in (("hung up", False, 75), ("hung up under nohup", True, 0)):
@@ -319,8 +339,10 @@ class Failures(suite.Suite):
                 preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None)
             while job.poll() is None and not os.path.exists(os.path.join(self.run_folder(name, 1), "metrics.csv")):
                 time.sleep(0.01)
+            listening = self.listening(name) if ranks > 1 else []
             job.send_signal(signal.SIGHUP)
             output = self.finish(job)
+            self.report(not listening, f"{what}, {ranks} ranks: they listen on no port", f"{listening}")
             self.report(job.returncode == code, f"{what}, {ranks} ranks", f"exit code {job.returncode}:\n{output[-800:]}")
 
     def other_mpirun(self, name, script, *values):
@@ -356,10 +378,28 @@ class Failures(suite.Suite):
         process.send_signal(signal.SIGINT)
         output = self.finish(process)
         self.report(process.returncode == 75, "stop that mpirun drops", f"exit code {process.returncode}:\n{output[-800:]}")
-        process = self.other_mpirun("fails", "exit 243\n")
-        _, output = process.communicate(timeout=60 * suite.SLOW)
-        self.report(process.returncode == 1 and "mpirun failed with exit code 243" in output, "mpirun that fails",
-                    f"exit code {process.returncode}:\n{output[-800:]}")
+
+    def mpirun_fails(self):
+        """mpirun's last words are shown if it fails before a rank can say anything."""
+        host = socket.gethostname()
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_NNODES": "1", "SLURM_JOB_NUM_NODES": "1",
+                 "SLURM_NODELIST": host, "SLURM_JOB_NODELIST": host, "SLURM_TASKS_PER_NODE": "1",
+                 "OMPI_MCA_rmaps_base_oversubscribe": "0"}
+        tries = [("an unknown transport", {"OMPI_MCA_btl": "foo"}, "----------"),
+                 ("an unknown launcher", {"OMPI_MCA_plm": "foo"}, "Component: foo")]
+        if len(os.sched_getaffinity(0)) > 1:  # a machine with one core is oversubscribed anyway
+            tries.append(("an allocation of one slot", slurm, "not enough slots"))
+        for what, environment, words in tries:
+            done = subprocess.run([*self.line("silent", 1, ["steps=1"]), "-n", "2"], capture_output=True, text=True,
+                                  env=suite.environment(**environment), timeout=60 * suite.SLOW, check=False)
+            self.report(done.returncode == 1 and words in done.stderr and "error: mpirun failed" in done.stderr,
+                        f"mpirun with {what}", f"exit code {done.returncode}:\n{done.stderr[-800:]}")
+        for code, again, words in ((243, "exit 243", "mpirun failed with exit code 243"), (7, "exit 0", "it worked when it was run again"),
+                                   (9, "echo no luck >&2; exit 9", "no luck")):
+            process = self.other_mpirun(f"fails-{code}", f"[ -e $0.ran ] && {{ {again}; }}\n> $0.ran\nexit {code}\n")
+            _, output = process.communicate(timeout=60 * suite.SLOW)
+            self.report(process.returncode == 1 and words in output, f"mpirun that fails with {code}",
+                        f"exit code {process.returncode}:\n{output[-800:]}")
 
     def all(self, ranks):
         self.expect("unknown key", ranks, 2, "did you mean 'optimizer'", ["optimzier.lr=1"])
@@ -398,6 +438,7 @@ def check(folder):
     tests.other_numerics()
     tests.patience()
     tests.mpirun_hangs()
+    tests.mpirun_fails()
     return tests
 
 

@@ -77,7 +77,7 @@ static int run(const char *script, const int *signals, int count, sr_start_plan 
     char *command[] = {shell, option, text, NULL};
     sr_arena arena;
     sr_arena_init(&arena);
-    assert_int_equal(sr_start_prepare(2, command, &arena, plan), SR_OK);
+    assert_int_equal(sr_start_prepare(2, command, NULL, &arena, plan), SR_OK);
     assert_non_null(plan->folder);
     assert_int_equal(strncmp(plan->command_line, "mpirun -np 2 ", 13), 0);
     char kept[128];
@@ -149,7 +149,7 @@ static void test_quoting(void **state) {
     sr_arena arena;
     sr_start_plan plan;
     sr_arena_init(&arena);
-    assert_int_equal(sr_start_prepare(1, command, &arena, &plan), SR_OK);
+    assert_int_equal(sr_start_prepare(1, command, NULL, &arena, &plan), SR_OK);
     assert_non_null(strstr(plan.command_line, " 'it'\\''s' 'a b'"));
     sr_start_release(&plan);
     sr_arena_release(&arena);

@@ -57,7 +57,8 @@ sr_board_entry sr_board_read(const sr_board *board, int rank) {
     sr_board_entry now = {.pid = __atomic_load_n(&e->pid, __ATOMIC_SEQ_CST),
                           .ended = __atomic_load_n(&e->ended, __ATOMIC_RELAXED),
                           .beats = __atomic_load_n(&e->beats, __ATOMIC_RELAXED),
-                          .started = __atomic_load_n(&e->started, __ATOMIC_RELAXED)};
+                          .started = __atomic_load_n(&e->started, __ATOMIC_RELAXED),
+                          .connected = __atomic_load_n(&e->connected, __ATOMIC_ACQUIRE)};
     __atomic_load(&e->report_seconds, &now.report_seconds, __ATOMIC_RELAXED);
     __atomic_load(&e->act_seconds, &now.act_seconds, __ATOMIC_RELAXED);
     return now;
@@ -91,6 +92,11 @@ sr_board_entry *sr_board_join(int rank, double report_seconds, double act_second
     while (__atomic_load_n(&entry->paused, __ATOMIC_SEQ_CST) != 0)
         sr_clock_sleep_ns(PAUSE_CHECK_NS);
     return entry;
+}
+
+void sr_board_connect(sr_board_entry *entry) {
+    if (entry)
+        __atomic_store_n(&entry->connected, 1, __ATOMIC_RELEASE);
 }
 
 void sr_board_leave(sr_board_entry *entry) {

@@ -26,7 +26,7 @@ typedef struct sr_board_entry {
     double report_seconds, act_seconds; // the recipe's deadlines
     uint64_t started;                   // of the process (kernels/base/process.h)
     int64_t paused;                     // 1: Ctrl-Z; a rank that joins waits until it is 0
-    uint64_t reserved;
+    int64_t connected;                  // 1: MPI has started, so the rank can report failures
 } sr_board_entry;
 
 typedef struct sr_board {
@@ -47,6 +47,8 @@ void sr_board_pause(sr_board *board, bool paused);
 // For a rank: its entry on the board that the environment names, NULL if there is none. Mapped
 // until the process ends. Waits while the job is paused.
 sr_board_entry *sr_board_join(int rank, double report_seconds, double act_seconds);
+// From now on the rank reports its failures by itself. NULL is legal here and below.
+void sr_board_connect(sr_board_entry *entry);
 void sr_board_leave(sr_board_entry *entry);
 
 #ifdef __cplusplus

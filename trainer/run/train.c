@@ -210,6 +210,7 @@ int sr_train_main(const sr_train_request *request) {
         code = sr_status_exit_code(status);
         goto done;
     }
+    sr_board_connect(t.entry);
     t.rank = sr_comm_rank(t.comm);
     t.ranks = sr_comm_size(t.comm);
     sr_log_set_rank(t.rank, t.ranks);
