@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The samples of each class, in the shared memory of a pipeline that draws samples by class: i64
+// The samples of each class, in the sealed memory of a pipeline that draws samples by class: i64
 // first[classes + 1], samples[count], as sr_class_draws has them.
 #ifndef SR_DATAIO_CLASS_MEMBERS_INTERNAL_H
 #define SR_DATAIO_CLASS_MEMBERS_INTERNAL_H
@@ -11,9 +11,7 @@
 uint64_t sr_class_members_bytes(const sr_stage_plan *plan);
 // Writes it from the options' labels. SR_E_DATA for a label that is not one of the classes.
 SR_NODISCARD sr_status sr_class_members_write(const sr_stage_plan *plan, int64_t *to);
-// Copies and checks it: the shared memory may have been overwritten (SR_E_PEER). *memory, to be
-// freed, holds what *out points to.
-SR_NODISCARD sr_status sr_class_members_read(const sr_stage_plan *plan, int64_t **memory,
-                                             sr_class_draws *out);
+// The table of a checked plan, in place.
+sr_class_draws sr_class_members_read(const sr_stage_plan *plan);
 
 #endif

@@ -40,21 +40,19 @@ static sr_status assemble_array(const sr_stage *stage, sr_slot_header *header, i
     const sr_array_spec *spec = &stage->array[i];
     const sr_row_state *states = sr_stage_at(header, m->states);
     size_t row = stage->row_bytes[i];
-    if (spec->in_place) {
-        header->counts[i] = plan->samples;
+    if (spec->in_place)
         return SR_OK;
-    }
     uint8_t *to = sr_stage_at(header, m->array[i]);
     const uint8_t *from = sr_stage_at(header, m->staged[i]);
     if (spec->capacity == 0) {
         memcpy(to, from, row * (size_t)plan->samples);
-        header->counts[i] = plan->samples;
         return SR_OK;
     }
     int32_t *counts = sr_stage_at(header, m->count[i]);
     int64_t rows = 0;
     for (int64_t s = 0; s < plan->samples; s++) {
-        int64_t n = states[s].counts[i];
+        int64_t n;
+        sr_shared_read(&n, &states[s].counts[i], sizeof n);
         if (n < 0 || n > spec->capacity)
             return sr_stage_corrupted("a sample's number of rows");
         memcpy(to + (size_t)rows * row, from + (size_t)(s * spec->capacity) * row, (size_t)n * row);
@@ -63,7 +61,6 @@ static sr_status assemble_array(const sr_stage *stage, sr_slot_header *header, i
     }
     // Clear the rest, so that a slot's bytes depend on its samples only.
     memset(to + (size_t)rows * row, 0, (size_t)(plan->samples * spec->capacity - rows) * row);
-    header->counts[i] = rows;
     return SR_OK;
 }
 
@@ -87,13 +84,9 @@ static void take_error(const sr_stage_plan *plan, sr_slot_header *header) {
 static sr_status assemble(sr_stage *stage, int64_t slot) {
     const sr_stage_plan *plan = &stage->plan;
     sr_slot_header *header = sr_stage_slot(plan, slot);
-    const sr_row_state *states = sr_stage_at(header, plan->layout.states);
     int64_t begin = sr_clock_ns();
     sr_stage_shape(stage, slot);
     sr_stage_activity(stage, SR_ACTIVITY_ASSEMBLING, slot);
-    header->replaced = 0;
-    for (int64_t s = 0; s < plan->samples; s++)
-        header->replaced += states[s].replaced != 0;
     for (int i = 0; i < stage->arrays; i++)
         SR_TRY(assemble_array(stage, header, i));
     take_error(plan, header);

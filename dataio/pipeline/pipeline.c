@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/pipeline/slot_copy_internal.h"
 #include "dataio/pipeline/stage_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
@@ -24,8 +25,11 @@
 
 struct sr_pipeline {
     sr_dataset *dataset; // for messages
-    sr_shared_memory memory;
-    sr_stage view; // of the shared memory; does no work of a stage
+    sr_stage_memory memory;
+    sr_stage view;        // of the memory; does no work of a stage
+    uint8_t *copies;      // of the slot buffers (slot_copy_internal.h)
+    size_t copy_bytes;    // of each
+    sr_row_state *states; // of the slot that is taken
     sr_supervisor *supervisor;
     int64_t next;
     _Atomic int64_t held; // slots that the caller has not released
@@ -126,6 +130,14 @@ static void fill_defaults(sr_pipeline_options *o) {
         o->act_seconds = ACT_SECONDS;
 }
 
+static sr_status make_copies(sr_pipeline *p) {
+    const sr_stage_plan *plan = &p->view.plan;
+    p->copy_bytes = sr_slot_copy_bytes(&p->view);
+    p->copies = sr_alloc_array((size_t)plan->slots, p->copy_bytes, "labels of slots");
+    p->states = sr_alloc_array((size_t)plan->samples, sizeof *p->states, "samples of a slot");
+    return p->copies && p->states ? SR_OK : SR_E_MEMORY;
+}
+
 sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out) {
     sr_pipeline_options o = *options;
     SR_TRY(check_options(&o));
@@ -143,6 +155,7 @@ sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out
     }
     SR_TRY_GOTO(sr_stage_create(&o, p->dataset, &p->memory), fail);
     SR_TRY_GOTO(sr_stage_init(&p->view, &p->memory, SR_STAGE_READER), fail);
+    SR_TRY_GOTO(make_copies(p), fail);
     SR_TRY_GOTO(sr_supervisor_start(&p->memory, o.threads, &p->supervisor), fail);
     *out = p;
     return SR_OK;
@@ -159,7 +172,9 @@ void sr_pipeline_close(sr_pipeline *pipeline) {
     sr_supervisor_stop(pipeline->supervisor);
     sr_watch_end(&watch);
     sr_stage_release(&pipeline->view);
-    sr_shared_release(&pipeline->memory);
+    sr_stage_memory_release(&pipeline->memory);
+    sr_free(pipeline->copies);
+    sr_free(pipeline->states);
     sr_dataset_free(pipeline->dataset);
     sr_free(pipeline->damaged);
     sr_free(pipeline->order);
@@ -282,15 +297,13 @@ sr_status sr_pipeline_describe(const sr_pipeline_options *options, int64_t sampl
     return SR_OK;
 }
 
-static void add_array(const sr_pipeline *p, sr_slot_header *header, int i, int64_t count,
-                      sr_slot *slot) {
-    const sr_stage_plan *plan = &p->view.plan;
+static void add_array(const sr_pipeline *p, const sr_slot_copy *copy, int i, sr_slot *slot) {
     sr_array *a = &slot->array[slot->arrays];
-    describe_array(&p->view.array[i], plan->samples, slot);
-    a->count = count;
-    a->data = sr_stage_at(header, plan->layout.array[i]);
-    if (p->view.array[i].capacity > 0)
-        a[1].data = sr_stage_at(header, plan->layout.count[i]);
+    describe_array(&p->view.array[i], p->view.plan.samples, slot);
+    a->count = copy->rows[i];
+    a->data = copy->array[i];
+    if (copy->count[i])
+        a[1].data = copy->count[i];
 }
 
 static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {
@@ -319,17 +332,17 @@ static bool is_known(const sr_pipeline *p, int64_t sample) {
     return false;
 }
 
-static sr_status note_damage(sr_pipeline *p, const sr_slot_header *header) {
+static sr_status note_damage(sr_pipeline *p, const sr_stage_error *error) {
     const sr_stage_plan *plan = &p->view.plan;
-    const sr_row_state *states = sr_stage_at(header, plan->layout.states);
-    p->stats.replaced += header->replaced;
     for (int64_t s = 0; s < plan->samples; s++) {
-        if (states[s].replaced == 0 || is_known(p, states[s].replaced - 1))
+        const int64_t damaged = p->states[s].replaced - 1;
+        p->stats.replaced += damaged >= 0;
+        if (damaged < 0 || is_known(p, damaged))
             continue;
         SR_TRY(sr_grow(&p->damaged, &p->damaged_capacity, p->damaged_count + 1, sizeof(int64_t),
                        "damaged samples"));
-        ((int64_t *)p->damaged)[p->damaged_count++] = states[s].replaced - 1;
-        (void)sr_stage_error_text(&header->error, p->dataset, p->last_damage);
+        ((int64_t *)p->damaged)[p->damaged_count++] = damaged;
+        (void)sr_stage_error_text(error, p->dataset, p->last_damage);
     }
     if ((int64_t)p->damaged_count <= plan->options.skip_limit)
         return SR_OK;
@@ -356,9 +369,8 @@ static sr_status find_epoch(sr_pipeline *p, int64_t epoch, sr_pipeline_order **o
     return SR_OK;
 }
 
-static sr_status note_order(sr_pipeline *p, const sr_slot_header *header, int64_t first,
-                            int64_t valid) {
-    const sr_row_state *states = sr_stage_at(header, p->view.plan.layout.states);
+static sr_status note_order(sr_pipeline *p, int64_t first, int64_t valid) {
+    const sr_row_state *states = p->states;
     sr_pipeline_order *order = NULL;
     // Lanes are never more than a batch apart; anything else was written by a faulty process.
     const int64_t count = p->view.plan.count, reach = p->view.plan.options.batch / count + 1;
@@ -376,18 +388,18 @@ static sr_status note_order(sr_pipeline *p, const sr_slot_header *header, int64_
 static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     const sr_stage_plan *plan = &p->view.plan;
     sr_slot_header *header = sr_stage_slot(plan, p->next);
-    int64_t counts[SR_SLOT_MAX_ARRAYS];
+    uint8_t *memory = p->copies + (size_t)(p->next % plan->slots) * p->copy_bytes;
+    sr_slot_copy copy;
     sr_stage_shape(&p->view, p->next);
-    SR_TRY(sr_stage_error_adopt(&header->error, p->dataset));
-    SR_TRY(sr_stage_check_slot(&p->view, header, counts));
-    if (header->replaced > 0)
-        SR_TRY(note_damage(p, header));
+    SR_TRY(sr_slot_copy_take(&p->view, header, memory, p->states, &copy));
+    SR_TRY(sr_stage_error_adopt(&copy.error, p->dataset));
+    SR_TRY(note_damage(p, &copy.error));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
     slot.first_position = sr_stage_position(plan, p->next, &slot.step, &slot.lane);
     slot.valid = valid_samples(plan, slot.first_position);
-    SR_TRY(note_order(p, header, slot.first_position, slot.valid));
+    SR_TRY(note_order(p, slot.first_position, slot.valid));
     for (int i = 0; i < p->view.arrays; i++)
-        add_array(p, header, i, counts[i], &slot);
+        add_array(p, &copy, i, &slot);
     p->stats.samples += slot.valid;
     *out = slot;
     return SR_OK;
@@ -432,10 +444,10 @@ void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot) {
     *slot = (sr_slot){0};
 }
 
-size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, void **out) {
+size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, int index, void **out) {
     const sr_stage_plan *plan = &pipeline->view.plan;
-    *out = plan->base + plan->slot_buffers;
-    return (size_t)plan->slots * (size_t)plan->layout.bytes;
+    *out = index == 0 ? plan->base + plan->slot_buffers : pipeline->copies;
+    return (size_t)plan->slots * (index == 0 ? (size_t)plan->layout.bytes : pipeline->copy_bytes);
 }
 
 sr_pipeline_stats sr_pipeline_get_stats(const sr_pipeline *pipeline) {

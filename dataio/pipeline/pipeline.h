@@ -33,7 +33,9 @@ typedef struct sr_array {
     int rank;
     int64_t shape[SR_ARRAY_MAX_RANK];
     int64_t count; // rows in use
-    void *data;    // in shared memory, 64-byte aligned
+    // 64-byte aligned. Pixels are in shared memory; everything else is the rank's own copy, which
+    // no data process can change.
+    void *data;
 } sr_array;
 
 // One lane of one step. Borrowed from sr_pipeline_next until sr_pipeline_release.
@@ -115,9 +117,11 @@ bool sr_pipeline_is_ready(const sr_pipeline *pipeline);
 // Releases the slot's memory. Slots may be released in any order.
 void sr_pipeline_release(sr_pipeline *pipeline, sr_slot *slot);
 
-// The memory that the arrays of all its slots are in, for devices that copy faster from memory they
-// know. Stays until the pipeline is closed. Returns its bytes.
-size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, void **out);
+#define SR_PIPELINE_MEMORIES 2 // pixels, which transformers write; copies of all other arrays
+
+// The memory 'index' of those that the arrays of all its slots are in, for devices that copy faster
+// from memory they know. Stays until the pipeline is closed. Returns its bytes, which may be 0.
+size_t sr_pipeline_get_memory(const sr_pipeline *pipeline, int index, void **out);
 
 // Counters since the pipeline was opened; times in nanoseconds.
 typedef struct sr_pipeline_stats {

@@ -36,7 +36,6 @@ typedef struct reader {
     const sr_stage_plan *plan;
     sr_dataset *dataset;
     sr_sampler *sampler;
-    int64_t *members;       // memory of 'classes'
     sr_class_draws classes; // of the sampler
     sr_reader_cache cache;
     sr_bundler bundler; // for transforms that combine samples
@@ -249,7 +248,7 @@ static sr_status begin(reader *r) {
                                   .buffer = plan->buffer,
                                   .repeats = o->repeats};
     if (o->balance > 0) {
-        SR_TRY(sr_class_members_read(plan, &r->members, &r->classes));
+        r->classes = sr_class_members_read(plan);
         options.classes = &r->classes;
     }
     SR_TRY(sr_sampler_create(&options, &r->sampler));
@@ -274,7 +273,6 @@ sr_status sr_reader_run(sr_stage *stage) {
     sr_bundler_release(&r.bundler);
     sr_reader_cache_release(&r.cache);
     sr_sampler_free(r.sampler);
-    sr_free(r.members);
     sr_free(r.ahead);
     if (r.turn >= 0)
         close(r.turn);

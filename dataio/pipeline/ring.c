@@ -24,7 +24,7 @@
 #include "kernels/base/machine.h"
 #include "kernels/base/text.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define ALIGN UINT64_C(64)
 
 static sr_status no_room(size_t bytes, const char *cause) {
@@ -35,8 +35,10 @@ static sr_status no_room(size_t bytes, const char *cause) {
         sr_text_bytes(bytes, size), cause);
 }
 
-static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+// Constant memory is mapped privately: Linux before 6.7 refuses any shared mapping of it.
+static sr_status map(int fd, size_t bytes, bool constant, sr_shared_memory *out) {
+    void *base = constant ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0)
+                          : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED)
         return SR_FAIL(SR_E_MEMORY, "cannot map %zu bytes of shared memory: %s", bytes,
                        strerror(errno));
@@ -44,14 +46,14 @@ static sr_status map(int fd, size_t bytes, sr_shared_memory *out) {
     return SR_OK;
 }
 
-sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
+// Memory that can still be written and sealed.
+static sr_status create(const char *name, size_t bytes, sr_shared_memory *out) {
     // Check first: the kernel lets a memfd grow until the OOM killer acts.
     if (bytes > sr_machine_get_memory().available)
         return no_room(bytes, "less memory is available");
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && fd <= STDERR_FILENO) {
-        // This process was started without stdin: avoid descriptors 0 to 2.
-        int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (fd >= 0 && fd < SR_SHARED_FIRST_FD) {
+        int above = fcntl(fd, F_DUPFD_CLOEXEC, SR_SHARED_FIRST_FD);
         close(fd);
         fd = above;
     }
@@ -66,32 +68,57 @@ sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out
                                 : no_room(bytes, strerror(error));
         goto fail;
     }
-    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
-        status = SR_FAIL(SR_E_SYSTEM, "cannot seal shared memory: %s", strerror(errno));
-        goto fail;
-    }
-    SR_TRY_GOTO(map(fd, bytes, out), fail);
+    SR_TRY_GOTO(map(fd, bytes, false, out), fail);
     return SR_OK;
 fail:
     close(fd);
     return status;
 }
 
-sr_status sr_shared_attach(int fd, sr_shared_memory *out) {
+static sr_status seal(sr_shared_memory *memory, int seals) {
+    if (fcntl(memory->fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0)
+        return SR_OK;
+    sr_status status = SR_FAIL(SR_E_SYSTEM, "cannot seal shared memory: %s", strerror(errno));
+    sr_shared_release(memory);
+    return status;
+}
+
+sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out) {
+    SR_TRY(create(name, bytes, out));
+    return seal(out, SIZE_SEALS);
+}
+
+sr_status sr_shared_create_constant(const char *name, const void *data, size_t bytes,
+                                    sr_shared_memory *out) {
+    sr_shared_memory memory;
+    SR_TRY(create(name, bytes, &memory));
+    memcpy(memory.base, data, bytes);
+    munmap(memory.base, bytes); // a writable mapping prevents the seal
+    memory.base = NULL;
+    SR_TRY(seal(&memory, SIZE_SEALS | F_SEAL_WRITE));
+    sr_status status = map(memory.fd, bytes, true, out);
+    if (status != SR_OK)
+        close(memory.fd);
+    return status;
+}
+
+sr_status sr_shared_attach(int fd, bool constant, sr_shared_memory *out) {
+    const int want = SIZE_SEALS | F_SEAL_SEAL | (constant ? F_SEAL_WRITE : 0);
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat info;
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &info) < 0 || info.st_size <= 0)
+    if (seals < 0 || (seals & want) != want || fstat(fd, &info) < 0 || info.st_size <= 0)
         return SR_FAIL(SR_E_ARGUMENT,
                        "descriptor %d is not sealed shared memory; data processes are started by "
                        "serried itself",
                        fd);
-    return map(fd, (size_t)info.st_size, out);
+    return map(fd, (size_t)info.st_size, constant, out);
 }
 
 void sr_shared_release(sr_shared_memory *memory) {
-    if (!memory->base)
+    if (memory->bytes == 0)
         return;
-    munmap(memory->base, memory->bytes);
+    if (memory->base)
+        munmap(memory->base, memory->bytes);
     close(memory->fd);
     *memory = (sr_shared_memory){.fd = -1};
 }
@@ -141,8 +168,10 @@ void sr_ring_init(sr_ring *ring, uint64_t capacity, uint64_t mean_message) {
         ring->depth = 1;
 }
 
-static uint64_t end_of(const sr_cell *cell) {
-    return cell->offset + aligned(cell->bytes);
+static sr_cell cell_at(const sr_ring *ring, uint64_t number) {
+    sr_cell cell;
+    sr_shared_read(&cell, &ring->cells[number % SR_RING_CELLS], sizeof cell);
+    return cell;
 }
 
 // Finds the offset of the next message. Messages are contiguous, so the end of the ring may remain
@@ -153,8 +182,9 @@ static bool find_space(const sr_ring *ring, uint64_t capacity, uint64_t publishe
         *offset = 0;
         return need <= capacity;
     }
-    uint64_t head = end_of(&ring->cells[(published - 1) % SR_RING_CELLS]);
-    uint64_t tail = ring->cells[consumed % SR_RING_CELLS].offset;
+    const sr_cell newest = cell_at(ring, published - 1);
+    const uint64_t tail = cell_at(ring, consumed).offset;
+    uint64_t head = newest.offset + aligned(newest.bytes);
     if (head > tail) {
         if (head <= capacity && capacity - head >= need) {
             *offset = head;
@@ -189,7 +219,7 @@ sr_ring_state sr_ring_peek(const sr_ring *ring, uint64_t capacity, sr_cell *cell
     uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
     if (published == consumed)
         return SR_RING_EMPTY;
-    *cell = ring->cells[consumed % SR_RING_CELLS];
+    *cell = cell_at(ring, consumed);
     bool inside = cell->offset <= capacity && cell->bytes <= capacity - cell->offset;
     return inside && published - consumed <= SR_RING_CELLS ? SR_RING_HAS_CELL : SR_RING_BROKEN;
 }
@@ -210,6 +240,8 @@ uint64_t sr_ring_waiting(const sr_ring *ring) {
 }
 
 double sr_ring_fill(const sr_ring *ring) {
-    uint64_t waiting = sr_ring_waiting(ring);
-    return waiting >= ring->depth ? 1.0 : (double)waiting / (double)ring->depth;
+    const uint64_t waiting = sr_ring_waiting(ring);
+    uint64_t depth;
+    sr_shared_read(&depth, &ring->depth, sizeof depth);
+    return waiting >= depth ? 1.0 : (double)waiting / (double)depth;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory of the data processes: one sealed memfd, bells to wait on, and cell rings.
+// Shared memory of the data processes: sealed memfds, bells to wait on, and cell rings.
 //
 // Rules that keep the other processes running when one is killed at any instruction:
 // - there is no mutex, condition variable or semaphore; each word has one writer;
@@ -14,10 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels/base/status.h"
 
 #define SR_WAIT_SLICE_NS (50 * INT64_C(1000000))
+#define SR_SHARED_FIRST_FD 5 // lower descriptors are those of a data process (SR_STAGE_PLAN_FD)
 
 typedef struct sr_shared_memory {
     int fd;
@@ -28,9 +30,21 @@ typedef struct sr_shared_memory {
 // Creates zero-filled memory of fixed size. All pages are allocated now, so that later writes never
 // fail (SR_E_NO_SPACE). The descriptor is close-on-exec.
 SR_NODISCARD sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out);
-// Maps inherited memory; refuses memory that is not sealed.
-SR_NODISCARD sr_status sr_shared_attach(int fd, sr_shared_memory *out);
+// The same with the first bytes of 'data', and read-only for ever: the kernel refuses every write
+// to it and every writable mapping, in all processes. Mapped read-only.
+SR_NODISCARD sr_status sr_shared_create_constant(const char *name, const void *data, size_t bytes,
+                                                 sr_shared_memory *out);
+// Maps inherited memory; refuses memory that is not sealed or, with 'constant', that can be
+// written.
+SR_NODISCARD sr_status sr_shared_attach(int fd, bool constant, sr_shared_memory *out);
 void sr_shared_release(sr_shared_memory *memory);
+
+// Copies from memory that another process may write at any time. Afterwards only the copy counts:
+// what is checked is what is used, because the compiler may not read the source again.
+static inline void sr_shared_read(void *to, const void *from, size_t bytes) {
+    memcpy(to, from, bytes);
+    atomic_signal_fence(memory_order_seq_cst);
+}
 
 // An event count: waiters read it, check their condition, and wait until it changes.
 typedef struct sr_bell {

@@ -30,7 +30,9 @@
 #define ARCHITECTURE 0 // unknown: no filter
 #endif
 
-#define WRITING ((uint64_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
+// Flags of open that change something, and O_PATH, to which Landlock does not apply.
+#define REFUSED_FLAGS                                                                              \
+    ((uint64_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY) | O_PATH))
 #define NEW_NAMESPACES                                                                             \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
@@ -76,13 +78,13 @@ static const rule compute[] = {
 };
 
 static const rule reading[] = {
-    {SYS_openat, 2, WRITING, O_RDONLY}, {SYS_preadv, 0, 0, 0}, {SYS_newfstatat, 0, 0, 0},
+    {SYS_openat, 2, REFUSED_FLAGS, O_RDONLY}, {SYS_preadv, 0, 0, 0}, {SYS_newfstatat, 0, 0, 0},
     {SYS_statx, 0, 0, 0}, {SYS_fstatfs, 0, 0, 0}, {SYS_statfs, 0, 0, 0}, {SYS_getdents64, 0, 0, 0},
     {SYS_faccessat, 0, 0, 0}, {SYS_readlinkat, 0, 0, 0}, {SYS_fadvise64, 0, 0, 0},
     {SYS_readahead, 0, 0, 0}, {SYS_flock, 0, 0, 0},
     {SYS_fcntl, 1, ~UINT64_C(3) & UINT32_MAX, 0}, // F_DUPFD, F_GETFD, F_SETFD, F_GETFL
 #ifdef SYS_open
-    {SYS_open, 1, WRITING, O_RDONLY}, {SYS_stat, 0, 0, 0}, {SYS_lstat, 0, 0, 0},
+    {SYS_open, 1, REFUSED_FLAGS, O_RDONLY}, {SYS_stat, 0, 0, 0}, {SYS_lstat, 0, 0, 0},
     {SYS_access, 0, 0, 0}, {SYS_readlink, 0, 0, 0},
 #endif
 };

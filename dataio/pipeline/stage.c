@@ -2,7 +2,7 @@
 // A stage's view of a pipeline's shared memory: attaching to it, access, waiting and errors.
 //
 // Locations are stored as offsets, so the memory may be mapped at a different address in each
-// process. Nothing in it is trusted: the plan is checked before use (see sr_stage_plan).
+// process. The plan is checked before use (see sr_stage_plan).
 #include "dataio/pipeline/stage_internal.h"
 
 #include <poll.h>
@@ -51,28 +51,37 @@ static bool options_fit(const sr_stage_plan *plan) {
            2 * (3 + 2 * (uint64_t)o->transform_count) <= plan->strings_bytes;
 }
 
-static bool plan_fits(const sr_stage_plan *plan, uint64_t bytes) {
-    uint64_t states = sizeof(sr_stage_header) +
-                      (SR_STAGE_TRANSFORMER + SR_STAGE_MAX_WORKERS) * sizeof(sr_stage_state);
-    if (plan->magic != SR_STAGE_MAGIC || plan->workers < 1 ||
-        plan->workers > SR_STAGE_MAX_WORKERS || plan->slots < 1 || plan->total < 0 ||
-        plan->samples < 1 || plan->samples > SR_STAGE_MAX_SAMPLES || plan->block < 1 ||
-        plan->samples % plan->block != 0 || plan->foreign < 0 || plan->foreign > SR_FOREIGN_MOST ||
-        plan->count < 1 || plan->chunk < 0 || plan->buffer < 0 || !options_fit(plan))
-        return false;
-    states -= (uint64_t)(SR_STAGE_MAX_WORKERS - plan->workers) * sizeof(sr_stage_state);
-    return plan->windows >= states &&
+static bool plan_fits(const sr_stage_plan *plan) {
+    return plan->magic == SR_STAGE_MAGIC && plan->workers >= 1 &&
+           plan->workers <= SR_STAGE_MAX_WORKERS && plan->slots >= 1 && plan->total >= 0 &&
+           plan->samples >= 1 && plan->samples <= SR_STAGE_MAX_SAMPLES && plan->block >= 1 &&
+           plan->samples % plan->block == 0 && plan->foreign >= 0 &&
+           plan->foreign <= SR_FOREIGN_MOST && plan->count >= 1 && plan->chunk >= 0 &&
+           plan->buffer >= 0 && options_fit(plan);
+}
+
+// The tables in the sealed memory.
+static bool tables_fit(const sr_stage_plan *plan, uint64_t bytes) {
+    const uint64_t begin = sizeof *plan;
+    return plan->windows >= begin &&
            array_inside(plan->windows, (uint64_t)plan->options.transform_count,
                         sizeof(sr_transform_window), bytes) &&
-           plan->strings >= states && inside(plan->strings, plan->strings_bytes, bytes) &&
-           plan->classes >= states && inside(plan->classes, plan->classes_bytes, bytes) &&
-           plan->class_count <= INT32_MAX && plan->count <= INT64_MAX / 16 &&
-           plan->members >= states && plan->members % SR_STAGE_ALIGN == 0 &&
-           inside(plan->members, sr_class_members_bytes(plan), bytes) && plan->class_count >= 0 &&
-           (uint64_t)plan->class_count <= plan->classes_bytes && plan->rings >= states &&
-           plan->ring_bytes % SR_STAGE_ALIGN == 0 && plan->ring_bytes > sr_ring_bytes(0) &&
+           plan->strings >= begin && inside(plan->strings, plan->strings_bytes, bytes) &&
+           plan->classes >= begin && inside(plan->classes, plan->classes_bytes, bytes) &&
+           plan->class_count >= 0 && plan->class_count <= INT32_MAX &&
+           (uint64_t)plan->class_count <= plan->classes_bytes && plan->count <= INT64_MAX / 16 &&
+           plan->members >= begin && plan->members % SR_STAGE_ALIGN == 0 &&
+           inside(plan->members, sr_class_members_bytes(plan), bytes);
+}
+
+// Rings and slots in the shared memory.
+static bool work_fits(const sr_stage_plan *plan, uint64_t bytes) {
+    const uint64_t states = (SR_STAGE_TRANSFORMER + (uint64_t)plan->workers);
+    const uint64_t begin = sizeof(sr_stage_header) + states * sizeof(sr_stage_state);
+    return begin <= bytes && plan->rings >= begin && plan->ring_bytes % SR_STAGE_ALIGN == 0 &&
+           plan->ring_bytes > sr_ring_bytes(0) &&
            array_inside(plan->rings, (uint64_t)plan->workers, plan->ring_bytes, bytes) &&
-           plan->slot_buffers >= states && plan->layout.bytes % SR_STAGE_ALIGN == 0 &&
+           plan->slot_buffers >= begin && plan->layout.bytes % SR_STAGE_ALIGN == 0 &&
            array_inside(plan->slot_buffers, (uint64_t)plan->slots, plan->layout.bytes, bytes);
 }
 
@@ -114,7 +123,8 @@ static void set_string(sr_stage *stage, int i, const char *s) {
 
 // False where a string has no terminator or a required one is missing.
 static bool split_strings(sr_stage *stage) {
-    const char *at = stage->strings, *end = at + stage->plan.strings_bytes;
+    const char *at = (const char *)stage->plan.sealed + stage->plan.strings;
+    const char *end = at + stage->plan.strings_bytes;
     for (int i = 0; i < sr_stage_string_count(&stage->options); i++) {
         const char *zero = end - at < 2 ? NULL : memchr(at + 1, 0, (size_t)(end - at - 1));
         if (!zero)
@@ -129,38 +139,35 @@ static bool split_strings(sr_stage *stage) {
     return true;
 }
 
-static sr_status copy_classes(sr_stage *stage) {
+// False where a name has no terminator.
+static bool split_classes(sr_stage *stage) {
     const sr_stage_plan *plan = &stage->plan;
-    stage->classes =
-        sr_alloc_array((size_t)plan->class_count + 1, sizeof *stage->classes, "class names");
-    stage->class_text = sr_alloc((size_t)plan->classes_bytes + 1, "class names");
-    if (!stage->classes || !stage->class_text)
-        return SR_E_MEMORY;
-    memcpy(stage->class_text, plan->base + plan->classes, (size_t)plan->classes_bytes);
-    const char *at = stage->class_text, *end = at + plan->classes_bytes;
+    const char *at = (const char *)plan->sealed + plan->classes, *end = at + plan->classes_bytes;
     for (int64_t i = 0; i < plan->class_count; i++) {
+        const char *zero = memchr(at, 0, (size_t)(end - at));
+        if (!zero)
+            return false;
         stage->classes[i] = at;
-        at += strlen(at); // the last one is terminated, too
-        at += at < end;
+        at = zero + 1;
     }
-    return SR_OK;
+    return true;
 }
 
-static sr_status copy_strings(sr_stage *stage) {
+// Points the options to the tables in the sealed memory.
+static sr_status find_tables(sr_stage *stage) {
+    const sr_stage_plan *plan = &stage->plan;
     sr_pipeline_options *o = &stage->options;
     stage->transforms =
         sr_alloc_array((size_t)o->transform_count, sizeof *stage->transforms, "transform list");
-    stage->windows =
-        sr_alloc_array((size_t)o->transform_count, sizeof *stage->windows, "transform list");
-    stage->strings = sr_alloc((size_t)stage->plan.strings_bytes, "options of the data processes");
-    if (!stage->transforms || !stage->windows || !stage->strings)
+    stage->classes =
+        sr_alloc_array((size_t)plan->class_count + 1, sizeof *stage->classes, "class names");
+    if (!stage->transforms || !stage->classes)
         return SR_E_MEMORY;
     o->transforms = stage->transforms;
-    o->windows = stage->windows;
-    memcpy(stage->windows, stage->plan.base + stage->plan.windows,
-           (size_t)o->transform_count * sizeof *stage->windows);
-    memcpy(stage->strings, stage->plan.base + stage->plan.strings,
-           (size_t)stage->plan.strings_bytes);
+    o->windows = (const sr_transform_window *)(uintptr_t)(plan->sealed + plan->windows);
+    if (!split_strings(stage) || !split_classes(stage))
+        return SR_FAIL(SR_E_ARGUMENT, "stage %d: the options in this memory are inconsistent",
+                       stage->number);
     return SR_OK;
 }
 
@@ -184,22 +191,26 @@ void sr_stage_shape(sr_stage *stage, int64_t slot) {
     set_arrays(stage);
 }
 
-sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number) {
-    *stage = (sr_stage){.header = memory->base, .number = number, .parent_pidfd = -1, .blamed = -1};
-    if (memory->bytes >= sizeof *stage->header)
-        stage->plan = stage->header->plan;
-    if (!plan_fits(&stage->plan, memory->bytes) || number < 0 ||
+void sr_stage_memory_release(sr_stage_memory *memory) {
+    sr_shared_release(&memory->plan);
+    sr_shared_release(&memory->work);
+}
+
+sr_status sr_stage_init(sr_stage *stage, const sr_stage_memory *memory, int number) {
+    *stage =
+        (sr_stage){.header = memory->work.base, .number = number, .parent_pidfd = -1, .blamed = -1};
+    if (memory->plan.bytes >= sizeof stage->plan)
+        memcpy(&stage->plan, memory->plan.base, sizeof stage->plan);
+    if (!plan_fits(&stage->plan) || !tables_fit(&stage->plan, memory->plan.bytes) ||
+        !work_fits(&stage->plan, memory->work.bytes) || number < 0 ||
         number >= SR_STAGE_TRANSFORMER + stage->plan.workers)
         return SR_FAIL(SR_E_ARGUMENT, "stage %d: this shared memory has no valid plan for it",
                        number);
-    stage->plan.base = memory->base;
+    stage->plan.sealed = memory->plan.base;
+    stage->plan.base = memory->work.base;
     stage->state = &stage->header->states[number];
     stage->options = stage->plan.options;
-    SR_TRY(copy_strings(stage));
-    if (!split_strings(stage))
-        return SR_FAIL(SR_E_ARGUMENT,
-                       "stage %d: the options in this shared memory are inconsistent", number);
-    SR_TRY(copy_classes(stage));
+    SR_TRY(find_tables(stage));
     SR_TRY(sr_transformer_find(stage->options.transformer, &stage->transformer));
     set_arrays(stage);
     if (!layout_fits(&stage->plan, stage->array, stage->arrays))
@@ -211,10 +222,7 @@ sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int num
 void sr_stage_release(sr_stage *stage) {
     sr_dataset_free(stage->dataset);
     sr_free(stage->transforms);
-    sr_free(stage->windows);
-    sr_free(stage->strings);
     sr_free(stage->classes);
-    sr_free(stage->class_text);
     if (stage->parent_pidfd >= 0)
         close(stage->parent_pidfd);
     *stage = (sr_stage){.parent_pidfd = -1};
@@ -261,24 +269,6 @@ int64_t sr_stage_position(const sr_stage_plan *plan, int64_t slot, int64_t *step
     return begin + *lane * plan->samples;
 }
 
-sr_status sr_stage_check_slot(const sr_stage *stage, const sr_slot_header *header,
-                              int64_t counts[SR_SLOT_MAX_ARRAYS]) {
-    const sr_stage_plan *plan = &stage->plan;
-    for (int i = 0; i < stage->arrays; i++) {
-        int64_t capacity = stage->array[i].capacity, sum = capacity > 0 ? 0 : plan->samples;
-        const int32_t *of_sample = sr_stage_at(header, plan->layout.count[i]);
-        bool fits = true;
-        for (int64_t s = 0; capacity > 0 && s < plan->samples; s++) {
-            fits = fits && of_sample[s] >= 0 && of_sample[s] <= capacity;
-            sum += of_sample[s];
-        }
-        counts[i] = header->counts[i];
-        if (!fits || counts[i] != sum)
-            return sr_stage_corrupted("a slot's number of rows");
-    }
-    return SR_OK;
-}
-
 const char *sr_stage_name(int number, char *out) {
     if (number == SR_STAGE_READER)
         return "reader";
@@ -316,24 +306,42 @@ void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample)
     atomic_store_explicit(&error->status, (int32_t)status, memory_order_release);
 }
 
+// A terminal would execute control characters.
+static void read_text(char *to, const char *shared, size_t bytes) {
+    sr_shared_read(to, shared, bytes);
+    to[bytes - 1] = '\0';
+    for (char *c = to; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+void sr_stage_error_read(const sr_stage_error *shared, sr_stage_error *out) {
+    const int32_t status = atomic_load_explicit(&shared->status, memory_order_acquire);
+    const bool known = strcmp(sr_status_name((sr_status)status), "SR_E_?") != 0;
+    sr_shared_read(&out->sample, &shared->sample, sizeof out->sample);
+    read_text(out->where, shared->where, sizeof out->where);
+    read_text(out->message, shared->message, sizeof out->message);
+    atomic_store_explicit(&out->status, known ? status : SR_E_PEER, memory_order_relaxed);
+}
+
 const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *dataset, char *out) {
     char name[300];
-    const int most = (int)sizeof error->message - 1; // terminated whatever the memory contains
     if (dataset && error->sample >= 0 && error->sample < sr_dataset_count(dataset))
-        (void)snprintf(out, 1200, "%s: %.*s", sr_dataset_sample_name(dataset, error->sample, name),
-                       most, error->message);
+        (void)snprintf(out, 1200, "%s: %s", sr_dataset_sample_name(dataset, error->sample, name),
+                       error->message);
     else
-        (void)snprintf(out, 1200, "%.*s", most, error->message);
+        (void)snprintf(out, 1200, "%s", error->message);
     return out;
 }
 
-sr_status sr_stage_error_adopt(const sr_stage_error *error, const sr_dataset *dataset) {
-    char text[1200], where[sizeof error->where] = "";
-    int32_t status = atomic_load_explicit(&error->status, memory_order_acquire);
-    if (status == SR_OK)
+sr_status sr_stage_error_adopt(const sr_stage_error *shared, const sr_dataset *dataset) {
+    char text[1200];
+    sr_stage_error error;
+    if (atomic_load_explicit(&shared->status, memory_order_acquire) == SR_OK)
         return SR_OK;
-    memcpy(where, error->where, sizeof where - 1);
-    return sr_error_adopt((sr_status)status, where, sr_stage_error_text(error, dataset, text));
+    sr_stage_error_read(shared, &error);
+    const sr_status status = (sr_status)atomic_load(&error.status);
+    return sr_error_adopt(status, error.where, sr_stage_error_text(&error, dataset, text));
 }
 
 bool sr_stage_is_sample_error(sr_status status) {

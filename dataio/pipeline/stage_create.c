@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans and creates the shared memory of a pipeline.
-//
-// The creator writes everything but the counters before any stage starts.
+// Plans and creates the memory of a pipeline's stages: the sealed plan with its tables, and the
+// shared memory, of which the creator writes what is not zero at first.
 #include <assert.h>
 #include <string.h>
 #include <unistd.h>
@@ -169,6 +168,32 @@ static sr_status plan_foreign(sr_stage_plan *plan) {
     return SR_OK;
 }
 
+// Places the tables behind the plan, in *bytes of sealed memory.
+static void place_tables(sr_stage_plan *plan, const sr_dataset *dataset, uint64_t *bytes) {
+    const sr_pipeline_options *o = &plan->options;
+    uint64_t at = 0;
+    take(&at, sizeof *plan);
+    plan->windows = take(&at, (uint64_t)o->transform_count * sizeof *o->windows);
+    plan->strings_bytes = strings_bytes(o);
+    plan->strings = take(&at, plan->strings_bytes);
+    plan->class_count = sr_dataset_class_count(dataset);
+    plan->classes_bytes = classes_bytes(dataset);
+    plan->classes = take(&at, plan->classes_bytes);
+    plan->members = take(&at, sr_class_members_bytes(plan));
+    *bytes = at;
+}
+
+// Places rings and slot buffers behind the states, in *bytes of shared memory.
+static void place_work(sr_stage_plan *plan, uint64_t *bytes) {
+    uint64_t at = 0;
+    take(&at, sizeof(sr_stage_header) +
+                  (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
+    plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
+    at = (at + 4095) / 4096 * 4096;
+    plan->slot_buffers = take(&at, plan->layout.bytes * (uint64_t)plan->slots);
+    *bytes = at;
+}
+
 static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     const sr_pipeline_options *o = &plan->options;
     const sr_transformer *transformer;
@@ -194,40 +219,47 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
         sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
                                &plan->buffer);
     plan->beyond_memory = sizes.total > sr_machine_get_memory().available;
-    SR_TRY(plan_rings(plan, &sizes));
-    uint64_t at = 0;
-    take(&at, sizeof(sr_stage_header) +
-                  (size_t)(SR_STAGE_TRANSFORMER + plan->workers) * sizeof(sr_stage_state));
-    plan->windows = take(&at, (uint64_t)o->transform_count * sizeof *o->windows);
-    plan->strings_bytes = strings_bytes(o);
-    plan->strings = take(&at, plan->strings_bytes);
-    plan->class_count = sr_dataset_class_count(dataset);
-    plan->classes_bytes = classes_bytes(dataset);
-    plan->classes = take(&at, plan->classes_bytes);
-    plan->members = take(&at, sr_class_members_bytes(plan));
-    plan->rings = take(&at, plan->ring_bytes * (uint64_t)plan->workers);
-    at = (at + 4095) / 4096 * 4096;
-    plan->slot_buffers = take(&at, plan->layout.bytes * (uint64_t)plan->slots);
-    return SR_OK;
+    return plan_rings(plan, &sizes);
+}
+
+// Seals the plan and its tables. Pointers of this process would help whoever takes another over.
+static sr_status seal_plan(const sr_stage_plan *plan, uint64_t bytes, const sr_dataset *dataset,
+                           sr_shared_memory *out) {
+    const sr_pipeline_options *o = &plan->options;
+    uint8_t *memory = sr_alloc((size_t)bytes, "plan of the data processes");
+    if (!memory)
+        return SR_E_MEMORY;
+    sr_stage_plan *stored = (sr_stage_plan *)(void *)memory;
+    *stored = *plan;
+    stored->options.dataset = stored->options.split = stored->options.transformer = NULL;
+    stored->options.transforms = NULL;
+    stored->options.windows = NULL;
+    stored->options.labels = NULL;
+    write_windows((void *)(memory + plan->windows), o);
+    write_strings((char *)memory + plan->strings, o);
+    write_classes((char *)memory + plan->classes, dataset);
+    sr_status status = sr_class_members_write(plan, (void *)(memory + plan->members));
+    if (status == SR_OK)
+        status = sr_shared_create_constant("serried-plan", memory, (size_t)bytes, out);
+    sr_free(memory);
+    return status;
 }
 
 sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
-                          sr_shared_memory *out) {
+                          sr_stage_memory *out) {
     sr_stage_plan plan = {.options = *options};
+    sr_stage_memory memory = {0};
+    uint64_t plan_bytes, work_bytes;
     SR_TRY(make_plan(&plan, dataset));
-    SR_TRY(sr_shared_create("serried-data",
-                            plan.slot_buffers + plan.layout.bytes * (uint64_t)plan.slots, out));
-    sr_stage_header *header = out->base;
-    header->plan = plan;
-    write_windows((void *)((uint8_t *)out->base + plan.windows), options);
-    write_strings((char *)out->base + plan.strings, options);
-    write_classes((char *)out->base + plan.classes, dataset);
-    plan.base = out->base;
-    const sr_status status = sr_class_members_write(&plan, (void *)(plan.base + plan.members));
+    place_tables(&plan, dataset, &plan_bytes);
+    place_work(&plan, &work_bytes);
+    SR_TRY(seal_plan(&plan, plan_bytes, dataset, &memory.plan));
+    const sr_status status = sr_shared_create("serried-data", work_bytes, &memory.work);
     if (status != SR_OK) {
-        sr_shared_release(out);
+        sr_stage_memory_release(&memory);
         return status;
     }
+    plan.base = memory.work.base;
     uint64_t capacity = sr_stage_ring_capacity(&plan);
     uint64_t ahead = BLOCKS_AHEAD * (uint64_t)plan.block;
     assert(ahead > 0);
@@ -235,5 +267,6 @@ sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *datase
         sr_ring_init(sr_stage_ring(&plan, w), capacity, capacity / ahead);
     for (int64_t s = 0; s < plan.slots; s++)
         atomic_store(&sr_stage_slot(&plan, s)->free_for, (uint64_t)s);
+    *out = memory;
     return SR_OK;
 }

@@ -13,6 +13,11 @@
 // has consumed its share of the blocks up to it. A killed process is replaced by one that continues
 // from the counters. A transformer updates "consumed" only after its rows are written, and writes
 // only to a slot that is free for it, so repeating work is harmless.
+//
+// What decides the work and the rights of a process (the plan with the data set's path, the damage
+// policy, the transforms) is memory that no process can write once the rank has sealed it. The rest
+// is written by all of them, among them decoders of untrusted pictures: who reads it copies a value
+// once (sr_shared_read), checks the copy, and uses the copy.
 #ifndef SR_DATAIO_STAGE_INTERNAL_H
 #define SR_DATAIO_STAGE_INTERNAL_H
 
@@ -25,7 +30,8 @@
 #include "dataio/pipeline/transformer.h"
 
 #define SR_STAGE_MAGIC UINT64_C(0x31617461642d7273) // "sr-data1"
-#define SR_STAGE_FD 3                               // of the shared memory in a data process
+#define SR_STAGE_PLAN_FD 3                          // descriptors of a data process
+#define SR_STAGE_WORK_FD 4
 #define SR_STAGE_MAX_WORKERS 256
 #define SR_STAGE_MAX_SAMPLES (INT64_C(1) << 24) // of a slot: products of sizes cannot overflow
 #define SR_STAGE_ALIGN UINT64_C(64)             // of everything in the shared memory
@@ -75,8 +81,6 @@ typedef struct sr_row_state {
 // At the beginning of a slot buffer.
 typedef struct sr_slot_header {
     _Alignas(64) _Atomic uint64_t free_for; // number of the slot that may be written to it
-    int64_t replaced;                       // number of replaced samples
-    int64_t counts[SR_SLOT_MAX_ARRAYS];
     sr_stage_error error; // of the first damaged sample, by the iterator; SR_OK if replaced
 } sr_slot_header;
 
@@ -90,34 +94,42 @@ typedef struct sr_slot_layout {
     uint64_t states, errors;                // sr_row_state per sample, sr_stage_error per block
 } sr_slot_layout;
 
-// The memory layout and the work of the stages. Written once before any stage starts. Every process
-// copies it and checks it against the size of the memory, so that a process that overwrites it (a
-// decoder attacked by a malicious picture) cannot make another one access memory out of bounds.
+// The memory layout and the work of the stages, at the beginning of the sealed memory; the tables
+// that it refers to follow. Every process checks it against the sizes of both memories.
 typedef struct sr_stage_plan {
     uint64_t magic;
     int32_t parent; // process that owns the pipeline
     int32_t workers;
-    int64_t slots, total;            // slot buffers; slots to deliver (INT64_MAX: endless)
-    int64_t samples, block;          // per slot; per block, a divisor of 'samples'
-    int32_t foreign;                 // foreign records in the bundle of each sample; 0: no bundles
-    int64_t count;                   // samples of the data set
-    int64_t chunk, buffer;           // of the sampler
-    int32_t beyond_memory;           // not 0: the data set is larger than the available memory
-    uint64_t rings, ring_bytes;      // offset of ring 0, bytes of each
-    uint64_t slot_buffers;           // offset of slot buffer 0
-    uint64_t windows;                // offset of the transforms' windows
-    uint64_t strings, strings_bytes; // offset and bytes of the options' strings
+    int64_t slots, total;   // slot buffers; slots to deliver (INT64_MAX: endless)
+    int64_t samples, block; // per slot; per block, a divisor of 'samples'
+    int32_t foreign;        // foreign records in the bundle of each sample; 0: no bundles
+    int64_t count;          // samples of the data set
+    int64_t chunk, buffer;  // of the sampler
+    int32_t beyond_memory;  // not 0: the data set is larger than the available memory
+    // Offsets in the shared memory.
+    uint64_t rings, ring_bytes; // ring 0, bytes of each
+    uint64_t slot_buffers;      // slot buffer 0
+    // Offsets in the sealed memory.
+    uint64_t windows;                // the transforms' windows
+    uint64_t strings, strings_bytes; // the options' strings
     uint64_t classes, classes_bytes; // class names, each with its terminator
     int64_t class_count;
-    uint64_t members; // offset of the samples of each class (class_members_internal.h)
+    uint64_t members; // the samples of each class (class_members_internal.h)
     sr_slot_layout layout;
-    sr_pipeline_options options; // pointers are invalid; the strings are stored in fixed order
-    uint8_t *base;               // of the memory in this process; set in copies only
+    sr_pipeline_options options; // pointers are NULL; the strings are stored in fixed order
+    // Of both memories in this process; set in copies only.
+    const uint8_t *sealed;
+    uint8_t *base;
 } sr_stage_plan;
+
+// The memory of a pipeline's stages.
+typedef struct sr_stage_memory {
+    sr_shared_memory plan; // sealed, so nobody can write it
+    sr_shared_memory work; // written by all stages
+} sr_stage_memory;
 
 // At the beginning of the shared memory.
 typedef struct sr_stage_header {
-    sr_stage_plan plan;
     _Alignas(64) _Atomic uint32_t stop;
     _Alignas(64) _Atomic uint64_t ready; // slots assembled
     sr_bell ready_bell;
@@ -138,7 +150,7 @@ typedef struct sr_reader_disk {
 // One stage's view. One thread.
 typedef struct sr_stage {
     sr_stage_plan plan;      // checked
-    sr_stage_header *header; // shared; its plan is not read again
+    sr_stage_header *header; // shared
     sr_stage_state *state;
     int number;                  // sr_stage_kind, transformers from SR_STAGE_TRANSFORMER on
     bool own_process;            // may be sandboxed
@@ -147,10 +159,7 @@ typedef struct sr_stage {
     int parent_pidfd;            // -1 in threads mode
     sr_pipeline_options options; // with valid pointers
     sr_transform_spec *transforms;
-    sr_transform_window *windows;
-    char *strings; // of the options
     const char **classes;
-    char *class_text; // of 'classes'
     sr_dataset *dataset;
     const sr_reader_disk *disk;
     // Arrays of the slot that sr_stage_shape was called for, and bytes of their rows; image size in
@@ -161,12 +170,13 @@ typedef struct sr_stage {
     uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
 } sr_stage;
 
-// Creates and fills the shared memory for these options (already checked).
+// Creates and fills the memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
-                                       sr_shared_memory *out);
-// Creates a stage's view of the memory, which must be released even after a failure. SR_E_ARGUMENT
-// when it is no memory of sr_stage_create or its plan exceeds the memory.
-SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_shared_memory *memory, int number);
+                                       sr_stage_memory *out);
+void sr_stage_memory_release(sr_stage_memory *memory);
+// Creates a stage's view of the memory, which must outlive it. The view must be released even after
+// a failure. SR_E_ARGUMENT when it is no memory of sr_stage_create or its plan exceeds the memory.
+SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_stage_memory *memory, int number);
 void sr_stage_release(sr_stage *stage);
 // The data set, opened on first use. Not available in a sandbox of SR_SANDBOX_COMPUTE.
 SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
@@ -175,7 +185,7 @@ SR_NODISCARD sr_status sr_stage_sandbox(sr_stage *stage, sr_sandbox_rights right
 
 // Bytes of a row of an array.
 uint64_t sr_stage_row_bytes(const sr_array_spec *spec);
-// Number of strings of the options in the shared memory: data set, split, transformer, then name
+// Number of strings of the options in the sealed memory: data set, split, transformer, then name
 // and arguments of each transform.
 int sr_stage_string_count(const sr_pipeline_options *options);
 sr_ring *sr_stage_ring(const sr_stage_plan *plan, int worker);
@@ -194,10 +204,6 @@ void sr_stage_activity(sr_stage *stage, sr_activity activity, int64_t sample);
 bool sr_stage_wait(sr_stage *stage, sr_bell *bell, uint32_t seen);
 bool sr_stage_stopped(const sr_stage *stage);
 
-// Rows of each array of an assembled slot. SR_E_PEER where the counts in the slot are invalid.
-SR_NODISCARD sr_status sr_stage_check_slot(const sr_stage *stage, const sr_slot_header *header,
-                                           int64_t counts[SR_SLOT_MAX_ARRAYS]);
-
 // The error for shared memory with contents that no stage writes. SR_E_PEER.
 SR_NODISCARD static inline sr_status sr_stage_corrupted(const char *what) {
     return SR_FAIL(SR_E_PEER,
@@ -208,9 +214,14 @@ SR_NODISCARD static inline sr_status sr_stage_corrupted(const char *what) {
 
 // Stores the thread's error. 'sample': whose name the rank prepends to the message, or -1.
 void sr_stage_error_set(sr_stage_error *error, sr_status status, int64_t sample);
-// The message, prefixed with the sample's name if 'dataset' is not NULL. 'out' has 1200 bytes.
+// Copies an error out of shared memory and makes it one that a stage can have written: a known
+// status (SR_E_PEER if it is not), and texts that end and have no control characters.
+void sr_stage_error_read(const sr_stage_error *shared, sr_stage_error *out);
+// The message of a copy, prefixed with the sample's name if 'dataset' is not NULL. 'out' has 1200
+// bytes.
 const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *dataset, char *out);
-sr_status sr_stage_error_adopt(const sr_stage_error *error, const sr_dataset *dataset);
+// Makes an error in shared memory that of this thread; SR_OK if there is none.
+sr_status sr_stage_error_adopt(const sr_stage_error *shared, const sr_dataset *dataset);
 // Whether a failure concerns one sample only.
 bool sr_stage_is_sample_error(sr_status status);
 
@@ -224,7 +235,7 @@ void sr_stage_run(sr_stage *stage);
 // Starts the stages as processes or threads and restarts processes that die. Used by the pipeline's
 // thread only.
 typedef struct sr_supervisor sr_supervisor;
-SR_NODISCARD sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads,
+SR_NODISCARD sr_status sr_supervisor_start(const sr_stage_memory *memory, bool threads,
                                            sr_supervisor **out);
 // Replaces dead processes. SR_E_PEER when one dies repeatedly at the same sample; the error of a
 // stage that failed.

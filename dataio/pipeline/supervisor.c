@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes (or threads) that run a pipeline's stages, and their replacement.
 //
-// A process runs the same executable, started by posix_spawn with the shared memory as descriptor
-// 3; it inherits nothing else but stderr. fork is not used, because the rank may hold locks, GPU
-// contexts and MPI state. A child ends with its rank: by PR_SET_PDEATHSIG, and by polling a pidfd
-// in case it misses that signal. It ignores signals that a terminal or launcher sends to the
-// process group; the rank decides when it stops.
+// A process runs the same executable, started by posix_spawn with the sealed plan as descriptor 3
+// and the shared memory as 4; it inherits nothing else but stderr. fork is not used, because the
+// rank may hold locks, GPU contexts and MPI state. A child ends with its rank: by PR_SET_PDEATHSIG,
+// and by polling a pidfd in case it misses that signal. It ignores signals that a terminal or
+// launcher sends to the process group; the rank decides when it stops.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ typedef struct member {
 } member;
 
 struct sr_supervisor {
-    sr_shared_memory memory;
+    sr_stage_memory memory;
     sr_stage_header *header;
     sr_stage_plan plan; // own copy
     bool threads;
@@ -87,9 +87,10 @@ static sr_status load_plugins(char *const *words, int count) {
 }
 
 static sr_status run_child(int number, char *const *plugins, int words) {
-    sr_shared_memory memory;
+    sr_stage_memory memory;
     sr_stage stage = {.parent_pidfd = -1};
-    SR_TRY(sr_shared_attach(SR_STAGE_FD, &memory));
+    SR_TRY(sr_shared_attach(SR_STAGE_PLAN_FD, true, &memory.plan));
+    SR_TRY(sr_shared_attach(SR_STAGE_WORK_FD, false, &memory.work));
     sr_status status = sr_stage_init(&stage, &memory, number);
     stage.own_process = true;
     if (status == SR_OK)
@@ -108,7 +109,7 @@ static sr_status run_child(int number, char *const *plugins, int words) {
             (void)sr_error_adopt(status, "", ""); // the rank reports it
     }
     sr_stage_release(&stage);
-    sr_shared_release(&memory);
+    sr_stage_memory_release(&memory);
     return status;
 }
 
@@ -126,7 +127,7 @@ int sr_data_process_main(int argc, char **argv) {
 
 // -- in the rank -------------------------------------------------------------------------------
 
-static int plan_descriptors(posix_spawn_file_actions_t *actions, int memory_fd) {
+static int plan_descriptors(posix_spawn_file_actions_t *actions, const sr_stage_memory *memory) {
     int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (error == 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         error = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -134,9 +135,11 @@ static int plan_descriptors(posix_spawn_file_actions_t *actions, int memory_fd) 
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
     if (error == 0)
-        error = posix_spawn_file_actions_adddup2(actions, memory_fd, SR_STAGE_FD);
+        error = posix_spawn_file_actions_adddup2(actions, memory->plan.fd, SR_STAGE_PLAN_FD);
     if (error == 0)
-        error = posix_spawn_file_actions_addclosefrom_np(actions, SR_STAGE_FD + 1);
+        error = posix_spawn_file_actions_adddup2(actions, memory->work.fd, SR_STAGE_WORK_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(actions, SR_STAGE_WORK_FD + 1);
     return error;
 }
 
@@ -199,7 +202,7 @@ static sr_status spawn(sr_supervisor *supervisor, int number) {
     }
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
-        error = plan_descriptors(&actions, supervisor->memory.fd);
+        error = plan_descriptors(&actions, &supervisor->memory);
         if (error == 0)
             error = plan_signals(&attributes);
         if (error == 0)
@@ -236,7 +239,7 @@ static sr_status start_thread(sr_supervisor *supervisor, int number) {
     return SR_OK;
 }
 
-sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads, sr_supervisor **out) {
+sr_status sr_supervisor_start(const sr_stage_memory *memory, bool threads, sr_supervisor **out) {
     if (!threads && getenv(MARK))
         return SR_FAIL(SR_E_USAGE,
                        "a data process of this program runs the program's main function; call "
@@ -247,9 +250,9 @@ sr_status sr_supervisor_start(const sr_shared_memory *memory, bool threads, sr_s
         return SR_E_MEMORY;
     sr_status status;
     supervisor->memory = *memory;
-    supervisor->header = memory->base;
-    supervisor->plan = supervisor->header->plan; // no other process has the memory yet
-    supervisor->plan.base = memory->base;
+    supervisor->header = memory->work.base;
+    memcpy(&supervisor->plan, memory->plan.base, sizeof supervisor->plan);
+    supervisor->plan.base = memory->work.base;
     supervisor->threads = threads;
     int count = SR_STAGE_TRANSFORMER + supervisor->plan.workers;
     supervisor->members =

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the shared memory of the data processes, as a faulty other process may have left it. The
-// first byte selects the transformer and what is overwritten: the plan, or what follows it (states,
-// rings, slots); then follow writes: u32 offset, u8 length, bytes. No value that a stage reads from
-// this memory may lead it outside the memory.
+// Fuzzes the memory of the data processes, as a faulty other process may have left it. The first
+// byte selects the transformer and what is overwritten: the plan with its tables (which real
+// processes cannot write), or states, rings and slots; then follow writes: u32 offset, u8 length,
+// bytes. No value that a stage or the rank reads from this memory may lead it outside the memory.
+#include "dataio/pipeline/slot_copy_internal.h"
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/record/record.h"
 #include "dataio/record/shard.h"
@@ -14,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIDE = 8, SAMPLES = 4, SLOTS = 2, TRANSFORMERS = 2 };
 
-static sr_shared_memory memories[TRANSFORMERS];
-static uint8_t *originals[TRANSFORMERS];
+static sr_stage_memory memories[TRANSFORMERS]; // with a plan that can be written
+static sr_stage_memory originals[TRANSFORMERS];
 
 static void write_data_set(void) {
     uint8_t pixels[SIDE * SIDE * 3] = {0};
@@ -39,11 +40,22 @@ static void write_data_set(void) {
     sr_record_writer_release(&record);
 }
 
+static void copy(const sr_stage_memory *from, sr_stage_memory *to) {
+    memcpy(to->plan.base, from->plan.base, from->plan.bytes);
+    memcpy(to->work.base, from->work.base, from->work.bytes);
+}
+
+// Memory of its own in place of the sealed memory or for a copy.
+static void replace(sr_shared_memory *memory) {
+    memory->base = sr_alloc(memory->bytes, "memory of stages");
+    require(memory->base != NULL);
+}
+
 static void prepare(void) {
     static const char *const names[TRANSFORMERS] = {"classify", "detect"};
     static const sr_transform_spec flip = {"flip", "probability=0.5"};
     sr_dataset *dataset;
-    if (originals[0] != NULL)
+    if (originals[0].plan.base != NULL)
         return;
     sr_log_set_level(SR_LOG_ERROR);
     write_data_set();
@@ -62,11 +74,15 @@ static void prepare(void) {
                                              .steps = SLOTS,
                                              .prefetch = SLOTS,
                                              .workers = 2};
-        require(sr_stage_create(&options, dataset, &memories[i]) == SR_OK);
-        atomic_store(&((sr_stage_header *)memories[i].base)->stop, 1); // nothing waits here
-        originals[i] = sr_alloc(memories[i].bytes, "original");
-        require(originals[i] != NULL);
-        memcpy(originals[i], memories[i].base, memories[i].bytes);
+        sr_stage_memory made;
+        require(sr_stage_create(&options, dataset, &made) == SR_OK);
+        atomic_store(&((sr_stage_header *)made.work.base)->stop, 1); // nothing waits here
+        memories[i] = originals[i] = made;
+        replace(&memories[i].plan);
+        replace(&originals[i].plan);
+        replace(&originals[i].work);
+        copy(&made, &memories[i]);
+        copy(&made, &originals[i]);
     }
     sr_dataset_free(dataset);
 }
@@ -142,28 +158,42 @@ static void check_ring(const sr_shared_memory *memory, const sr_stage *stage, in
     (void)sr_ring_fill(ring);
 }
 
-static void use(const sr_shared_memory *memory, int number, bool sound) {
+static void take_slots(const sr_stage *stage) {
+    uint8_t *memory = sr_alloc(sr_slot_copy_bytes(stage), "copy of a slot");
+    sr_row_state *states =
+        sr_alloc_array((size_t)stage->plan.samples, sizeof *states, "states of a slot");
+    require(memory != NULL && states != NULL);
+    for (int64_t slot = 0; slot < stage->plan.slots && slot < 64; slot++) {
+        sr_slot_copy taken;
+        const sr_status status =
+            sr_slot_copy_take(stage, sr_stage_slot(&stage->plan, slot), memory, states, &taken);
+        for (int i = 0; i < stage->arrays && status == SR_OK; i++) {
+            const int64_t most = stage->array[i].capacity > 0 ? stage->array[i].capacity : 1;
+            require(taken.rows[i] >= 0 && taken.rows[i] <= most * stage->plan.samples);
+        }
+        (void)!sr_stage_error_adopt(&taken.error, NULL);
+    }
+    sr_free(memory);
+    sr_free(states);
+}
+
+static void use(const sr_stage_memory *memory, int number, bool sound) {
     sr_stage stage, iterator;
-    int64_t counts[SR_SLOT_MAX_ARRAYS];
     if (sr_stage_init(&stage, memory, number) == SR_OK) {
         check_strings(&stage);
         check_classes(&stage);
         for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++)
-            check_slot(memory, &stage, slot);
-        check_slot(memory, &stage, INT64_MAX);
+            check_slot(&memory->work, &stage, slot);
+        check_slot(&memory->work, &stage, INT64_MAX);
         for (int w = 0; w < stage.plan.workers; w++)
-            check_ring(memory, &stage, w);
+            check_ring(&memory->work, &stage, w);
         (void)sr_stage_stopped(&stage);
         // Only for as many steps as the counters say: an endless plan would run forever.
         if (sr_stage_init(&iterator, memory, SR_STAGE_ITERATOR) == SR_OK &&
             iterator.plan.total <= SLOTS)
             (void)!sr_iterator_run(&iterator);
         sr_stage_release(&iterator);
-        for (int64_t slot = 0; slot < stage.plan.slots && slot < 64; slot++) {
-            const sr_slot_header *header = sr_stage_slot(&stage.plan, slot);
-            (void)!sr_stage_error_adopt(&header->error, NULL);
-            (void)!sr_stage_check_slot(&stage, header, counts);
-        }
+        take_slots(&stage);
     }
     require(!sound || stage.arrays > 0);
     sr_stage_release(&stage);
@@ -175,14 +205,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     bool sound = size == 2;
     int kind = data[0] % TRANSFORMERS;
-    const sr_shared_memory *memory = &memories[kind];
-    size_t plan = sizeof(sr_stage_plan);
-    if (data[0] & 2)
-        write_over(memory->base, plan, data + 2, size - 2);
-    else
-        write_over((uint8_t *)memory->base + plan, memory->bytes - plan, data + 2, size - 2);
-    atomic_store(&((sr_stage_header *)memory->base)->stop, 1);
+    sr_stage_memory *memory = &memories[kind];
+    sr_shared_memory *over = data[0] & 2 ? &memory->plan : &memory->work;
+    write_over(over->base, over->bytes, data + 2, size - 2);
+    atomic_store(&((sr_stage_header *)memory->work.base)->stop, 1);
     use(memory, data[1] % 5, sound && data[1] % 5 < 4);
-    memcpy(memory->base, originals[kind], memory->bytes);
+    copy(&originals[kind], memory);
     return 0;
 }

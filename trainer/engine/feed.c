@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds lanes from the data pipeline (feed.h), and joins their slots to the tensors of programs
 // (feed_internal.h); nothing else does. On a CPU, kernels read the slot's shared memory: pixels are
-// written once, by the DataTransformer.
+// written once, by the DataTransformer. Labels are the rank's own copies (pipeline.h).
 #include "trainer/engine/feed.h"
 
 #include <string.h>
@@ -127,19 +127,24 @@ sr_pipeline *sr_feed_pipeline(sr_feed *feed) {
 // ---- Memory that devices copy from ----
 
 void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device) {
-    void *memory;
-    const size_t bytes = sr_pipeline_get_memory(pipeline, &memory);
-    *pinned = (sr_pinned_slots){NULL, NULL};
-    if (sr_device_register_host(device, memory, bytes) == SR_OK)
-        *pinned = (sr_pinned_slots){device, memory};
-    else
-        SR_WARN("pictures are copied more slowly: %s", sr_error_message());
+    *pinned = (sr_pinned_slots){.device = device};
+    for (int i = 0; i < SR_PIPELINE_MEMORIES; i++) {
+        void *memory;
+        const size_t bytes = sr_pipeline_get_memory(pipeline, i, &memory);
+        if (bytes == 0)
+            continue;
+        if (sr_device_register_host(device, memory, bytes) == SR_OK)
+            pinned->memory[i] = memory;
+        else
+            SR_WARN("pictures are copied more slowly: %s", sr_error_message());
+    }
 }
 
 void sr_slots_unpin(sr_pinned_slots *pinned) {
-    if (pinned->device)
-        sr_device_unregister_host(pinned->device, pinned->memory);
-    *pinned = (sr_pinned_slots){NULL, NULL};
+    for (int i = 0; i < SR_PIPELINE_MEMORIES; i++)
+        if (pinned->memory[i])
+            sr_device_unregister_host(pinned->device, pinned->memory[i]);
+    *pinned = (sr_pinned_slots){0};
 }
 
 // ---- Slots and tensors ----

@@ -50,7 +50,7 @@ SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out
 // The slots of a pipeline, made fast to copy from; zeros: of none.
 typedef struct sr_pinned_slots {
     sr_device *device;
-    void *memory;
+    void *memory[SR_PIPELINE_MEMORIES]; // NULL: not made fast
 } sr_pinned_slots;
 
 // The same for a pipeline without a feed. Devices copy from other memory, too, so that a failure is

@@ -64,7 +64,7 @@ static void give_turn(void *user) {
 
 // A rank: its reader, and the consumer of what the reader deals.
 typedef struct disk_rank {
-    sr_shared_memory memory;
+    sr_stage_memory memory;
     sr_stage reader;
     pthread_t reading, taking;
     sr_reader_disk way;
@@ -109,12 +109,11 @@ static void open_rank(disk_rank *r, sr_dataset *dataset, sr_data_order order, in
                                          .steps = STEPS,
                                          .workers = 1};
     assert_ok(sr_stage_create(&options, dataset, &r->memory));
-    sr_stage_header *header = r->memory.base;
-    if (order == SR_ORDER_CHUNKS) { // by default a data set this small would be one chunk
-        header->plan.chunk = CHUNK;
-        header->plan.buffer = BUFFER;
-    }
     assert_ok(sr_stage_init(&r->reader, &r->memory, SR_STAGE_READER));
+    if (order == SR_ORDER_CHUNKS) { // by default a data set this small would be one chunk
+        r->reader.plan.chunk = CHUNK;
+        r->reader.plan.buffer = BUFFER;
+    }
     r->way = (sr_reader_disk){read_from, take_turn, give_turn, d};
     r->reader.disk = &r->way;
 }
@@ -138,7 +137,7 @@ static void run(sr_data_order order, int ranks, disk *d) {
         (void)pthread_join(all[r].reading, NULL);
         assert_ok(sr_stage_error_adopt(&all[r].reader.state->error, NULL));
         sr_stage_release(&all[r].reader);
-        sr_shared_release(&all[r].memory);
+        sr_stage_memory_release(&all[r].memory);
     }
     sr_dataset_free(dataset);
     (void)pthread_mutex_destroy(&d->head);

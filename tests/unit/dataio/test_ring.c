@@ -29,15 +29,39 @@ static void test_sealed(void **state) {
     assert_int_equal(-1, ftruncate(memory.fd, 100000));
     assert_int_not_equal(0, fcntl(memory.fd, F_GETFD) & FD_CLOEXEC);
     int fd = dup(memory.fd);
-    assert_ok(sr_shared_attach(fd, &other));
+    assert_ok(sr_shared_attach(fd, false, &other));
     ((char *)memory.base)[9999] = 7;
     assert_int_equal(7, ((char *)other.base)[9999]);
     sr_shared_release(&other);
     sr_shared_release(&memory);
-    assert_status(SR_E_ARGUMENT, sr_shared_attach(0, &other));
+    assert_status(SR_E_ARGUMENT, sr_shared_attach(0, false, &other));
     int open_fd = memfd_create("unsealed", MFD_CLOEXEC);
-    assert_status(SR_E_ARGUMENT, sr_shared_attach(open_fd, &other));
+    assert_status(SR_E_ARGUMENT, sr_shared_attach(open_fd, false, &other));
     close(open_fd);
+}
+
+// The kernel refuses every way to write it, in every process that has it.
+static void test_constant(void **state) {
+    (void)state;
+    sr_shared_memory memory, other;
+    char path[64];
+    assert_ok(sr_shared_create_constant("test", "abc", 4, &memory));
+    assert_string_equal("abc", memory.base);
+    assert_int_not_equal(0, fcntl(memory.fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(memory.fd >= SR_SHARED_FIRST_FD);
+    assert_ptr_equal(MAP_FAILED, mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0));
+    assert_int_equal(-1, pwrite(memory.fd, "x", 1, 0));
+    assert_int_equal(-1, ftruncate(memory.fd, 0));
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", memory.fd);
+    int again = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(again < 0 || pwrite(again, "x", 1, 0) < 0);
+    assert_ok(sr_shared_attach(again >= 0 ? again : dup(memory.fd), true, &other));
+    assert_string_equal("abc", other.base);
+    sr_shared_release(&other);
+    sr_shared_release(&memory);
+    assert_ok(sr_shared_create("test", 100, &memory));
+    assert_status(SR_E_ARGUMENT, sr_shared_attach(memory.fd, true, &other));
+    sr_shared_release(&memory);
 }
 
 static void test_too_large(void **state) {
@@ -249,6 +273,7 @@ int main(void) {
         cmocka_unit_test(test_wraps),           cmocka_unit_test(test_limits),
         cmocka_unit_test(test_wait_times_out),  cmocka_unit_test(test_threads),
         cmocka_unit_test(test_killed_producer), cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_constant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

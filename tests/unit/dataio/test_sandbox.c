@@ -70,6 +70,11 @@ static int try_open_outside(void) {
     return open_and_close(outside, O_RDONLY);
 }
 
+// Without a right to read it, but Landlock does not check that.
+static int try_open_path(void) {
+    return open_and_close(outside, O_PATH);
+}
+
 static int try_write(void) {
     return open_and_close(inside, O_RDWR);
 }
@@ -186,6 +191,7 @@ static const attempt attempts[] = {
     {"opening a shard that the data set links", try_open_link, false, true},
     {"listing the data set", try_list, false, true},
     {"opening another file", try_open_outside, false, false},
+    {"opening another file as a path", try_open_path, false, false},
     {"opening to write", try_write, false, false},
     {"making a file", try_make, false, false},
     {"making a file without a name", try_unnamed, false, false},
