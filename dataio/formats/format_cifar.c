@@ -3,13 +3,14 @@
 // coarse and the fine label, of which the fine one is the class) and 32 x 32 pixels in planes of R,
 // G and B.
 //
-// A file is detected by its length and by the labels of all its records. Files with "test" in their
-// name are the split test, the others train. Class names are read from batches.meta.txt or
-// fine_label_names.txt in the same source. A .bin file that is neither is refused by name. Source:
-// https://www.cs.toronto.edu/~kriz/cifar.html
+// A file is detected by its length and by the labels of all its records. The split is that of a
+// word of its name (test_batch.bin) or else of its folders, or train. Class names are read from
+// batches.meta.txt or fine_label_names.txt in the same source. A .bin file that is neither is
+// refused by name. Source: https://www.cs.toronto.edu/~kriz/cifar.html
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "kernels/base/text.h"
 
@@ -69,12 +70,14 @@ static sr_status find_variant(const sr_source *source, const sr_source_file *bat
     return SR_OK;
 }
 
-static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++) {
-        const variant *v;
+static sr_status recognises(sr_source *source, sr_recognition *out) {
+    const variant *v = NULL;
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && v == NULL; i++) {
         SR_TRY(find_variant(source, &source->wanted.items[i], &v));
-        *fits = v != NULL;
+        (void)snprintf(out->why, sizeof out->why, "records of CIFAR in %s",
+                       source->wanted.items[i].path);
     }
+    out->certainty = v != NULL ? SR_FORMAT_YES : SR_FORMAT_NO;
     return SR_OK;
 }
 
@@ -125,6 +128,12 @@ static sr_status add_batch(cifar_adding *a, const sr_source_file *batch, const v
     return each_label(a->source, batch, v, add_record, a, &fits);
 }
 
+static int split_of(const sr_folder_splits *splits, const sr_source_file *file) {
+    const char *name = sr_path_name(file->path);
+    const int split = sr_split_word(name, strcspn(name, "#"));
+    return split >= 0 ? split : sr_folder_splits_or_train(splits, file);
+}
+
 // Names of the classes, where a file of names has as many as there are classes.
 static sr_status find_names(sr_source *source, const variant *v, sr_layout *out) {
     void *text = NULL;
@@ -147,16 +156,18 @@ static sr_status find_names(sr_source *source, const variant *v, sr_layout *out)
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     cifar_adding a = {.source = source};
     const variant *v = NULL;
+    sr_folder_splits splits = {0};
     sr_status status = SR_OK;
     for (size_t i = 0; i < source->wanted.count && status == SR_OK; i++)
         status = add_batch(&a, &source->wanted.items[i], &v);
     if (status == SR_OK)
         status = sr_layout_begin(out, source);
+    if (status == SR_OK)
+        status = sr_folder_splits_find(source, &splits);
     const uint8_t *labels = a.labels;
     for (size_t i = 0; status == SR_OK && labels != NULL && i < out->count; i++) {
-        const char *name = sr_path_name(source->files.items[i].path);
         out->files[i].label = labels[i];
-        out->files[i].split = strstr(name, "test") != NULL ? SR_SPLIT_TEST : SR_SPLIT_TRAIN;
+        out->files[i].split = (int8_t)split_of(&splits, &source->files.items[i]);
     }
     sr_free(a.labels);
     SR_TRY(status);

@@ -3,34 +3,38 @@
 //
 // Every JSON file with COCO's lists is read, but where some are named instances_... only those, as
 // the others (captions, key points) describe the same pictures. The split of a file is given by a
-// word of its name or, failing that, of its folders that begins with train, val or test; else it is
-// train. file_name is the end of a path in the source; of several such paths the one is used that
-// is in a folder named like the end of the JSON's name (train2017), in its split, or near it.
+// word of its name or, failing that, of its folders (dataio/record/split.h); else it is train.
+// file_name is the end of a path in the source; of several such paths the one is used that is in a
+// folder named like the end of the JSON's name (train2017), in its split, or near it. Of an
+// absolute path, and of one with "..", leading folders need not exist.
 //
 // Classes are the categories of train in the order of their ids; other files are matched by name.
 // Boxes x, y, width, height become corners; iscrowd is kept and also marks the object as difficult.
 // Polygons are kept as they are, run lengths as COCO's compressed string.
 //
-// Refused by name: an image without a picture, with two possible pictures, or named twice; a
-// picture with an unusable annotation, since without it training would take the object for
-// background: an annotation that is invalid, of a category that is not defined or that train does
-// not have, or of an image id that names two pictures; and, under the name of their file,
-// annotations of an image that is not defined. Left out and counted: pictures that no file names.
-// Ids of annotations are used in messages only and may repeat. Invalid JSON and invalid categories
-// are errors with line and column.
+// Refused by name: an image without a picture or with two possible pictures; a picture that
+// several images name, and these; a picture with an unusable annotation, since without it training
+// would take the object for background: an annotation that is invalid, of a category that is not
+// defined or that train does not have, or of an image id that names two pictures; and, under the
+// name of their file, annotations of an image that is not defined. Left out and counted: pictures
+// that no file names. Ids of annotations are used in messages only and may repeat. Invalid JSON and
+// invalid categories are errors with line and column.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dataio/formats/coco_json.h"
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/id_table.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/formats/picture_index.h"
+#include "dataio/import/path_text.h"
 #include "kernels/base/text.h"
 
-#define PROBED 32 // of the largest JSON files
+#define PROBED 32               // of the largest JSON files
+#define NAMED_BEFORE UINT32_MAX // in a file before, or by an image that cannot be used
 
 // An image of the current file.
 typedef struct image {
@@ -73,7 +77,7 @@ typedef struct coco_reading {
     sr_name_table names; // of the classes, then other names
     size_t class_names;  // number of names of classes
     int *class_of;       // [class_names]
-    bool *named;         // [files]: an image has this picture
+    uint32_t *namer;     // [files]: 1 + number of the image in ids, NAMED_BEFORE or 0: none
     char path[4096];     // for messages
 } coco_reading;
 
@@ -139,11 +143,17 @@ static sr_status find_files(sr_source *source, const sr_source_file **files, siz
     return SR_OK;
 }
 
-static sr_status recognises(sr_source *source, bool *fits) {
+static sr_status recognises(sr_source *source, sr_recognition *out) {
     const sr_source_file *files[PROBED];
-    size_t count;
+    size_t count, beside = 0;
     SR_TRY(find_files(source, files, &count));
-    *fits = count > 0;
+    for (size_t i = 0; i < count; i++)
+        beside += sr_has_picture_beside(source, files[i]->path);
+    if (count == 0)
+        return SR_OK;
+    out->certainty = beside == count ? SR_FORMAT_BESIDE : SR_FORMAT_YES;
+    (void)snprintf(out->why, sizeof out->why, "images and annotations in %s%s", files[0]->path,
+                   count > 1 ? " and others" : "");
     return SR_OK;
 }
 
@@ -156,12 +166,32 @@ static const char *full_path(const sr_source *source, const sr_source_file *json
     return itself ? source->path : json->path;
 }
 
-static int split_of_json(const sr_source *source, const sr_source_file *json) {
-    const char *path = full_path(source, json), *name = sr_path_name(path);
+// -1: no name gives it.
+static int find_split(const sr_source *source, const sr_source_file *json) {
+    const char *path = full_path(source, json), *name = sr_path_name(path), *folder;
+    size_t bytes;
     int split = sr_split_word(name, strlen(name));
     if (split < 0)
-        split = sr_path_split_word(path);
+        split = sr_path_split(path);
+    for (int level = 0; split < 0 && sr_path_folder_at(json->path, level, &folder, &bytes); level++)
+        if ((size_t)(folder - json->path) >= source->root_bytes)
+            split = sr_split_word(folder, bytes);
+    return split;
+}
+
+static int split_of_json(const sr_source *source, const sr_source_file *json) {
+    const int split = find_split(source, json);
     return split < 0 ? SR_SPLIT_TRAIN : split;
+}
+
+static void tell_doubts(const sr_source *source, const sr_source_file *const *files, size_t count) {
+    sr_few_names doubts = {0};
+    for (size_t i = 0; i < count; i++) {
+        const char *name = sr_path_name(files[i]->path);
+        if (find_split(source, files[i]) < 0 && sr_split_resembles(name, strlen(name)))
+            sr_few_names_add(&doubts, name, strlen(name));
+    }
+    sr_folder_splits_doubt(source, &doubts, "taken as train");
 }
 
 // Prepends a folder named like the end of the JSON's name after its last '_', as "train2017".
@@ -195,15 +225,21 @@ static bool find_named(coco_reading *r, const char *file_name, uint32_t *out,
 // Windows programs separate folders with '\\'.
 static bool find_picture(coco_reading *r, const char *file_name, uint32_t *out,
                          const char *rivals[2]) {
-    char copy[4200];
-    if (find_named(r, file_name, out, rivals))
-        return true;
-    if (rivals[0] != NULL || strchr(file_name, '\\') == NULL || strlen(file_name) >= sizeof copy)
-        return false;
-    memcpy(copy, file_name, strlen(file_name) + 1);
-    for (char *at = copy; (at = strchr(at, '\\')) != NULL;)
-        *at = '/';
-    return find_named(r, copy, out, rivals);
+    static const sr_path_separator separators[] = {SR_PATH_SLASH, SR_PATH_ANY};
+    char path[SR_PATH_TEXT_MAX];
+    rivals[0] = rivals[1] = NULL;
+    for (int i = 0; i < 2 && sr_path_normalise(file_name, separators[i], path); i++) {
+        const char *at = sr_path_inside(path), *slash;
+        const bool outside = at != path;
+        for (; at != NULL; at = slash != NULL ? slash + 1 : NULL) {
+            slash = outside ? strchr(at, '/') : NULL;
+            if (find_named(r, at, out, rivals))
+                return true;
+            if (rivals[0] != NULL)
+                return false;
+        }
+    }
+    return false;
 }
 
 // -- events ------------------------------------------------------------------------------------
@@ -237,20 +273,37 @@ static sr_status spoil(coco_reading *r, image *to, const char *fmt, ...) {
     return to->flaw != NULL ? SR_OK : SR_E_MEMORY;
 }
 
-// Handles a repeated image id. The same picture again is refused; another picture makes both
+// Handles a picture that another image names, or that an unusable image names: without it, training
+// would miss the objects of one of them. by: the id of the image in the current file, or -1.
+static sr_status name_again(coco_reading *r, uint32_t picture, int64_t by) {
+    const uint32_t namer = r->namer[picture];
+    sr_layout_file *file = &r->layout->files[picture];
+    char image_name[48] = "an invalid image";
+    if (by >= 0)
+        (void)snprintf(image_name, sizeof image_name, "image id %lld", (long long)by);
+    r->namer[picture] = namer == 0 ? NAMED_BEFORE : namer;
+    if (namer != 0 && namer != NAMED_BEFORE)
+        return spoil(r, (image *)r->images + namer - 1, "%s of %s is this picture, too", image_name,
+                     r->json->path);
+    if (file->split < 0)
+        return SR_OK;
+    file->split = -1;
+    return sr_source_refuse_for(r->source, r->source->files.items[picture].path,
+                                "%s of %s is this picture, too", image_name, r->json->path);
+}
+
+// Handles a repeated image id. The same picture again changes nothing; another picture makes both
 // unusable, as annotations may belong to either.
 static sr_status repeat_image(coco_reading *r, image *to, const sr_coco_image *from) {
     const char *rivals[2];
     uint32_t picture;
     const bool found = find_picture(r, from->file_name, &picture, rivals);
     if (found && to->picture == picture + 1)
-        return sr_source_refuse_for(r->source, from->file_name,
-                                    "image id %lld appears twice in %s; the first is used",
-                                    (long long)from->id, r->json->path);
+        return SR_OK;
     SR_TRY(spoil(r, to, "image id %lld of %s is used for %s, too", (long long)from->id,
                  r->json->path, from->file_name));
     if (found)
-        r->named[picture] = true;
+        SR_TRY(name_again(r, picture, from->id));
     return sr_source_refuse_for(r->source, from->file_name,
                                 "image id %lld of %s is used for another picture, too",
                                 (long long)from->id, r->json->path);
@@ -274,13 +327,14 @@ static sr_status on_image(void *user, const sr_coco_image *from) {
                                     "image id %lld of %s, but there is no such picture",
                                     (long long)from->id, r->json->path);
     }
-    if (r->named[picture]) {
+    if (r->namer[picture] != 0) {
         to->refused = true;
+        SR_TRY(name_again(r, picture, from->id));
         return sr_source_refuse_for(r->source, from->file_name,
                                     "image id %lld of %s is a picture that was named before",
                                     (long long)from->id, r->json->path);
     }
-    r->named[picture] = true;
+    r->namer[picture] = 1 + (uint32_t)(to - (image *)r->images);
     to->picture = picture + 1;
     r->layout->files[picture].split = (int8_t)r->split;
     r->layout->files[picture].width = from->width;
@@ -316,7 +370,7 @@ static sr_status on_flaw(void *user, const sr_coco_flaw *flaw) {
     if (flaw->file_name[0] == '\0')
         return sr_source_refuse_for(r->source, json, "%s", flaw->reason);
     if (find_picture(r, flaw->file_name, &picture, rivals))
-        r->named[picture] = true;
+        SR_TRY(name_again(r, picture, flaw->has_id ? flaw->id : -1));
     return sr_source_refuse_for(r->source, flaw->file_name, "%s:%s", json, flaw->reason);
 }
 
@@ -371,6 +425,8 @@ static sr_status settle_images(coco_reading *r) {
         const image *from = &images[i];
         const long long id = ((const int64_t *)r->ids.ids)[i];
         sr_layout_file *file = from->picture ? &r->layout->files[from->picture - 1] : NULL;
+        if (file != NULL)
+            r->namer[from->picture - 1] = NAMED_BEFORE;
         if (file != NULL && from->flaw == NULL) {
             file->annotation = from->annotation;
         } else if (file != NULL) {
@@ -505,15 +561,16 @@ static sr_status read_all(coco_reading *r) {
     qsort(files, count, sizeof *files, by_json_path);
     SR_TRY(sr_layout_begin(r->layout, r->source));
     SR_TRY(sr_picture_index_make(r->source, &r->index));
-    r->named = sr_alloc_array(r->layout->count, sizeof *r->named, "pictures");
-    if (r->named == NULL)
+    r->namer = sr_alloc_array(r->layout->count, sizeof *r->namer, "pictures");
+    if (r->namer == NULL)
         return SR_E_MEMORY;
+    tell_doubts(r->source, files, count);
     for (size_t i = 0; i < count; i++) {
         r->file = (int)i;
         SR_TRY(read_file(r, files[i]));
     }
     for (size_t i = 0; i < r->layout->count; i++)
-        r->layout->unlabelled += !r->named[i];
+        r->layout->unlabelled += r->namer[i] == 0;
     SR_TRY(settle_classes(r, files, count));
     return settle_labels(r);
 }
@@ -531,7 +588,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_free(r.labels);
     sr_free(r.images);
     sr_free(r.categories);
-    sr_free(r.named);
+    sr_free(r.namer);
     return status;
 }
 

@@ -3,14 +3,15 @@
 //
 // 00 00, the type (08: unsigned bytes), the number of dimensions, each as big-endian u32, then the
 // numbers. Three dimensions are pictures, one is labels; the paths of a pair are equal up to
-// "images" or "labels" in the name. Files with "t10k" or "test" in their name are the split test. A
-// file without its pair, of another length than its header states, or of another picture size than
-// the first is refused by name. Source: http://yann.lecun.com/exdb/mnist/ (the format's
-// description); RFC 1952, zlib 1.2.
+// "images" or "labels" in the name. The split is that of a folder or of a word of the name, as test
+// and t10k, or train. A file without its pair, of another length than its header states, or of
+// another picture size than the first is refused by name. Source: http://yann.lecun.com/exdb/mnist/
+// (the format's description); RFC 1952, zlib 1.2.
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 
 #define PICTURES_HEAD 16
@@ -61,13 +62,16 @@ static sr_status read_head(const sr_source *source, const sr_source_file *listed
     return sr_source_read_part(source, listed, 0, head, *bytes);
 }
 
-static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++) {
+static sr_status recognises(sr_source *source, sr_recognition *out) {
+    bool fits = false;
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !fits; i++) {
         uint8_t head[SR_SOURCE_HEAD];
         size_t bytes;
         SR_TRY(read_head(source, &source->wanted.items[i], head, &bytes));
-        *fits = wants("", head, bytes, bytes);
+        fits = wants("", head, bytes, bytes);
+        (void)snprintf(out->why, sizeof out->why, "the head of %s", source->wanted.items[i].path);
     }
+    out->certainty = fits ? SR_FORMAT_YES : SR_FORMAT_NO;
     return SR_OK;
 }
 
@@ -163,13 +167,10 @@ static bool is_pair(const idx *a, const idx *b) {
     return n == m && memcmp(a->listed->path, b->listed->path, n) == 0;
 }
 
-static int split_of(const char *path) {
-    const char *name = sr_path_name(path);
-    const int split = sr_path_split(path);
-    if (split >= 0)
-        return split;
-    return strstr(name, "t10k") != NULL || strstr(name, "test") != NULL ? SR_SPLIT_TEST
-                                                                        : SR_SPLIT_TRAIN;
+static int split_of(const sr_folder_splits *splits, const sr_source_file *file) {
+    const char *name = sr_path_name(file->path);
+    const int split = sr_folder_splits_of(splits, file), word = sr_split_word(name, strlen(name));
+    return split >= 0 ? split : word >= 0 ? word : SR_SPLIT_TRAIN;
 }
 
 typedef struct idx_adding {
@@ -254,6 +255,7 @@ static sr_status open_all(sr_source *source, idx *files, size_t *count) {
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     idx_adding a = {.source = source, .most = -1};
     size_t count;
+    sr_folder_splits splits = {0};
     idx *files = sr_alloc_array(source->wanted.count + 1, sizeof *files, "IDX files");
     if (files == NULL)
         return SR_E_MEMORY;
@@ -262,10 +264,12 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
         status = add_pairs(&a, files, count);
     if (status == SR_OK)
         status = sr_layout_begin(out, source);
+    if (status == SR_OK)
+        status = sr_folder_splits_find(source, &splits);
     const uint8_t *labels = a.labels;
     for (size_t i = 0; status == SR_OK && labels != NULL && i < out->count; i++) {
         out->files[i].label = labels[i];
-        out->files[i].split = (int8_t)split_of(source->files.items[i].path);
+        out->files[i].split = (int8_t)split_of(&splits, &source->files.items[i]);
     }
     sr_free(a.labels);
     sr_free(files);

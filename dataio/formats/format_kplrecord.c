@@ -2,13 +2,14 @@
 // Format: KPLRecord directories, NAME.data with NAME.index and NAME.meta (dataio/record/record.h,
 // dataio/record/protocol.h). Records are kept byte for byte.
 //
-// Several directories in one source become splits by their folders (train, val, test). All must
-// have the same protocol; a directory with another one, or without one of the files, is refused by
-// name. Classes: in the classification schema the labels that occur, as numbers; in the detection
-// schema the names of the objects in byte order. To find them every record is read once.
+// Several directories in one source become splits by their folders or names (train, val, test). All
+// must have the same protocol; a directory with another one, or without one of the files, is
+// refused by name. Classes: in the classification schema the labels that occur, as numbers; in the
+// detection schema the names of the objects in byte order. To find them every record is read once.
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/record/protocol.h"
@@ -39,9 +40,13 @@ static sr_status file_is_meta(const sr_source *source, const sr_source_file *fil
     return SR_OK;
 }
 
-static sr_status recognises(sr_source *source, bool *fits) {
-    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !*fits; i++)
-        SR_TRY(file_is_meta(source, &source->wanted.items[i], fits));
+static sr_status recognises(sr_source *source, sr_recognition *out) {
+    bool fits = false;
+    for (size_t i = 0; i < source->wanted.count && source->files.count == 0 && !fits; i++) {
+        SR_TRY(file_is_meta(source, &source->wanted.items[i], &fits));
+        (void)snprintf(out->why, sizeof out->why, "%s", source->wanted.items[i].path);
+    }
+    out->certainty = fits ? SR_FORMAT_YES : SR_FORMAT_NO;
     return SR_OK;
 }
 
@@ -204,9 +209,15 @@ static sr_status read_all(kpl_reading *r) {
             SR_TRY(take_directory(r, &r->source->wanted.items[i]));
     }
     SR_TRY(sr_layout_begin(r->layout, r->source));
+    sr_folder_splits splits;
+    SR_TRY(sr_folder_splits_find(r->source, &splits));
     for (size_t i = 0; i < r->layout->count; i++) {
-        const int split = sr_path_split(r->source->files.items[i].path);
-        r->layout->files[i].split = (int8_t)(split < 0 ? SR_SPLIT_TRAIN : split);
+        const char *name = sr_path_name(r->source->files.items[i].path);
+        const int word = sr_split_word(name, strcspn(name, "#"));
+        const int split = sr_folder_splits_of(&splits, &r->source->files.items[i]);
+        r->layout->files[i].split = (int8_t)(split >= 0  ? split
+                                             : word >= 0 ? word
+                                                         : SR_SPLIT_TRAIN);
     }
     return find_classes(r);
 }

@@ -2,13 +2,18 @@
 // Format: pictures and masks in two parallel trees, as images/train/0001.jpg and
 // masks/train/0001.png. One folder level has exactly two names, and one of the two contains only
 // PNGs with a class id for each pixel, most of which have a picture with the same path (except for
-// that folder and the extension) in the other.
+// that folder and the extension) in the other. Grey photographs are such PNGs, too, and two folders
+// may be two classes: so their names must say it, as images and masks do, unless the user chooses
+// the format.
 //
-// A picture without a mask and a mask without a picture are refused by name. Splits are the folders
-// train, val and test; without any everything is train. The ids are kept; 255 means no class.
+// A picture without a mask and a mask without a picture are refused by name. Splits are folders
+// (folder_splits.h); without any everything is train. The ids are kept; 255 means no class.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/image/mask_png.h"
 
@@ -168,14 +173,81 @@ static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
     return SR_OK;
 }
 
-static sr_status recognises(sr_source *source, bool *fits) {
+// Whether a word of the name is one of the list, which NULL ends; digits after it do not count.
+static bool has_word(const char *name, size_t bytes, const char *const *words) {
+    for (size_t at = 0, n; at < bytes; at += n + 1) {
+        for (n = 0; at + n < bytes && strchr("_-. ", name[at + n]) == NULL;)
+            n++;
+        size_t letters = n;
+        while (letters > 0 && name[at + letters - 1] >= '0' && name[at + letters - 1] <= '9')
+            letters--;
+        for (size_t i = 0; words[i] != NULL; i++)
+            if (strlen(words[i]) == letters && strncasecmp(name + at, words[i], letters) == 0)
+                return true;
+    }
+    return false;
+}
+
+// Whether the names of the two folders say that one has pictures and the other their masks.
+static bool is_named(const pairing *p) {
+    static const char *const pictures[] = {
+        "image", "images",   "img",       "imgs",   "im",  "picture",     "pictures",
+        "photo", "photos",   "input",     "inputs", "rgb", "jpegimages",  "frames",
+        "raw",   "original", "originals", "data",   "x",   "leftimg8bit", NULL};
+    static const char *const masks[] = {"mask",
+                                        "masks",
+                                        "label",
+                                        "labels",
+                                        "labelled",
+                                        "labeled",
+                                        "labelids",
+                                        "annotation",
+                                        "annotations",
+                                        "annot",
+                                        "annots",
+                                        "ann",
+                                        "anns",
+                                        "seg",
+                                        "segs",
+                                        "segmentation",
+                                        "segmentations",
+                                        "segmentationclass",
+                                        "segmentationmask",
+                                        "segmentationmasks",
+                                        "semantic",
+                                        "gt",
+                                        "gts",
+                                        "groundtruth",
+                                        "gtfine",
+                                        "truth",
+                                        "target",
+                                        "targets",
+                                        "trimap",
+                                        "trimaps",
+                                        "y",
+                                        NULL};
+    const int m = p->masks;
+    return has_word(p->names[m], p->bytes[m], masks) &&
+           !has_word(p->names[!m], p->bytes[!m], masks) &&
+           has_word(p->names[!m], p->bytes[!m], pictures);
+}
+
+static sr_status recognises(sr_source *source, sr_recognition *out) {
     pairing p;
-    return find_pairing(source, &p, fits);
+    bool fits;
+    SR_TRY(find_pairing(source, &p, &fits));
+    if (!fits)
+        return SR_OK;
+    out->certainty = is_named(&p) ? SR_FORMAT_YES : SR_FORMAT_POSSIBLE;
+    (void)snprintf(out->why, sizeof out->why, "grey PNGs in %.*s as masks of pictures in %.*s",
+                   (int)p.bytes[p.masks], p.names[p.masks], (int)p.bytes[!p.masks],
+                   p.names[!p.masks]);
+    return SR_OK;
 }
 
 // The files of one key: a picture and its mask, or too few or too many.
 static sr_status assign(sr_source *source, const pairing *p, const uint32_t *files, size_t count,
-                        bool has_splits, sr_layout *out) {
+                        const sr_folder_splits *splits, sr_layout *out) {
     const sr_source_file *items = source->files.items;
     uint32_t of_side[2] = {0, 0};
     size_t counts[2] = {0, 0};
@@ -196,7 +268,8 @@ static sr_status assign(sr_source *source, const pairing *p, const uint32_t *fil
     if (counts[0] != 1 || counts[1] != 1)
         return SR_OK;
     const char *path = items[of_side[0]].path;
-    const int split = has_splits ? sr_path_split(path) : SR_SPLIT_TRAIN;
+    const int split =
+        splits->any ? sr_folder_splits_of(splits, &items[of_side[0]]) : SR_SPLIT_TRAIN;
     if (split < 0)
         return sr_source_refuse(source, path, "is outside train, val and test");
     out->masks++;
@@ -207,19 +280,19 @@ static sr_status assign(sr_source *source, const pairing *p, const uint32_t *fil
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     pairing p;
-    bool fits, has_splits = false;
+    bool fits;
     sorted s;
+    sr_folder_splits splits;
     SR_TRY(find_pairing(source, &p, &fits));
+    SR_TRY(sr_folder_splits_find(source, &splits));
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sort_by_key(source, &p, &s));
     out->schema = SR_SCHEMA_MASK;
     out->count_classes = !out->names_given;
-    for (size_t i = 0; i < s.count; i++)
-        has_splits = has_splits || sr_path_split(source->files.items[i].path) >= 0;
     sr_status status = SR_OK;
     for (size_t i = 0, n; i < s.count && status == SR_OK; i += n) {
         n = run_length(&s, i);
-        status = assign(source, &p, s.files + i, n, has_splits, out);
+        status = assign(source, &p, s.files + i, n, &splits, out);
     }
     sr_free(s.files);
     return status;

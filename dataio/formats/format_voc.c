@@ -3,33 +3,38 @@
 //
 // An annotation belongs to the picture with its name (without extensions); of several such pictures
 // to the one that <filename>, the split and the folders indicate. The splits are those of
-// ImageSets/Main/{train,val,test,trainval}.txt where they exist; else folders named train, val and
-// test; else everything is train. Classes are sorted by the bytes of their names, those of train
-// where there is a train split.
+// ImageSets/Main/{train,val,test}.txt where they exist; else folders of splits (folder_splits.h);
+// else everything is train. trainval.txt stands for the one of train and val that has no list.
+// Classes are sorted by the bytes of their names, those of train where there is a train split.
 //
 // Corners are inclusive pixel numbers from 1, so xmin - 1, ymin - 1, xmax, ymax are our continuous
 // coordinates. <part>, <pose>, <truncated> and the like are not kept.
 //
-// Refused by name: an annotation that cannot be read, has no picture, or is the second of a
-// picture; a picture without annotation, or with a class that train does not have; a listed name
-// without a picture. Left out and counted: pictures that no list names, and renderings of annotated
-// pictures (VOC's masks).
+// Refused by name: an annotation that cannot be read or has no picture; a picture with two
+// annotations and the second of them; a picture without annotation, or with a class that train does
+// not have; a listed name without a picture. Left out and counted: pictures that no list names, and
+// renderings of annotated pictures (VOC's masks).
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/formats/picture_index.h"
 #include "dataio/formats/voc_xml.h"
+#include "dataio/import/path_text.h"
 #include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
+#define SEVERAL SR_SPLIT_COUNT
+#define TRAINVAL (SR_SPLIT_COUNT + 1)
 
 // A name that a list assigns to a split.
 typedef struct listed {
     const char *name;
-    int8_t split; // SR_SPLIT_COUNT: several
+    int8_t split; // or TRAINVAL, SEVERAL
     bool met;
 } listed;
 
@@ -41,8 +46,9 @@ typedef struct voc_reading {
     bool *in_train; // [names.count]: some picture of train has it
     void *lists;    // listed
     size_t list_count, list_capacity;
-    bool has_lists, has_folders; // which define the splits
-    bool *annotated;             // [files]
+    bool has_lists, has_list[TRAINVAL + 1]; // which define the splits, else:
+    sr_folder_splits folders;
+    bool *annotated; // [files]
     void *text;
     size_t capacity;
     sr_arena scratch; // of one annotation
@@ -50,17 +56,16 @@ typedef struct voc_reading {
 
 // -- recognition -------------------------------------------------------------------------------
 
+// The split of a list, TRAINVAL, or -1.
 static int list_split(const char *path) {
-    static const struct {
-        const char *ending;
-        int split;
-    } lists[] = {{"ImageSets/Main/train.txt", SR_SPLIT_TRAIN},
-                 {"ImageSets/Main/val.txt", SR_SPLIT_VAL},
-                 {"ImageSets/Main/test.txt", SR_SPLIT_TEST}};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (sr_path_ends_with(path, lists[i].ending))
-            return lists[i].split;
-    return -1;
+    char folder[SR_PATH_TEXT_MAX];
+    const char *name = sr_path_name(path);
+    const size_t stem = sr_path_stem_bytes(path) - (size_t)(name - path);
+    (void)snprintf(folder, sizeof folder, "%.*s", name > path ? (int)(name - path) - 1 : 0, path);
+    if (!sr_path_ends_with(folder, "ImageSets/Main") || strcmp(name + stem, ".txt") != 0)
+        return -1;
+    const int split = sr_split_named(name, stem);
+    return split >= 0 && sr_split_is_union(name, stem) ? TRAINVAL : split;
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
@@ -76,18 +81,23 @@ static bool is_annotation(const sr_source *source, const sr_source_file *file) {
 }
 
 // At least half as many XML files as pictures, and one of the first is an annotation.
-static sr_status recognises(sr_source *source, bool *fits) {
-    size_t found = 0, probed = 0, lists = 0;
+static sr_status recognises(sr_source *source, sr_recognition *out) {
+    size_t found = 0, probed = 0, lists = 0, beside = 0;
     for (size_t i = 0; i < source->wanted.count && probed < PROBED; i++) {
         const sr_source_file *file = &source->wanted.items[i];
         if (sr_text_ends_with(file->path, ".txt") || file->bytes == 0)
             continue;
         probed++;
-        found += is_annotation(source, file);
+        if (!is_annotation(source, file))
+            continue;
+        found++;
+        beside += sr_has_picture_beside(source, file->path);
+        (void)snprintf(out->why, sizeof out->why, "boxes for each picture, as in %s", file->path);
     }
     for (size_t i = 0; i < source->wanted.count; i++)
         lists += list_split(source->wanted.items[i].path) >= 0;
-    *fits = found > 0 && 2 * (source->wanted.count - lists) >= source->files.count;
+    if (found > 0 && 2 * (source->wanted.count - lists) >= source->files.count)
+        out->certainty = beside > 0 ? SR_FORMAT_BESIDE : SR_FORMAT_YES;
     return SR_OK;
 }
 
@@ -106,19 +116,28 @@ static sr_status read_list(voc_reading *r, const sr_source_file *file, int split
         const size_t line = strcspn(at, "\n"), word = strcspn(at, " \t\r\n");
         const bool more = at[line] == '\n';
         if (word > 0) {
+            char path[SR_PATH_TEXT_MAX];
             at[word < line ? word : line] = '\0';
+            (void)sr_path_normalise(at, SR_PATH_ANY, path);
             SR_TRY(sr_grow(&r->lists, &r->list_capacity, r->list_count + 1, sizeof(listed),
                            "lists of pictures"));
-            const char *name = sr_arena_strdup(&r->layout->arena, at);
+            const char *name = sr_arena_strdup(&r->layout->arena, sr_path_name(path));
             if (name == NULL)
                 return SR_E_MEMORY;
             ((listed *)r->lists)[r->list_count++] = (listed){.name = name, .split = (int8_t)split};
         }
         at += line + more;
     }
-    r->has_lists = true;
+    r->has_lists = r->has_list[split] = true;
     r->source->read++;
     return SR_OK;
+}
+
+// What a name that only trainval lists is of: no split where train and val are both listed.
+static int split_of_trainval(const voc_reading *r) {
+    return !r->has_list[SR_SPLIT_TRAIN] ? SR_SPLIT_TRAIN
+           : !r->has_list[SR_SPLIT_VAL] ? SR_SPLIT_VAL
+                                        : -1;
 }
 
 static sr_status read_lists(voc_reading *r) {
@@ -134,10 +153,13 @@ static sr_status read_lists(voc_reading *r) {
     for (size_t i = 0; i < r->list_count; i++) {
         if (kept == 0 || strcmp(lists[kept - 1].name, lists[i].name) != 0)
             lists[kept++] = lists[i];
-        else if (lists[kept - 1].split != lists[i].split)
-            lists[kept - 1].split = SR_SPLIT_COUNT;
+        else if (lists[kept - 1].split != lists[i].split && lists[i].split != TRAINVAL)
+            lists[kept - 1].split = SEVERAL;
     }
     r->list_count = kept;
+    for (size_t i = 0; i < kept; i++)
+        if (lists[i].split == TRAINVAL)
+            lists[i].split = (int8_t)split_of_trainval(r);
     return SR_OK;
 }
 
@@ -193,32 +215,44 @@ static sr_status add_objects(voc_reading *r, const sr_voc *voc, bool train, sr_l
 }
 
 // The split of an annotated picture; -1 where it is left out or was refused.
-static sr_status find_split(voc_reading *r, const char *path, int *out) {
-    const char *name = sr_path_name(path);
+static sr_status find_split(voc_reading *r, const sr_source_file *file, int *out) {
+    const char *path = file->path, *name = sr_path_name(path);
     *out = SR_SPLIT_TRAIN;
     if (r->has_lists) {
         const listed *entry =
             find_listed(r, name, sr_path_stem_bytes(path) - (size_t)(name - path));
         *out = entry ? entry->split : -1;
-        r->layout->unlabelled += entry == NULL;
-        if (*out == SR_SPLIT_COUNT) {
+        r->layout->unlabelled += *out < 0;
+        if (*out == SEVERAL) {
             *out = -1;
             return sr_source_refuse(r->source, path, "is listed for several splits");
         }
-    } else if (r->has_folders) {
-        *out = sr_path_split(path);
+    } else if (r->folders.any) {
+        *out = sr_folder_splits_of(&r->folders, file);
         if (*out < 0)
             return sr_source_refuse(r->source, path, "is outside train, val and test");
     }
     return SR_OK;
 }
 
+// Refuses a picture that has several annotations, since objects of either would be missing.
+static sr_status spoil(voc_reading *r, uint32_t picture) {
+    sr_layout_file *file = &r->layout->files[picture];
+    if (file->split < 0)
+        return SR_OK;
+    file->split = -1;
+    return sr_source_refuse(r->source, r->source->files.items[picture].path,
+                            "a picture with several annotations");
+}
+
 static sr_status match(voc_reading *r, const sr_source_file *file, const sr_voc *voc) {
     const char *name = sr_path_name(file->path), *rivals[2];
+    char filename[SR_PATH_TEXT_MAX];
+    (void)sr_path_normalise(voc->filename, SR_PATH_ANY, filename);
     const sr_picture_wanted wanted = {.stem = name,
                                       .stem_bytes = sr_path_stem_bytes(file->path) -
                                                     (size_t)(name - file->path),
-                                      .name = voc->filename,
+                                      .name = sr_path_inside(filename),
                                       .near = file->path,
                                       .split = sr_path_split(file->path)};
     uint32_t picture;
@@ -233,11 +267,12 @@ static sr_status match(voc_reading *r, const sr_source_file *file, const sr_voc 
     const char *path = r->source->files.items[picture].path;
     if (r->annotated[picture]) {
         r->source->wanted_refused++;
-        return sr_source_refuse_for(r->source, file->path, "a second annotation of %s", path);
+        SR_TRY(sr_source_refuse_for(r->source, file->path, "a second annotation of %s", path));
+        return spoil(r, picture);
     }
     r->annotated[picture] = true;
     r->source->read++;
-    SR_TRY(find_split(r, path, &split));
+    SR_TRY(find_split(r, &r->source->files.items[picture], &split));
     if (split < 0)
         return SR_OK;
     r->layout->files[picture].split = (int8_t)split;
@@ -326,8 +361,8 @@ static sr_status read_all(voc_reading *r) {
     if (r->annotated == NULL)
         return SR_E_MEMORY;
     SR_TRY(read_lists(r));
-    for (size_t i = 0; i < source->files.count && !r->has_folders; i++)
-        r->has_folders = sr_path_split(source->files.items[i].path) >= 0;
+    if (!r->has_lists)
+        SR_TRY(sr_folder_splits_find(source, &r->folders));
     for (size_t i = 0; i < source->wanted.count; i++) {
         const sr_source_file *file = &source->wanted.items[i];
         if (list_split(file->path) < 0 && (file->bytes == 0 || is_annotation(source, file)))

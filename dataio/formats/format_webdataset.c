@@ -4,20 +4,26 @@
 //
 // The key is the path up to the first dot of its last part. KEY.cls is a number or a name; in
 // KEY.json the label is the value of the key label, cls or class in the top object. The split is
-// that of a folder or shard whose name is train, val or test or has it as a word (train-000012). A
-// picture without a label and the second picture of a key are refused by name. Source:
-// https://github.com/webdataset/webdataset (the format's description in its README).
+// that of a folder or shard (folder_splits.h), as of train-000012.tar. A picture without a label
+// and the second picture of a key are refused by name.
+//
+// A few of the files must have a label in them, as other programs, too, write a JSON file for each
+// picture. Where pictures and their files are in class folders, these are the classes; KEY.cls in
+// an archive is WebDataset's alone. Source: https://github.com/webdataset/webdataset (the format's
+// description in its README).
 #include <stdio.h>
 #include <string.h>
 
 #include <yajl/yajl_parse.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/label_text.h"
 #include "kernels/base/text.h"
 
 #define LABEL_MAX ((uint64_t)1 << 20) // bytes of a file
 #define TEXT_MAX 256
+#define PROBED 64 // files of labels that are read to recognise the format
 
 static size_t key_bytes(const char *path) {
     const char *name = sr_path_name(path);
@@ -43,15 +49,6 @@ static const sr_source_file *label_file(const sr_source *source, const char *pat
         return found;
     (void)snprintf(wanted, sizeof wanted, "%.*s.json", n, path);
     return sr_file_list_find(&source->wanted, wanted);
-}
-
-// Whether half of the pictures have a file with a label.
-static sr_status recognises(sr_source *source, bool *fits) {
-    size_t found = 0;
-    for (size_t i = 0; i < source->files.count && source->wanted.count > 0; i++)
-        found += label_file(source, source->files.items[i].path) != NULL;
-    *fits = found > 0 && 2 * found >= source->files.count;
-    return SR_OK;
 }
 
 // -- labels in JSON ----------------------------------------------------------------------------
@@ -126,6 +123,7 @@ typedef struct webdataset_reading {
     sr_source *source;
     sr_layout *layout;
     sr_label_texts labels;
+    sr_folder_splits splits;
     void *text;
     size_t capacity;
 } webdataset_reading;
@@ -149,6 +147,45 @@ static sr_status read_label(webdataset_reading *r, const sr_source_file *file, c
     return SR_OK;
 }
 
+// -- recognition -------------------------------------------------------------------------------
+
+// Whether the sample's labels can only be WebDataset's: in a shard, with nothing else or .cls.
+static bool is_of_shard(const sr_source *source, const sr_source_file *picture,
+                        const sr_source_file *label) {
+    const char *inside = picture->path + picture->archive_bytes;
+    const bool archived = source->folder < 0 || picture->archive_bytes > 0;
+    return archived && (is_cls(label->path) || strchr(inside, '/') == NULL);
+}
+
+// Half of the pictures have a file that may have a label, and half of the first of these have one.
+static sr_status recognises(sr_source *source, sr_recognition *out) {
+    webdataset_reading r = {.source = source};
+    size_t found = 0, probed = 0, labelled = 0, of_shards = 0;
+    char label[TEXT_MAX];
+    sr_status status = SR_OK;
+    for (size_t i = 0; i < source->files.count && source->wanted.count > 0; i++) {
+        const sr_source_file *picture = &source->files.items[i];
+        const sr_source_file *file = label_file(source, picture->path);
+        if (file == NULL)
+            continue;
+        found++;
+        of_shards += is_of_shard(source, picture, file);
+        if (status != SR_OK || probed == PROBED)
+            continue;
+        probed++;
+        status = read_label(&r, file, label);
+        labelled += status == SR_OK && label[0] != '\0';
+        (void)snprintf(out->why, sizeof out->why, "labels beside pictures, as in %s", file->path);
+    }
+    sr_free(r.text);
+    if (found == 0 || 2 * found < source->files.count || 2 * labelled < probed)
+        return status;
+    out->certainty = of_shards == found ? SR_FORMAT_YES : SR_FORMAT_BESIDE;
+    return status;
+}
+
+// -- samples -----------------------------------------------------------------------------------
+
 static sr_status assign(webdataset_reading *r, size_t i) {
     const sr_source_file *files = r->source->files.items;
     const char *path = files[i].path;
@@ -166,14 +203,15 @@ static sr_status assign(webdataset_reading *r, size_t i) {
         return sr_source_refuse(r->source, path, "a picture without a label");
     }
     r->source->read++;
-    const int split = sr_path_split_word(path);
-    return sr_label_texts_assign(&r->labels, r->layout, &r->layout->files[i],
-                                 split < 0 ? SR_SPLIT_TRAIN : split, label, strlen(label));
+    return sr_label_texts_assign(&r->labels, r->source, r->layout, i,
+                                 sr_folder_splits_or_train(&r->splits, &files[i]), label,
+                                 strlen(label));
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     webdataset_reading r = {.source = source, .layout = out};
     SR_TRY(sr_layout_begin(out, source));
+    SR_TRY(sr_folder_splits_find(source, &r.splits));
     sr_status status = SR_OK;
     for (size_t i = 0; i < out->count && status == SR_OK; i++)
         status = assign(&r, i);

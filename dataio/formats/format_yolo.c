@@ -10,8 +10,7 @@
 // folder, then below the source, if necessary without the leading folders of 'path' or of an
 // absolute path, which are those of the data set's original location. Without data.yaml,
 // classes.txt names the classes, one per line, or they are numbers; without paths of splits,
-// folders named train, val (valid, validation, train2017) and test are the splits, else everything
-// is train.
+// folders are the splits (folder_splits.h), else everything is train.
 //
 // A picture without a label file is background. A split without any label file is left out and
 // counted, as are pictures that no split names. Coordinates are fractions of the upright picture's
@@ -25,14 +24,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/yolo_text.h"
+#include "dataio/import/path_text.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
-#define MAX_PATH 4096
+#define MAX_PATH SR_PATH_TEXT_MAX
 #define UNNAMED (-1) // in no split; SR_SPLIT_COUNT: in several
 
 typedef struct yolo_reading {
@@ -199,85 +200,49 @@ static size_t count_labelled(const sr_source *source) {
 }
 
 // Whether there are label files and a file of classes; or valid label files without other
-// annotations.
-static sr_status recognises(sr_source *source, bool *fits) {
+// annotations. Labels beside pictures are not told from other texts there by classes.txt alone.
+static sr_status recognises(sr_source *source, sr_recognition *out) {
     size_t found = 0, valid = 0, others = 0;
-    bool described = false;
-    *fits = false;
+    yolo_reading r = {.source = source};
+    bool described = false, beside = false;
+    const char *label = NULL;
     for (size_t i = 0; i < source->wanted.count; i++) {
         const sr_source_file *file = &source->wanted.items[i];
-        const bool label = is_label_file(file->path);
         described = described || is_yaml(file->path) || is_classes(file->path);
         others += !is_yaml(file->path) && !sr_text_ends_with(file->path, ".txt");
-        if (label && found++ < PROBED)
+        if (is_label_file(file->path) && found++ < PROBED) {
             valid += is_valid(source, file);
+            label = file->path;
+        }
     }
-    if (described && found == 0)
+    if (described && found == 0) {
         found = valid = count_labelled(source);
+        beside = true;
+    }
     if (found == 0 || source->files.count == 0)
         return SR_OK;
     if (described) {
-        yolo_reading r = {.source = source};
         const sr_status status = find_tables(&r);
-        described = r.yaml != NULL || r.classes != NULL;
         sr_free(r.text);
         if (status != SR_OK && valid == 0)
             return SR_OK;
         SR_TRY(status);
     }
-    *fits = described || (valid > 0 && others == 0);
+    const sr_source_file *table = r.yaml != NULL ? r.yaml : r.classes;
+    if (table == NULL && (valid == 0 || others > 0))
+        return SR_OK;
+    out->certainty = beside && r.yaml == NULL ? SR_FORMAT_BESIDE : SR_FORMAT_YES;
+    (void)snprintf(out->why, sizeof out->why, "%s", table ? table->path : label);
     return SR_OK;
 }
 
 // -- paths -------------------------------------------------------------------------------------
-
-// Appends the components of a path to another; ".." removes one. False where the result is too
-// long.
-static bool append_path(char out[MAX_PATH], const char *path) {
-    size_t length = strlen(out);
-    while (*path != '\0') {
-        const size_t n = strcspn(path, "/\\");
-        if (n == 2 && memcmp(path, "..", 2) == 0) {
-            const char *slash = strrchr(out, '/');
-            length = slash ? (size_t)(slash - out) : 0;
-        } else if (n > 1 || (n == 1 && *path != '.')) {
-            if (length + n + 2 > MAX_PATH)
-                return false;
-            if (length > 0)
-                out[length++] = '/';
-            memcpy(out + length, path, n);
-            length += n;
-        }
-        out[length] = '\0';
-        path += n + (path[n] != '\0');
-    }
-    return true;
-}
 
 // The folder of a file, without its last '/'.
 static void folder_of(const sr_source_file *file, char out[MAX_PATH]) {
     const char *name = sr_path_name(file->path);
     const size_t n = name == file->path ? 0 : (size_t)(name - file->path) - 1;
     (void)snprintf(out, MAX_PATH, "%.*s", (int)n, file->path);
-}
-
-// The pictures below a folder ("" for all): the first and their number.
-static size_t pictures_below(const sr_source *source, const char *folder, size_t *first) {
-    char prefix[MAX_PATH + 2];
-    const int n = snprintf(prefix, sizeof prefix, "%s%s", folder, *folder ? "/" : "");
-    size_t low = 0, high = source->files.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (strcmp(source->files.items[middle].path, prefix) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *first = low;
-    while (high < source->files.count &&
-           strncmp(source->files.items[high].path, prefix, (size_t)n) == 0)
-        high++;
-    return high - low;
 }
 
 // What a path refers to: pictures first..first+count, or a list.
@@ -292,7 +257,7 @@ static bool look_up(const sr_source *source, const char *path, target *out) {
     if (picture != NULL)
         *out = (target){.first = (size_t)(picture - source->files.items), .count = 1};
     else if ((out->list = sr_file_list_find(&source->wanted, path)) == NULL)
-        out->count = pictures_below(source, path, &out->first);
+        out->count = sr_pictures_below(source, path, &out->first);
     return out->count > 0 || out->list != NULL;
 }
 
@@ -302,11 +267,10 @@ static bool find_target(const sr_source *source, const char *near, const char *p
                         size_t optional, target *out) {
     char full[MAX_PATH];
     for (const char *at = path;;) {
-        for (int where = 0; where < (*near != '\0' ? 2 : 1); where++) {
-            (void)snprintf(full, sizeof full, "%s", where == 0 ? near : "");
-            if (append_path(full, at) && look_up(source, full, out))
+        for (int where = 0; where < (*near != '\0' ? 2 : 1); where++)
+            if (sr_path_below(where == 0 ? near : "", at, full) &&
+                look_up(source, sr_path_inside(full), out))
                 return true;
-        }
         const char *slash = strpbrk(at, "/\\");
         if (slash == NULL || (size_t)(slash + 1 - path) > optional)
             return false;
@@ -322,9 +286,9 @@ static bool find_entry(const yolo_reading *r, const char *entry, target *out) {
     if (absolute)
         return find_target(r->source, near, entry, strlen(entry), out);
     // As it is written, with all ".."; then without the path to the data set.
-    memcpy(whole, near, strlen(near) + 1);
-    if (*root != '/' && append_path(whole, root) && append_path(whole, entry) &&
-        look_up(r->source, whole, out))
+    char data[MAX_PATH];
+    if (*root != '/' && sr_path_below(near, root, data) && sr_path_below(data, entry, whole) &&
+        look_up(r->source, sr_path_inside(whole), out))
         return true;
     while (strncmp(entry, "../", 3) == 0 || strncmp(entry, "./", 2) == 0)
         entry += *(entry + 1) == '.' ? 3 : 2;
@@ -388,42 +352,15 @@ static sr_status read_paths(yolo_reading *r) {
     return SR_OK;
 }
 
-// The split that the name of a folder means: train, train2017, valid.
-static int split_of_folder(const char *name, size_t bytes) {
-    static const char *const vals[] = {"valid", "validation"};
-    size_t n = bytes;
-    for (size_t i = 0; i < sizeof vals / sizeof *vals; i++)
-        if (bytes == strlen(vals[i]) && memcmp(name, vals[i], bytes) == 0)
-            return SR_SPLIT_VAL;
-    while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
-        n--;
-    return sr_split_find(name, n);
-}
-
-static int split_of_path(const char *path) {
-    const char *name;
-    size_t bytes;
-    int split = -1;
-    for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++) {
-        const int found = split_of_folder(name, bytes);
-        split = found >= 0 ? found : split;
-    }
-    return split;
-}
-
 // Without paths in data.yaml: folders, or everything is train.
 static sr_status read_folders(yolo_reading *r) {
-    bool any = false;
+    sr_folder_splits splits;
+    SR_TRY(sr_folder_splits_find(r->source, &splits));
     for (size_t i = 0; i < r->layout->count; i++) {
-        r->splits[i] = (int8_t)split_of_path(r->source->files.items[i].path);
-        any = any || r->splits[i] >= 0;
-    }
-    for (size_t i = 0; i < r->layout->count; i++) {
-        if (!any)
-            r->splits[i] = SR_SPLIT_TRAIN;
-        else if (r->splits[i] < 0)
-            SR_TRY(sr_source_refuse(r->source, r->source->files.items[i].path,
-                                    "is outside train, val and test"));
+        const sr_source_file *file = &r->source->files.items[i];
+        r->splits[i] = (int8_t)(splits.any ? sr_folder_splits_of(&splits, file) : SR_SPLIT_TRAIN);
+        if (r->splits[i] < 0)
+            SR_TRY(sr_source_refuse(r->source, file->path, "is outside train, val and test"));
     }
     return SR_OK;
 }

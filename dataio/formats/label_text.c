@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CLASSES 1000000 // limit of labels that are numbers
+#include "dataio/formats/few_names.h"
+#include "kernels/base/log.h"
+
+#define MAX_CLASSES 1000000 // limit of labels that are numbers of classes
+#define MAX_DIGITS 18       // of a number: fewer than INT64_MAX has
+#define NO_NUMBER (-1)
 
 void sr_label_texts_release(sr_label_texts *labels) {
     sr_name_table_release(&labels->texts);
@@ -13,10 +18,33 @@ void sr_label_texts_release(sr_label_texts *labels) {
     *labels = (sr_label_texts){0};
 }
 
-sr_status sr_label_texts_assign(sr_label_texts *labels, sr_layout *layout, sr_layout_file *file,
-                                int split, const char *text, size_t bytes) {
+// -- texts -------------------------------------------------------------------------------------
+
+// The whole number that digits, perhaps with ".0" after them, are; else NO_NUMBER.
+static int64_t number_of(const char *text) {
+    const size_t digits = strspn(text, "0123456789");
+    const char *rest = text + digits;
+    if (*rest == '.' && rest[1] != '\0')
+        rest += 1 + strspn(rest + 1, "0");
+    return digits > 0 && digits <= MAX_DIGITS && *rest == '\0' ? strtoll(text, NULL, 10)
+                                                               : NO_NUMBER;
+}
+
+static bool is_negative_number(const char *text) {
+    return text[0] == '-' && number_of(text + 1) != NO_NUMBER;
+}
+
+sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_layout *layout,
+                                size_t i, int split, const char *text, size_t bytes) {
     uint32_t number;
     const size_t before = labels->texts.count;
+    const char *path = source->files.items[i].path;
+    for (; bytes > 0 && strchr(" \t\r\n", *text) != NULL; bytes--)
+        text++;
+    while (bytes > 0 && strchr(" \t\r\n", text[bytes - 1]) != NULL)
+        bytes--;
+    if (bytes == 0)
+        return sr_source_refuse(source, path, "its label is blank");
     SR_TRY(sr_name_table_get(&labels->texts, &layout->arena, text, bytes, &number));
     if (labels->texts.count > before) {
         bool *grown = sr_realloc(labels->in_train, before * sizeof *grown,
@@ -25,67 +53,200 @@ sr_status sr_label_texts_assign(sr_label_texts *labels, sr_layout *layout, sr_la
             return SR_E_MEMORY;
         labels->in_train = grown;
     }
+    const char *copy = sr_name_table_name(&labels->texts, number);
+    if (is_negative_number(copy))
+        return sr_source_refuse_for(source, path, "label %.40s, which is no class", copy);
     labels->in_train[number] = labels->in_train[number] || split == SR_SPLIT_TRAIN;
-    file->split = (int8_t)split;
-    file->label = (int32_t)number;
+    layout->files[i].split = (int8_t)split;
+    layout->files[i].label = (int32_t)number;
     return SR_OK;
 }
 
-// The whole number below MAX_CLASSES that the text is, or -1.
-static int32_t number_of(const char *text) {
-    char *end;
-    if (*text < '0' || *text > '9')
-        return -1;
-    const long value = strtol(text, &end, 10);
-    return *end == '\0' && value < MAX_CLASSES ? (int32_t)value : -1;
+// -- classes -----------------------------------------------------------------------------------
+
+// A text as a number, to be sorted.
+typedef struct numbered {
+    int64_t number;
+    uint32_t text;
+} numbered;
+
+typedef struct settling {
+    const sr_label_texts *labels;
+    sr_source *source;
+    sr_layout *layout;
+    int32_t *class_of; // [texts]: -1: none
+    numbered *numbers; // [number_count], sorted
+    size_t number_count;
+    sr_few_names others; // that are not numbers
+} settling;
+
+static const char *text_at(const settling *s, uint32_t text) {
+    return sr_name_table_name(&s->labels->texts, text);
 }
 
-static bool all_numbers(const sr_label_texts *labels, int64_t *count) {
-    *count = 0;
-    for (uint32_t i = 0; i < labels->texts.count; i++) {
-        const int32_t number = number_of(sr_name_table_name(&labels->texts, i));
-        if (number < 0)
-            return false;
-        *count = number >= *count ? number + 1 : *count;
+static int by_number(const void *a, const void *b) {
+    const numbered *x = a, *y = b;
+    const int order = (x->number > y->number) - (x->number < y->number);
+    return order ? order : (x->text > y->text) - (x->text < y->text);
+}
+
+static bool is_new(const settling *s, size_t i) {
+    return i == 0 || s->numbers[i].number != s->numbers[i - 1].number;
+}
+
+// Sorts the texts into numbers and others, without those that no picture has.
+static void find_numbers(settling *s) {
+    for (uint32_t i = 0; i < s->labels->texts.count; i++) {
+        const char *text = text_at(s, i);
+        const int64_t number = number_of(text);
+        if (number != NO_NUMBER)
+            s->numbers[s->number_count++] = (numbered){.number = number, .text = i};
+        else if (!is_negative_number(text))
+            sr_few_names_add(&s->others, text, strlen(text));
     }
-    return true;
+    if (s->number_count > 0)
+        qsort(s->numbers, s->number_count, sizeof *s->numbers, by_number);
 }
 
-static sr_status name_classes(const sr_label_texts *labels, sr_layout *layout) {
+// Warns of different texts for one number.
+static void tell_same(const settling *s) {
+    sr_few_names same = {0};
+    for (size_t i = 0; i < s->number_count; i++) {
+        const char *text = text_at(s, s->numbers[i].text);
+        if (!is_new(s, i) || strchr(text, '.') != NULL)
+            sr_few_names_add(&same, text, strlen(text));
+    }
+    if (same.count > 0)
+        SR_WARN("%s: labels are written in several ways, or with a decimal point (%s): they are "
+                "taken as whole numbers",
+                s->source->path, same.text);
+}
+
+static bool are_dense(const settling *s) {
+    int64_t different = 0;
+    const int64_t largest = s->numbers[s->number_count - 1].number;
+    for (size_t i = 0; i < s->number_count; i++)
+        different += is_new(s, i);
+    return largest < MAX_CLASSES && 2 * different > largest;
+}
+
+static sr_status take_ids(settling *s) {
+    tell_same(s);
+    for (size_t i = 0; i < s->number_count; i++)
+        s->class_of[s->numbers[i].text] = (int32_t)s->numbers[i].number;
+    return sr_layout_number_classes(s->layout, s->numbers[s->number_count - 1].number + 1);
+}
+
+// Whether any picture is of train: then its classes are those of all splits.
+static bool has_train(const sr_label_texts *labels) {
+    for (uint32_t i = 0; i < labels->texts.count; i++)
+        if (labels->in_train[i])
+            return true;
+    return false;
+}
+
+// Numbers as names, in their order.
+static sr_status take_ordered_numbers(settling *s) {
+    const sr_label_texts *labels = s->labels;
+    const bool any_train = has_train(labels);
+    const char **names = sr_alloc_array(s->number_count, sizeof *names, "classes");
+    int count = 0;
+    if (names == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0, n; i < s->number_count; i += n) {
+        bool met = !any_train;
+        for (n = 0; i + n < s->number_count && (n == 0 || !is_new(s, i + n)); n++)
+            met = met || labels->in_train[s->numbers[i + n].text];
+        if (!met)
+            continue;
+        for (size_t j = i; j < i + n; j++)
+            s->class_of[s->numbers[j].text] = count;
+        names[count++] = text_at(s, s->numbers[i].text);
+    }
+    s->layout->classes = names;
+    s->layout->class_count = count;
+    tell_same(s);
+    SR_WARN("%s: the labels are numbers from %s to %s with large gaps: they are taken as names of "
+            "%d classes, in their order; if they are class numbers, name the classes with "
+            "--classes",
+            s->source->path, text_at(s, s->numbers[0].text),
+            text_at(s, s->numbers[s->number_count - 1].text), count);
+    return SR_OK;
+}
+
+static sr_status name_classes(settling *s) {
+    const sr_label_texts *labels = s->labels;
     sr_name_list list = {0};
     sr_status status = SR_OK;
-    bool any_train = false;
-    for (uint32_t i = 0; i < labels->texts.count; i++)
-        any_train = any_train || labels->in_train[i];
+    const bool any_train = has_train(labels);
     for (uint32_t i = 0; i < labels->texts.count && status == SR_OK; i++) {
-        const char *name = sr_name_table_name(&labels->texts, i);
-        if (labels->in_train[i] || !any_train)
-            status = sr_name_list_add(&list, &layout->arena, name, strlen(name));
+        const char *name = text_at(s, i);
+        if (labels->in_train[i] || (!any_train && !is_negative_number(name)))
+            status = sr_name_list_add(&list, &s->layout->arena, name, strlen(name));
     }
-    const sr_status set = sr_layout_set_classes(layout, &list);
+    const sr_status set = sr_layout_set_classes(s->layout, &list);
+    if (status == SR_OK && set == SR_OK && s->number_count > 0)
+        SR_WARN("%s: %zu labels are whole numbers and %zu are not (%s): all are taken as names of "
+                "classes, in byte order",
+                s->source->path, s->number_count, s->others.count, s->others.text);
     return status != SR_OK ? status : set;
 }
 
-sr_status sr_label_texts_settle(sr_label_texts *labels, sr_source *source, sr_layout *layout) {
-    int64_t count;
-    const bool numbers = all_numbers(labels, &count);
-    if (numbers)
-        SR_TRY(sr_layout_number_classes(layout, count));
-    else if (!layout->names_given)
-        SR_TRY(name_classes(labels, layout));
-    for (size_t i = 0; i < layout->count; i++) {
-        sr_layout_file *file = &layout->files[i];
+static void find_names(const settling *s) {
+    for (uint32_t i = 0; i < s->labels->texts.count; i++) {
+        const char *text = text_at(s, i);
+        s->class_of[i] = sr_layout_find_class(s->layout, text, strlen(text));
+    }
+}
+
+static sr_status take_given_names(settling *s) {
+    find_names(s);
+    for (size_t i = 0; i < s->number_count; i++)
+        if (s->class_of[s->numbers[i].text] < 0 && s->others.count == 0)
+            return take_ids(s);
+    return SR_OK;
+}
+
+static sr_status find_classes(settling *s) {
+    find_numbers(s);
+    if (s->layout->names_given)
+        return take_given_names(s);
+    if (s->others.count == 0 && s->number_count > 0)
+        return are_dense(s) ? take_ids(s) : take_ordered_numbers(s);
+    SR_TRY(name_classes(s));
+    find_names(s);
+    return SR_OK;
+}
+
+static sr_status settle_samples(const settling *s) {
+    for (size_t i = 0; i < s->layout->count; i++) {
+        sr_layout_file *file = &s->layout->files[i];
         if (file->split < 0)
             continue;
-        const char *text = sr_name_table_name(&labels->texts, (uint32_t)file->label);
-        file->label = numbers ? number_of(text) : sr_layout_find_class(layout, text, strlen(text));
+        const uint32_t text = (uint32_t)file->label;
+        file->label = s->class_of[text];
         if (file->label >= 0)
             continue;
         file->label = 0;
         file->split = -1;
-        SR_TRY(sr_source_refuse_for(source, source->files.items[i].path,
-                                    "class '%.100s' is not one of the %d classes", text,
-                                    layout->class_count));
+        SR_TRY(sr_source_refuse_for(s->source, s->source->files.items[i].path,
+                                    "class '%.100s' is not one of the %d classes", text_at(s, text),
+                                    s->layout->class_count));
     }
     return SR_OK;
+}
+
+sr_status sr_label_texts_settle(sr_label_texts *labels, sr_source *source, sr_layout *layout) {
+    const size_t count = labels->texts.count;
+    settling s = {.labels = labels, .source = source, .layout = layout};
+    s.class_of = sr_alloc_array(count + 1, sizeof *s.class_of, "classes");
+    s.numbers = sr_alloc_array(count + 1, sizeof *s.numbers, "classes");
+    for (size_t i = 0; s.class_of != NULL && i < count; i++)
+        s.class_of[i] = -1;
+    sr_status status = s.class_of && s.numbers ? find_classes(&s) : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = settle_samples(&s);
+    sr_free(s.class_of);
+    sr_free(s.numbers);
+    return status;
 }

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/formats/few_names.h"
 #include "dataio/formats/format.h"
+#include "dataio/import/path_text.h"
 #include "kernels/base/file.h"
+#include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
 #define NAMES_BYTES_MAX ((size_t)16 << 20)
@@ -33,21 +36,44 @@ int sr_path_split(const char *path) {
     size_t bytes;
     int split = -1;
     for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++) {
-        int found = sr_split_find(name, bytes);
+        int found = sr_split_named(name, bytes);
         split = found >= 0 ? found : split;
     }
     return split;
 }
 
-int sr_path_split_word(const char *path) {
-    const char *folder;
-    size_t bytes;
-    int split = -1;
-    for (int level = 0; sr_path_folder_at(path, level, &folder, &bytes); level++) {
-        const int found = sr_split_word(folder, bytes);
-        split = found >= 0 ? found : split;
+size_t sr_pictures_below(const sr_source *source, const char *folder, size_t *first) {
+    char prefix[SR_PATH_TEXT_MAX + 2];
+    const int n = snprintf(prefix, sizeof prefix, "%s%s", folder, *folder ? "/" : "");
+    size_t low = 0, high = source->files.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(source->files.items[middle].path, prefix) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return split;
+    *first = low;
+    while (high < source->files.count &&
+           strncmp(source->files.items[high].path, prefix, (size_t)n) == 0)
+        high++;
+    return high - low;
+}
+
+bool sr_has_picture_beside(const sr_source *source, const char *path) {
+    const size_t n = sr_path_stem_bytes(path);
+    size_t low = 0, high = source->files.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strncmp(source->files.items[middle].path, path, n) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < source->files.count && strncmp(source->files.items[low].path, path, n) == 0; low++)
+        if (sr_path_stem_bytes(source->files.items[low].path) == n)
+            return true;
+    return false;
 }
 
 const char *sr_path_name(const char *path) {
@@ -281,6 +307,27 @@ static sr_status check_class_names(const sr_source *source, const sr_layout *lay
     return SR_OK;
 }
 
+// Warns of classes that no picture has: gaps between numbers, or names that do not occur.
+static sr_status tell_unused(const sr_source *source, const sr_layout *layout) {
+    sr_few_names unused = {0};
+    if (layout->schema != SR_SCHEMA_CLASS || layout->class_count == 0)
+        return SR_OK;
+    bool *met = sr_alloc_array((size_t)layout->class_count, sizeof *met, "classes");
+    if (met == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < layout->count; i++)
+        if (layout->files[i].split >= 0)
+            met[layout->files[i].label] = true;
+    for (int c = 0; c < layout->class_count; c++)
+        if (!met[c])
+            sr_few_names_add(&unused, layout->classes[c], strlen(layout->classes[c]));
+    sr_free(met);
+    if (unused.count > 0)
+        SR_WARN("%s: no picture has %s %s; the data set still has %d classes", source->path,
+                unused.count == 1 ? "class" : "classes", unused.text, layout->class_count);
+    return SR_OK;
+}
+
 static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
     if (class_names != NULL)
         SR_TRY(read_class_names(class_names, out));
@@ -294,7 +341,7 @@ static sr_status make(sr_source *source, const char *class_names, sr_layout *out
             assigned++;
         }
     if (assigned > 0)
-        return SR_OK;
+        return tell_unused(source, out);
     return SR_FAIL(
         SR_E_DATA,
         "%s: nothing to pack (read as %s): %zu pictures found, %zu files refused%s%s%s%s",

@@ -105,10 +105,12 @@ SR_NODISCARD sr_status sr_layout_take_names(sr_layout *layout, const char *text)
 int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes);
 // The folder of a path at a level (0: the first); false when the path has no folder there.
 bool sr_path_folder_at(const char *path, int level, const char **name, size_t *bytes);
-// The split that the deepest folder of the path named like a split gives; -1: none.
+// The split that the deepest folder of the path whose whole name means one gives; -1: none.
 int sr_path_split(const char *path);
-// The same for folders with a word that begins with the name of a split, as "imagenet-val-000012".
-int sr_path_split_word(const char *path);
+// The pictures below a folder ("" for all): the first and their number.
+size_t sr_pictures_below(const sr_source *source, const char *folder, size_t *first);
+// Whether a picture has the path of the file up to the extension.
+bool sr_has_picture_beside(const sr_source *source, const char *path);
 // The length of the path without the extension of its last component.
 size_t sr_path_stem_bytes(const char *path);
 // Whether the last components of the path are 'name'. False for the empty name.

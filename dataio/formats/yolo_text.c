@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // data.yaml and label lines of YOLO data sets (yolo_text.h).
 //
-// data.yaml is parsed with the events of libfyaml. Only the keys names, nc, path, train, val, test
-// and kpt_shape of the top map are used; others (download scripts, versions) are skipped. Aliases
-// are refused, so nothing can be expanded. A number of a label line may be one per cent outside the
-// picture, which Ultralytics accepts too: tools round. Source:
+// data.yaml is parsed with the events of libfyaml. Only the keys names, nc, path, kpt_shape, train,
+// val (or validation) and test of the top map are used; others (download scripts, versions) are
+// skipped. Aliases are refused, so nothing can be expanded. A number of a label line may be one per
+// cent outside the picture, which Ultralytics accepts too: tools round. Source:
 // https://docs.ultralytics.com/datasets/detect/ and .../segment/.
 #include "dataio/formats/yolo_text.h"
 
@@ -134,7 +134,8 @@ static void take_top_value(yaml_reader *r, sr_yolo_value value) {
 }
 
 static void take_key(yaml_reader *r, sr_yolo_value value) {
-    r->key = KEY_OTHER;
+    r->key =
+        strcmp(value.text, "validation") == 0 ? SR_SPLIT_VAL : KEY_OTHER; // as Ultralytics does
     for (int k = 0; k < KEY_COUNT; k++)
         if (strcmp(value.text, keys[k]) == 0)
             r->key = k;

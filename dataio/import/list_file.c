@@ -4,9 +4,13 @@
 // order mark, as Windows programs write it, is skipped.
 #include "dataio/import/list_file.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "dataio/import/path_text.h"
 #include "dataio/record/split.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
@@ -23,17 +27,38 @@ static int cut(char *line, char *fields[4]) {
     return count;
 }
 
+// Without space around it.
+static char *trim(char *text) {
+    text += strspn(text, " ");
+    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
+        text[n - 1] = '\0';
+    return text;
+}
+
+// Replaces a path by its normalised form, which is never longer. False where it is too long.
+static bool normalise(char *path, sr_path_separator separator) {
+    char out[SR_PATH_TEXT_MAX];
+    if (!sr_path_normalise(path, separator, out))
+        return false;
+    memcpy(path, out, strlen(out) + 1);
+    return true;
+}
+
 static sr_status take_line(sr_list_file *list, const char *name, size_t number, char *line) {
     char *fields[4];
     const int count = cut(line, fields);
-    if (count < 2 || count > 3 || fields[0][0] == '\0' || fields[1][0] == '\0')
+    if (!normalise(fields[0], SR_PATH_SLASH))
+        return SR_FAIL(SR_E_DATA, "%s:%zu: a path of more than %d bytes", name, number,
+                       SR_PATH_TEXT_MAX - 2);
+    if (count < 2 || count > 3 || fields[0][0] == '\0')
         return SR_FAIL(SR_E_DATA, "%s:%zu: expected: path TAB label [TAB split]", name, number);
-    sr_listed_picture entry = {.path = fields[0], .label = fields[1], .split = -1};
+    sr_listed_picture entry = {.path = fields[0], .label = trim(fields[1]), .split = -1};
     if (count == 3) {
-        entry.split = (int8_t)sr_split_find(fields[2], strlen(fields[2]));
+        const char *split = trim(fields[2]);
+        entry.split = (int8_t)sr_split_named(split, strlen(split));
         if (entry.split < 0)
             return SR_FAIL(SR_E_DATA, "%s:%zu: split '%.40s' is not train, val or test", name,
-                           number, fields[2]);
+                           number, split);
     }
     SR_TRY(sr_grow(&list->entries, &list->capacity, list->count + 1, sizeof entry, "list"));
     ((sr_listed_picture *)list->entries)[list->count++] = entry;
@@ -69,11 +94,26 @@ sr_status sr_list_file_parse(const char *name, void *text, size_t bytes, sr_list
     return SR_OK;
 }
 
-sr_status sr_list_file_read(const char *path, sr_list_file *out) {
-    void *text;
-    size_t bytes;
-    SR_TRY(sr_file_read(path, SR_LIST_FILE_MAX_BYTES, &text, &bytes));
-    return sr_list_file_parse(path, text, bytes, out);
+// -- the paths of a source ---------------------------------------------------------------------
+
+static bool exists(const sr_source *source, const char *path) {
+    return source->folder >= 0 ? faccessat(source->folder, path, F_OK, 0) == 0
+                               : sr_file_list_find(&source->files, path) != NULL;
+}
+
+// top: the folder of the source as an absolute path, or NULL.
+static void resolve(const sr_source *source, const char *top, sr_listed_picture *entry) {
+    char whole[SR_PATH_TEXT_MAX];
+    const size_t n = top ? strlen(top) : 0;
+    if (strchr(entry->path, '\\') != NULL && !exists(source, entry->path))
+        (void)normalise(entry->path, SR_PATH_ANY);
+    if (n == 0 || (entry->path[0] != '/' && strncmp(entry->path, "../", 3) != 0))
+        return;
+    // A path that leads out of the folder may lead back in.
+    (void)snprintf(whole, sizeof whole, "%s", entry->path[0] == '/' ? entry->path : "");
+    if ((whole[0] != '\0' || sr_path_below(top, entry->path, whole)) &&
+        strncmp(whole, top, n) == 0 && whole[n] == '/')
+        memmove(entry->path, whole + n + 1, strlen(whole + n + 1) + 1);
 }
 
 static int by_path(const void *a, const void *b) {
@@ -83,7 +123,8 @@ static int by_path(const void *a, const void *b) {
     return order ? order : x->split - y->split;
 }
 
-void sr_list_file_sort(sr_list_file *list) {
+// Keeps one entry of each path.
+static void sort_list(sr_list_file *list) {
     sr_listed_picture *entries = list->entries;
     size_t kept = 0;
     if (list->count > 0)
@@ -95,6 +136,19 @@ void sr_list_file_sort(sr_list_file *list) {
             entries[kept - 1].twice = true;
     }
     list->count = kept;
+}
+
+sr_status sr_list_file_open(const sr_source *source, sr_list_file *out) {
+    void *text;
+    size_t bytes;
+    SR_TRY(sr_file_read(source->list, SR_LIST_FILE_MAX_BYTES, &text, &bytes));
+    SR_TRY(sr_list_file_parse(source->list, text, bytes, out));
+    char *top = source->folder >= 0 ? realpath(source->path, NULL) : NULL;
+    for (size_t i = 0; i < out->count; i++)
+        resolve(source, top, (sr_listed_picture *)out->entries + i);
+    free(top);
+    sort_list(out);
+    return SR_OK;
 }
 
 void sr_list_file_release(sr_list_file *list) {

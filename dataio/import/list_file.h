@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of pictures: lines "path TAB label [TAB split]".
+//
+// Paths are normalised (path_text.h), so that "./a.jpg" and "a.jpg" are one picture; '\\' separates
+// folders where there is no file of the name as it is written. A split has any name that means one
+// (record/split.h). A label may be blank.
 #ifndef SR_DATAIO_LIST_FILE_H
 #define SR_DATAIO_LIST_FILE_H
 
@@ -7,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dataio/import/source.h"
 #include "kernels/base/status.h"
 
 #ifdef __cplusplus
@@ -16,7 +21,8 @@ extern "C" {
 #define SR_LIST_FILE_MAX_BYTES ((size_t)4 << 30)
 
 typedef struct sr_listed_picture {
-    const char *path, *label;
+    char *path;
+    const char *label;
     int8_t split; // SR_SPLIT_TRAIN, ... (record/split.h); -1: not given
     bool twice;   // another line gives the path another label or split
 } sr_listed_picture;
@@ -28,14 +34,13 @@ typedef struct sr_list_file {
     size_t count, capacity;
 } sr_list_file;
 
-// SR_E_DATA "path:line: what was expected".
-SR_NODISCARD sr_status sr_list_file_read(const char *path, sr_list_file *out);
+// Reads the list of a source, with its paths as those of the source, sorted, and with one entry of
+// each path. SR_E_DATA "path:line: what was expected".
+SR_NODISCARD sr_status sr_list_file_open(const sr_source *source, sr_list_file *out);
 // Parses 'bytes' bytes that were allocated with sr_alloc and are followed by a zero; the list takes
 // them over, also on failure. name: for messages.
 SR_NODISCARD sr_status sr_list_file_parse(const char *name, void *text, size_t bytes,
                                           sr_list_file *out);
-// Sorts by path and keeps one entry of each path.
-void sr_list_file_sort(sr_list_file *list);
 void sr_list_file_release(sr_list_file *list);
 
 #ifdef __cplusplus

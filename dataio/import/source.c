@@ -87,6 +87,8 @@ static sr_status sort_source(sr_source *source) {
     uint64_t wanted_bytes = 0;
     SR_TRY(sort_files(source, &source->files, &source->bytes));
     SR_TRY(sort_files(source, &source->wanted, &wanted_bytes));
+    if (source->folders.count > 0)
+        qsort(source->folders.items, source->folders.count, sizeof *source->folders.items, by_path);
     if (source->refused_count > 0)
         qsort(source->refused, source->refused_count, sizeof *source->refused, by_refused_path);
     find_root(source);
@@ -191,6 +193,7 @@ void sr_source_free(sr_source *source) {
     sr_free(source->backing);
     sr_free(source->files.items);
     sr_free(source->wanted.items);
+    sr_free(source->folders.items);
     sr_free(source->refused);
     sr_arena_release(&source->arena);
     sr_free(source);

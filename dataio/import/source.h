@@ -30,6 +30,8 @@ typedef struct sr_source_file {
     int64_t mtime; // nanoseconds; only compared with itself
     uint64_t offset;
     int in; // index into source->backing, or -1: a separate file under the folder
+    uint32_t
+        archive_bytes; // of the path, up to the '/' after the archive inside the source; 0: none
 } sr_source_file;
 
 // A growing list of files, sorted by the bytes of their paths when listing has ended.
@@ -67,6 +69,7 @@ typedef struct sr_source {
     const char *path;
     const struct sr_source_kind *kind;
     const struct sr_format *format; // what the files mean; set by sr_format_open
+    const char *reading;            // a line for the user: the format, and why; set there, too
     sr_file_list files;             // pictures: JPEG or PNG by their first bytes
     sr_file_list wanted;      // other files that some format may want: annotations, pixels, records
     sr_refused_file *refused; // named by the listing; packing adds to them
@@ -74,6 +77,7 @@ typedef struct sr_source {
     uint64_t hidden, other;        // ignored: hidden files; files that no format wants
     uint64_t read, wanted_refused; // wanted files that were used; that are named in 'refused'
     uint64_t bytes;                // of all pictures
+    sr_file_list folders;          // by path alone, those that were seen apart from their pictures
     const char *list;              // path of a list of pictures, or NULL
     size_t root_bytes;             // length of the folder that all paths begin with
     // for the kind
@@ -140,6 +144,8 @@ SR_NODISCARD sr_status sr_source_offer(sr_source *source, const char *path, cons
                                        size_t head_bytes, uint64_t bytes, sr_offer *out);
 // Adds a file as sr_source_offer has decided; the path is copied. An oversized picture is refused.
 SR_NODISCARD sr_status sr_source_add(sr_source *source, const sr_source_file *file, sr_offer as);
+// Notes that a folder exists, as it may contain no picture. The path is copied.
+SR_NODISCARD sr_status sr_source_note_folder(sr_source *source, const char *path, size_t bytes);
 // Records a file that is not packed, and why; both texts are copied.
 SR_NODISCARD sr_status sr_source_refuse(sr_source *source, const char *path, const char *reason);
 // The same with a formatted reason.
@@ -152,7 +158,8 @@ SR_NODISCARD sr_status sr_source_backing_of(sr_source *source, const sr_source_f
                                             int *out);
 // The number of the backing file that is the spool.
 SR_NODISCARD sr_status sr_source_spool_backing(sr_source *source, int *out);
-// Whether the path is hidden: a component begins with a dot, or belongs to a system (__MACOSX).
+// Whether the path is hidden: a component begins with a dot, or is a folder that a system or a
+// network disk makes by itself (__MACOSX, @eaDir and the like).
 bool sr_source_is_hidden(const char *path);
 
 #ifdef __cplusplus

@@ -134,6 +134,8 @@ static sr_status walk_folder(walk *w, int fd, const struct stat *info) {
         return SR_FAIL(SR_E_SYSTEM, "%s/%s: %s", w->source->path,
                        w->path.length ? w->path.data : "", strerror(error));
     }
+    if (w->path.length > 0)
+        SR_TRY(sr_source_note_folder(w->source, w->path.data, w->path.length));
     w->above[w->depth].device = info->st_dev;
     w->above[w->depth].inode = info->st_ino;
     w->depth++;

@@ -49,8 +49,7 @@ static sr_status take_path(sr_source *source, const char *path) {
 
 sr_status sr_source_list_listed(sr_source *source) {
     sr_list_file list;
-    SR_TRY(sr_list_file_read(source->list, &list));
-    sr_list_file_sort(&list);
+    SR_TRY(sr_list_file_open(source, &list));
     const sr_listed_picture *entries = list.entries;
     sr_status status = SR_OK;
     for (size_t i = 0; i < list.count && status == SR_OK; i++)

@@ -3,19 +3,52 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dataio/image/picture.h"
 #include "dataio/import/source_internal.h"
 #include "kernels/base/memory.h"
 
+// Folders of macOS's archives, of thumbnails, previews and deleted files on disks of Synology and
+// QNAP, and of Windows and Linux at the top of a disk.
+static const char *const system_folders[] = {
+    "__MACOSX", "@eaDir",    "@__thumb", "@Recycle",     "@Recently-Snapshot",        "@tmp",
+    "#recycle", "#snapshot", "RECYCLER", "$RECYCLE.BIN", "System Volume Information", "lost+found",
+};
+
+static bool is_hidden_part(const char *part, size_t bytes) {
+    for (size_t i = 0; i < sizeof system_folders / sizeof *system_folders; i++)
+        if (strlen(system_folders[i]) == bytes && strncasecmp(part, system_folders[i], bytes) == 0)
+            return true;
+    return *part == '.';
+}
+
 bool sr_source_is_hidden(const char *path) {
     for (const char *part = path; part != NULL;) {
-        if (*part == '.' || strncmp(part, "__MACOSX/", 9) == 0)
+        if (is_hidden_part(part, strcspn(part, "/")))
             return true;
         part = strchr(part, '/');
         part = part ? part + 1 : NULL;
     }
     return false;
+}
+
+sr_status sr_source_note_folder(sr_source *source, const char *path, size_t bytes) {
+    sr_file_list *list = &source->folders;
+    if (list->count > 0) { // files of one folder often follow each other
+        const char *last = list->items[list->count - 1].path;
+        if (strlen(last) == bytes && memcmp(last, path, bytes) == 0)
+            return SR_OK;
+    }
+    void *items = list->items;
+    SR_TRY(sr_grow(&items, &list->capacity, list->count + 1, sizeof *list->items, "folders"));
+    list->items = items;
+    char *copy = sr_arena_alloc(&source->arena, bytes + 1);
+    if (copy == NULL)
+        return SR_E_MEMORY;
+    memcpy(copy, path, bytes);
+    list->items[list->count++] = (sr_source_file){.path = copy};
+    return SR_OK;
 }
 
 sr_status sr_source_refuse(sr_source *source, const char *path, const char *reason) {

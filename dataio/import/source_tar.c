@@ -8,10 +8,15 @@
 // Contents of a compressed one, or of a zip, are copied to one unnamed temporary file. Links,
 // devices, sparse files, and names that are absolute or contain ".." are refused by name.
 //
+// libarchive converts names through the character set of the locale, and a program that never calls
+// setlocale has ASCII. While an archive is read this thread therefore has a locale with UTF-8; that
+// of the process does not change.
+//
 // Source: libarchive 3.6, archive_read(3), tar(5); IEEE Std 1003.1-2017, pax.
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,15 +334,23 @@ static sr_status take_contents(archive_reading *r, bool tar) {
 
 // -- entries -----------------------------------------------------------------------------------
 
+// Notes the folder that the name ends with, or is in.
+static sr_status note_folder(archive_reading *r) {
+    const char *slash = strrchr(r->name, '/');
+    return slash == NULL || sr_source_is_hidden(r->name)
+               ? SR_OK
+               : sr_source_note_folder(r->source, r->name, (size_t)(slash - r->name));
+}
+
 static sr_status take_entry(archive_reading *r, struct archive_entry *entry) {
     if (!take_name(r, entry))
         return sr_source_refuse(r->source, r->prefix, "a name that is too long");
     const char *name = r->name + strlen(r->prefix), *reason = refuse_name(name);
     if (name[0] == '\0' && archive_entry_filetype(entry) != AE_IFDIR)
-        reason = "a name that is empty";
+        reason = "a name that is empty or cannot be read as UTF-8";
     if (reason == NULL && archive_entry_filetype(entry) == AE_IFDIR &&
         archive_entry_hardlink(entry) == NULL)
-        return SR_OK;
+        return note_folder(r);
     if (reason == NULL)
         reason = refuse_type(entry);
     if (reason == NULL && archive_entry_is_data_encrypted(entry))
@@ -345,7 +358,8 @@ static sr_status take_entry(archive_reading *r, struct archive_entry *entry) {
     if (reason != NULL)
         return sr_source_refuse(r->source, r->name, reason);
     r->file = (sr_source_file){.bytes = (uint64_t)archive_entry_size(entry),
-                               .mtime = (int64_t)archive_entry_mtime(entry) * 1000000000};
+                               .mtime = (int64_t)archive_entry_mtime(entry) * 1000000000,
+                               .archive_bytes = (uint32_t)strlen(r->prefix)};
     r->head_bytes = 0;
     r->refused = false;
     while (r->head_bytes < sizeof r->head) {
@@ -361,6 +375,8 @@ static sr_status take_entry(archive_reading *r, struct archive_entry *entry) {
     if (is_tar(r->head, r->head_bytes) && !sr_source_is_hidden(r->name))
         return take_contents(r, true);
     SR_TRY(sr_source_offer(r->source, r->name, r->head, r->head_bytes, r->file.bytes, &r->offer));
+    if (r->offer != SR_OFFER_PICTURE)
+        SR_TRY(note_folder(r));
     return r->offer != SR_OFFER_NOTHING ? take_contents(r, false) : SR_OK;
 }
 
@@ -430,6 +446,15 @@ static sr_status open_archive(archive_reading *r) {
     return archive_read_open1(a) == ARCHIVE_OK ? read_entries(r) : SR_OK;
 }
 
+// The character set alone: numbers keep their decimal point. 0 where there is no such locale.
+static locale_t utf8_locale(void) {
+    static const char *const names[] = {"C.UTF-8", "C.utf8", "en_US.UTF-8"};
+    locale_t found = (locale_t)0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == (locale_t)0; i++)
+        found = newlocale(LC_CTYPE_MASK, names[i], (locale_t)0);
+    return found;
+}
+
 static sr_status read_archive(archive_reading *r) {
     r->archive = archive_read_new();
     if (r->archive == NULL)
@@ -437,8 +462,13 @@ static sr_status read_archive(archive_reading *r) {
     r->broken = false;
     r->region->at = 0;
     r->skip = r->taken;
+    const locale_t utf8 = utf8_locale(), before = utf8 != (locale_t)0 ? uselocale(utf8) : utf8;
     const sr_status status = open_archive(r);
     (void)archive_read_free(r->archive);
+    if (utf8 != (locale_t)0) {
+        (void)uselocale(before);
+        freelocale(utf8);
+    }
     return status;
 }
 

@@ -463,7 +463,10 @@ static sr_status run(packing *p) {
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such file or folder", o->source);
     p->created = !sr_path_exists(o->destination);
     SR_TRY(sr_pack_state_open(o->destination, &p->state));
-    SR_TRY(sr_format_open(o->source, o->list, o->destination, &o->limits, &p->source));
+    SR_TRY(sr_format_open(o->source, o->list, o->source_format, o->destination, &o->limits,
+                          &p->source));
+    if (o->recognised != NULL)
+        o->recognised(p->source->reading);
     p->job.source = p->source;
     p->job.layout = &p->layout;
     SR_TRY(sr_pack_state_compare(&p->state, o, p->source, p->report));

@@ -39,7 +39,11 @@ extern "C" {
 typedef struct sr_pack_options {
     const char *source; // NULL with a list: the list's folder
     const char *destination;
-    const char *list;    // file of "path TAB label [TAB split]", or NULL
+    const char *list;          // file of "path TAB label [TAB split]", or NULL
+    const char *source_format; // of sr_format_at, as "voc"; NULL: it is detected
+    // Called with a line, valid until it returns, that says which format the source has and why, or
+    // NULL.
+    void (*recognised)(const char *line);
     const char *classes; // file of class names, one per line in the order of their numbers, or NULL
     double val_fraction; // 0 <= f < 1
     int64_t max_side;    // 0: as they are

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of a destination folder of packing (pack_state.h, pack.h).
 //
-// pack.txt is lines of "key value"; the first is "serried-pack 2", the last "state complete" or
+// pack.txt is lines of "key value"; the first is "serried-pack 3", the last "state complete" or
 // "state packing". It contains a hash of everything that determines the result: the options and the
 // path, length and time of every file of the source. While packing it also contains the progress,
 // with a line "refusal PATH REASON" for every file that was refused so far (bytes up to 0x20, 0x7f
@@ -29,7 +29,7 @@
 
 #define LOCK_FILE "pack.lock"
 #define MAX_COMPLETE ((size_t)1 << 20) // bytes of a complete pack.txt
-#define PACK_VERSION 2                 // raised when the same source would give other bytes
+#define PACK_VERSION 3                 // raised when the same source would give other bytes
 
 static const char *const flag_names[SR_PICTURE_FLAG_COUNT] = {
     "progressive", "greyscale", "cmyk", "oriented", "png", "png_reduced", "resized"};
@@ -243,6 +243,8 @@ static void add_options(sr_text *line, const sr_pack_options *o) {
         sr_text_add(line, "subset part %.17g\n", o->subset_part);
     if (o->zstd)
         sr_text_add(line, "zstd\n");
+    if (o->source_format != NULL)
+        sr_text_add(line, "format in %s\n", o->source_format);
     if (o->void_class > 0)
         sr_text_add(line, "void %d\n", o->void_class - 1);
 }

@@ -27,6 +27,7 @@ enum {
     KEY_INDEX,
     KEY_SHARD,
     KEY_FORMAT,
+    KEY_FORMAT_IN,
     KEY_REFUSED,
     KEY_ENTRIES,
     KEY_UNPACKED,
@@ -61,6 +62,10 @@ static const struct argp_option options[] = {
     {"shard-size", KEY_SHARD, "BYTES", 0, "size of a shard, such as 64MiB (default: 256MiB)", 0},
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
+    {"format-in", KEY_FORMAT_IN, "NAME", 0,
+     "format of SRC, instead of detecting it: classes, coco, voc, yolo, masks, webdataset, cifar, "
+     "idx or kplrecord",
+     0},
     {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
     {"max-entries", KEY_ENTRIES, "N", 0,
      "maximum number of entries in an archive (default: 50000000)", 0},
@@ -71,7 +76,8 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Pack SRC, a folder, archive or file, into the data set DST. The format of SRC is detected "
-    "from its content: folders CLASS/picture or {train,val,test}/CLASS/picture; COCO JSON; "
+    "from its content, and said first: folders CLASS/picture or {train,val,test}/CLASS/picture; "
+    "COCO JSON; "
     "Pascal VOC XML; YOLO images and labels with data.yaml; pictures and masks in two parallel "
     "folders; WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar "
     "(also compressed) or a zip. Pictures are JPEG and PNG; their pixels do not change unless "
@@ -166,6 +172,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_FORMAT:
         o->format = value;
         break;
+    case KEY_FORMAT_IN:
+        o->source_format = value;
+        break;
     case KEY_REFUSED:
         o->allow_refused = sr_command_number(state, "--allow-refused", value, 0, 1L << 40);
         break;
@@ -192,6 +201,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         return ARGP_ERR_UNKNOWN;
     }
     return 0;
+}
+
+static void print_reading(const char *line) {
+    printf("%s\n", line);
+    (void)fflush(stdout); // before warnings and progress on stderr
 }
 
 static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool failed) {
@@ -255,7 +269,7 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
 int sr_cmd_pack(int argc, char **argv) {
     const struct argp argp = {
         .options = options, .parser = parse_option, .args_doc = "SRC DST", .doc = about};
-    sr_pack_options o = {0};
+    sr_pack_options o = {.recognised = print_reading};
     sr_pack_report report;
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;

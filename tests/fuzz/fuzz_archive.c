@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (sr_format_open(path, NULL, "/tmp", NULL, &source) == SR_OK) {
+    if (sr_format_open(path, NULL, NULL, "/tmp", NULL, &source) == SR_OK) {
         read_all(source);
         if (sr_layout_make(source, NULL, &layout) == SR_OK)
             sr_layout_release(&layout);

@@ -407,7 +407,8 @@ static void fuzz_pixels(const char *const *names, const uint8_t *data, size_t si
     scratch_write(names[0], data, size);
     if (names[1] != NULL)
         scratch_write(names[1], labels, label_bytes);
-    sr_status status = sr_format_open(scratch_folder(), NULL, scratch_folder(), NULL, &source);
+    sr_status status =
+        sr_format_open(scratch_folder(), NULL, NULL, scratch_folder(), NULL, &source);
     require(status == SR_OK);
     status = sr_layout_make(source, NULL, &layout);
     if (status == SR_OK && layout.pixels.height > 0) {

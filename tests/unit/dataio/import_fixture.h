@@ -191,7 +191,7 @@ static const char coco_train[] =
     "\"images\": [{\"id\": 5, \"file_name\": \"1.jpg\", \"width\": 30, \"height\": 20},\n"
     "{\"id\": 6, \"file_name\": \"2.jpg\"}, {\"id\": 7, \"file_name\": \"3.jpg\"},\n"
     "{\"id\": 8, \"file_name\": \"4.jpg\"}, {\"id\": 9, \"file_name\": \"gone.jpg\"},\n"
-    "{\"id\": 10, \"file_name\": \"1.jpg\"}],\n"
+    "{\"id\": 10, \"file_name\": \"5.jpg\"}, {\"id\": 11, \"file_name\": \"5.jpg\"}],\n"
     "\"categories\": [{\"id\": 90, \"name\": \"ant\"}, {\"id\": 2, \"name\": \"zebra\"}]}\n";
 static const char coco_val[] =
     "{\"images\": [{\"id\": 5, \"file_name\": \"1.jpg\"}], \"annotations\": "
@@ -203,6 +203,7 @@ static inline void make_coco(void) {
     put_jpeg("src/train2017/2.jpg", 30, 20);
     put_jpeg("src/train2017/3.jpg", 30, 20);
     put_jpeg("src/train2017/4.jpg", 30, 20);
+    put_jpeg("src/train2017/5.jpg", 30, 20);
     put_jpeg("src/val2017/1.jpg", 34, 20);
     put_jpeg("src/unlabeled2017/9.jpg", 34, 20);
     put_text("src/annotations/instances_train2017.json", coco_train);
