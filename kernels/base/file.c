@@ -103,9 +103,9 @@ static sr_status check_kind(int fd, const char *path, size_t max_bytes, size_t *
     return SR_OK;
 }
 
-sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
+static sr_status read_opened(int fd, const char *path, size_t max_bytes, void **data,
+                             size_t *bytes) {
     size_t expected;
-    int fd = sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return sr_file_fail(path, "cannot open", errno);
     sr_status status = check_kind(fd, path, max_bytes, &expected);
@@ -113,6 +113,20 @@ sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *
         status = read_all(fd, path, expected, max_bytes, data, bytes);
     (void)close(fd);
     return status;
+}
+
+sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes) {
+    return read_opened(sr_file_open_retrying(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0), path,
+                       max_bytes, data, bytes);
+}
+
+sr_status sr_file_read_in(int folder, const char *name, const char *path, size_t max_bytes,
+                          void **data, size_t *bytes) {
+    int fd;
+    do
+        fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    while (fd < 0 && errno == EINTR);
+    return read_opened(fd, path, max_bytes, data, bytes);
 }
 
 sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t bytes) {

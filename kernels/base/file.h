@@ -17,6 +17,9 @@ extern "C" {
 // Errors name the path. max_bytes guards against the wrong file (SR_E_LIMIT). Pipes and devices are
 // refused (SR_E_IO): reading one might never end.
 SR_NODISCARD sr_status sr_file_read(const char *path, size_t max_bytes, void **data, size_t *bytes);
+// The same for file 'name' of an open folder; 'path' is for messages.
+SR_NODISCARD sr_status sr_file_read_in(int folder, const char *name, const char *path,
+                                       size_t max_bytes, void **data, size_t *bytes);
 // pread of exactly 'bytes' bytes; SR_E_DATA when the file ends before.
 SR_NODISCARD sr_status sr_file_read_at(int fd, const char *path, uint64_t offset, void *out,
                                        size_t bytes);

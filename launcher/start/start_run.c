@@ -28,7 +28,7 @@
 #define END_NS (5 * SR_NS_PER_S)
 #define ASK_NS (SR_NS_PER_S / 5)
 #define PROBE_SECONDS 30
-#define PROBES 3
+#define PROBES 6
 
 typedef struct supervision {
     const sr_start_plan *plan;

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -170,22 +171,46 @@ class Runs(suite.Suite):
         self.report(sums[0] != sums[1], "lookahead over few steps", "ends on the first weights")
         self.expect("lookahead over few steps: warning", done, 0, "learns little")
 
-    def removed(self):
-        """A run whose folder is removed ends with an error."""
-        folder = self.path("removed")
-        process = subprocess.Popen([self.serried, "train", self.recipe, "-o", folder, f"data.train={self.data}",
-                                    "steps=100000", "checkpoint.every=[20it]"], env=suite.environment(), text=True,
+    def start_and_wait(self, ranks, line):
+        """Starts a run that does not end by itself, and waits for its next checkpoint."""
+        folder = line[line.index("-o") + 1] if "-o" in line else line[line.index("--resume") + 1]
+        last = os.path.join(folder, "last")
+        before = os.readlink(last) if os.path.islink(last) else None
+        process = subprocess.Popen(suite.under_mpirun(ranks, line), env=suite.environment(), text=True,
                                    stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        while process.poll() is None and not os.path.exists(os.path.join(folder, "last")):
-            time.sleep(0.05)
-        os.rename(folder, folder + "-elsewhere")
+        end = time.monotonic() + 60 * suite.SLOW
+        while process.poll() is None and time.monotonic() < end and \
+                (not os.path.islink(last) or os.readlink(last) == before):
+            time.sleep(0.02)
+        return process
+
+    def end(self, process):
         try:
             _, errors = process.communicate(timeout=60 * suite.SLOW)
         except subprocess.TimeoutExpired:
             process.kill()
             _, errors = process.communicate()
-        self.report(process.returncode == 1 and "was removed or moved" in errors, "run folder removed",
-                    f"{process.returncode} {errors[-800:]}")
+        return errors
+
+    def removed(self):
+        """A run whose folder is moved or removed ends with an error, leaves nothing, and can do what it advises."""
+        for ranks, moved in ((2, True), (1, False)):
+            what = f"run folder {'moved' if moved else 'removed'}, {ranks} ranks"
+            folder = self.path(what.replace(" ", "-").replace(",", ""))
+            line = [self.serried, "train", self.recipe, f"data.train={self.data}", "steps=100000", "checkpoint.every=[20it]"]
+            process = self.start_and_wait(ranks, [*line, "-o", folder])
+            os.rename(folder, folder + "-elsewhere")
+            if not moved:
+                shutil.rmtree(folder + "-elsewhere")
+            errors = self.end(process)
+            words = f"was moved to {folder}-elsewhere" if moved else "was removed"
+            self.report(process.returncode in (1, 6) and words in errors and not os.path.exists(folder), what,
+                        f"{process.returncode} {os.path.exists(folder)} {errors[-800:]}")
+            advice = [["--resume", folder + "-elsewhere"], ["-o", folder]][0 if moved else 1]
+            process = self.start_and_wait(1, [*line, *advice])
+            process.send_signal(signal.SIGTERM)
+            errors = self.end(process)
+            self.report(process.returncode == 75, what + ": the advice", f"{process.returncode} {errors[-800:]}")
 
     def few_addresses(self):
         """ulimit -v below the size of memory: only the necessary address space is reserved."""

@@ -36,6 +36,9 @@ sr_status sr_manifest_format(const sr_manifest *manifest, const sr_manifest_file
 // also after a failure.
 sr_status sr_manifest_read(const char *folder, sr_arena *arena, sr_manifest *manifest,
                            sr_manifest_files *files);
+// The same in an open folder, whose path is for messages.
+sr_status sr_manifest_read_in(int folder, const char *path, sr_arena *arena, sr_manifest *manifest,
+                              sr_manifest_files *files);
 // {"name", "bytes", "xxh3", "chunks"} of one file: a row of the manifest, and the content of the
 // side file by which a rank gives its checksums to rank 0.
 void sr_manifest_file_format(const sr_manifest_file *file, sr_text *out);
@@ -51,8 +54,36 @@ char *sr_checkpoint_shard_name(int rank, int ranks, char *out);
 char *sr_generation_name(int64_t generation, char *out);
 // The generation that run/'link' ("last", "best") points to; 0 if there is none.
 int64_t sr_generation_linked(const char *run, const char *link);
-// Compares all files of a generation with its manifest. SR_E_DATA if one is missing.
-sr_status sr_generation_check_files(const char *folder, const sr_manifest_files *files);
+
+#define SR_OPEN_ATTEMPTS 100 // a job may remove generations as fast as they are opened
+
+// A generation that is being read (checkpoint_generation.c).
+typedef struct sr_generation {
+    int folder; // descriptor; -1: it could not be opened
+    char *path; // by which it was opened
+    sr_manifest manifest;
+    sr_manifest_files files;
+    int *fds; // of the first 'opened' files; -1: missing
+    size_t opened;
+    sr_arena arena; // of strings of the manifest
+} sr_generation;
+// Opens folder, manifest and files, by which it can be read to its end even if it is removed
+// meanwhile. To be released also after a failure.
+sr_status sr_generation_open(const char *path, sr_generation *out);
+void sr_generation_release(sr_generation *generation);
+// Whether it is being removed, or was: a failure is then no damage, and the path may lead
+// elsewhere.
+bool sr_generation_is_gone(const sr_generation *generation);
+// A descriptor of a file, which the caller closes. SR_E_DATA if the file is missing.
+sr_status sr_generation_file(const sr_generation *generation, const sr_manifest_file *file,
+                             int *fd);
+// Compares one file, or all of them, with the manifest.
+sr_status sr_generation_check_file(const sr_generation *generation, const sr_manifest_file *file,
+                                   sr_file_damage *damage);
+sr_status sr_generation_check(const sr_generation *generation);
+// Opens a file for its tensors; 'checked': their bytes are compared with the manifest.
+sr_status sr_generation_tensors(const sr_generation *generation, const sr_manifest_file *file,
+                                bool checked, sr_safetensors **out);
 // True if the failure is one of the generation's files, not of this machine.
 bool sr_generation_is_damage(sr_status status);
 // Generations of a run folder, newest first, complete or not. SR_OK with 0 if there are none.

@@ -4,6 +4,7 @@
 // The file is JSON with one key per line. Its last line is "sha256": the SHA-256 of all bytes
 // before that line. The line has a fixed form, so every bit of the file is covered. It is compared
 // before the JSON is parsed.
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -379,24 +380,30 @@ static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena 
     return SR_OK;
 }
 
-sr_status sr_manifest_read(const char *folder, sr_arena *arena, sr_manifest *manifest,
-                           sr_manifest_files *files) {
+sr_status sr_manifest_read_in(int folder, const char *path, sr_arena *arena, sr_manifest *manifest,
+                              sr_manifest_files *files) {
     *manifest = (sr_manifest){0};
     *files = (sr_manifest_files){0};
     void *text = NULL;
     size_t bytes;
     const sr_json *root;
-    char *path = sr_path_join(folder, MANIFEST_NAME);
-    if (path == NULL)
+    char *file = sr_path_join(path, MANIFEST_NAME);
+    if (file == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_file_read(path, MAX_MANIFEST, &text, &bytes);
+    sr_status status = sr_file_read_in(folder, folder == AT_FDCWD ? file : MANIFEST_NAME, file,
+                                       MAX_MANIFEST, &text, &bytes);
     if (status == SR_OK)
-        status = check_own_sum(text, bytes, path);
+        status = check_own_sum(text, bytes, file);
     if (status == SR_OK)
-        status = sr_json_parse(text, bytes, MAX_MANIFEST_NODES, path, arena, &root);
+        status = sr_json_parse(text, bytes, MAX_MANIFEST_NODES, file, arena, &root);
     if (status == SR_OK)
-        status = parse_manifest(root, path, arena, manifest, files);
+        status = parse_manifest(root, file, arena, manifest, files);
     sr_free(text);
-    sr_free(path);
+    sr_free(file);
     return status;
+}
+
+sr_status sr_manifest_read(const char *folder, sr_arena *arena, sr_manifest *manifest,
+                           sr_manifest_files *files) {
+    return sr_manifest_read_in(AT_FDCWD, folder, arena, manifest, files);
 }

@@ -24,10 +24,7 @@ typedef struct stored_range {
 } stored_range;
 
 struct sr_checkpoint {
-    char *folder;
-    sr_manifest manifest;
-    sr_manifest_files files;
-    sr_arena arena;
+    sr_generation generation;
     sr_safetensors *weights[2];
     sr_safetensors **shards; // manifest.ranks of them, once opened
     sr_state_info *states;
@@ -38,34 +35,15 @@ struct sr_checkpoint {
 
 // -- opening ---------------------------------------------------------------------------------
 
-sr_status sr_generation_check_files(const char *folder, const sr_manifest_files *files) {
-    for (size_t i = 0; i < files->count; ++i) {
-        const sr_manifest_file *file = &files->items[i];
-        char *path = sr_path_join(folder, file->name);
-        if (path == NULL)
-            return SR_E_MEMORY;
-        sr_status status = sr_file_sums_check(path, &file->sums, NULL);
-        sr_free(path);
-        if (status == SR_E_NOT_FOUND)
-            return SR_FAIL(SR_E_DATA, "%s: %s is missing", folder, file->name);
-        SR_TRY(status);
-    }
-    return SR_OK;
-}
-
-// Opens one generation. Takes ownership of 'folder', also on failure.
-static sr_status open_generation(char *folder, bool verify, sr_checkpoint **out) {
+// Opens one generation. *gone: it failed because the generation was removed meanwhile.
+static sr_status open_generation(const char *folder, bool verify, sr_checkpoint **out, bool *gone) {
     sr_checkpoint *checkpoint = sr_alloc(sizeof *checkpoint, "checkpoint");
-    if (checkpoint == NULL) {
-        sr_free(folder);
+    if (checkpoint == NULL)
         return SR_E_MEMORY;
-    }
-    checkpoint->folder = folder;
-    sr_arena_init(&checkpoint->arena);
-    sr_status status =
-        sr_manifest_read(folder, &checkpoint->arena, &checkpoint->manifest, &checkpoint->files);
+    sr_status status = sr_generation_open(folder, &checkpoint->generation);
+    *gone = status != SR_OK && sr_generation_is_gone(&checkpoint->generation);
     if (status == SR_OK && verify)
-        status = sr_generation_check_files(folder, &checkpoint->files);
+        status = sr_generation_check(&checkpoint->generation);
     if (status != SR_OK) {
         sr_checkpoint_free(checkpoint);
         return status;
@@ -80,132 +58,147 @@ bool sr_generation_is_damage(sr_status status) {
 }
 
 // A renamed folder would be taken for newer or older than it is.
-static sr_status open_numbered(char *folder, int64_t number, bool verify, sr_checkpoint **out) {
+static sr_status open_numbered(const char *folder, int64_t number, bool verify, sr_checkpoint **out,
+                               bool *gone) {
     sr_checkpoint *checkpoint;
-    SR_TRY(open_generation(folder, verify, &checkpoint));
-    if (checkpoint->manifest.generation != number) {
-        sr_status status = SR_FAIL(SR_E_DATA,
-                                   "%s was renamed: its manifest.json is of generation "
-                                   "%" PRId64,
-                                   folder, checkpoint->manifest.generation);
+    SR_TRY(open_generation(folder, verify, &checkpoint, gone));
+    const int64_t own = checkpoint->generation.manifest.generation;
+    if (own != number) {
         sr_checkpoint_free(checkpoint);
-        return status;
+        return SR_FAIL(SR_E_DATA,
+                       "%s was renamed: its manifest.json is of generation "
+                       "%" PRId64,
+                       folder, own);
     }
     *out = checkpoint;
     return SR_OK;
 }
 
-static sr_status open_newest(const char *run, const int64_t *list, size_t count,
-                             const sr_checkpoint_open_options *options, sr_checkpoint **out) {
+// What a search of a run folder found.
+typedef struct search {
+    const char *run;
+    const sr_checkpoint_open_options *options;
+    size_t tried; // generations with a manifest
+    bool gone;    // some were removed meanwhile
+} search;
+
+// True: the search is over, with *status.
+static bool try_generation(search *s, int64_t number, sr_status *status, sr_checkpoint **out) {
     char name[64];
-    size_t tried = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (options->generation > 0 && list[i] != options->generation)
-            continue;
-        char *folder = sr_path_join(run, sr_generation_name(list[i], name));
-        char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
-        if (manifest == NULL) {
-            sr_free(folder);
-            return SR_E_MEMORY;
-        }
-        bool finished = sr_path_exists(manifest);
-        sr_free(manifest);
-        if (!finished) { // never committed: not a generation
-            if (list[i] == sr_generation_linked(run, "last"))
-                SR_WARN("checkpoint %s/%s is skipped: its manifest.json is missing, though 'last' "
-                        "points to it",
-                        run, name);
-            sr_free(folder);
-            continue;
-        }
-        ++tried;
-        sr_status status = open_numbered(folder, list[i], !options->no_verify, out);
-        if (status == SR_OK || !sr_generation_is_damage(status) || options->generation > 0)
-            return status;
-        SR_WARN("checkpoint %s/%s is skipped: %s", run, name, sr_error_message());
+    bool gone = false;
+    const bool linked = number == sr_generation_linked(s->run, "last"); // before its manifest
+    char *folder = sr_path_join(s->run, sr_generation_name(number, name));
+    if (folder == NULL) {
+        *status = SR_E_MEMORY;
+        return true;
     }
-    if (options->generation > 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: no finished checkpoint with this number", run,
-                       sr_generation_name(options->generation, name));
-    if (tried == 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", run);
-    sr_error_prefix("%s: none of its %zu checkpoints is complete; the oldest", run, tried);
+    if (!sr_checkpoint_has(folder, MANIFEST_NAME)) { // never committed, or removed
+        if (linked && number == sr_generation_linked(s->run, "last"))
+            SR_WARN("checkpoint %s is skipped: its manifest.json is missing, though 'last' points "
+                    "to it",
+                    folder);
+        s->gone = s->gone || !sr_path_exists(folder);
+        sr_free(folder);
+        return false;
+    }
+    *status = open_numbered(folder, number, !s->options->no_verify, out, &gone);
+    const bool over =
+        *status == SR_OK || !sr_generation_is_damage(*status) || s->options->generation > 0;
+    s->gone = s->gone || gone;
+    s->tried += !gone;
+    if (!over && !gone)
+        SR_WARN("checkpoint %s is skipped: %s", folder, sr_error_message());
+    sr_free(folder);
+    return over;
+}
+
+static sr_status open_newest(search *s, const int64_t *list, size_t count, sr_checkpoint **out) {
+    char name[64];
+    sr_status status = SR_OK;
+    for (size_t i = 0; i < count; ++i)
+        if ((s->options->generation <= 0 || list[i] == s->options->generation) &&
+            try_generation(s, list[i], &status, out))
+            return status;
+    if (s->options->generation > 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s/%s: no finished checkpoint with this number", s->run,
+                       sr_generation_name(s->options->generation, name));
+    if (s->tried == 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", s->run);
+    sr_error_prefix("%s: none of its %zu checkpoints is complete; the oldest", s->run, s->tried);
     return SR_E_DATA;
+}
+
+static sr_status open_once(search *s, sr_checkpoint **out) {
+    int64_t *list;
+    size_t count;
+    SR_TRY(sr_generations_list(s->run, &list, &count));
+    sr_status status;
+    if (count > 0)
+        status = open_newest(s, list, count, out);
+    else if (sr_checkpoint_has(s->run, MANIFEST_NAME))
+        status = open_generation(s->run, !s->options->no_verify, out, &s->gone);
+    else if (sr_checkpoint_is(s->run))
+        status = SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", s->run);
+    else
+        status = SR_FAIL(SR_E_NOT_FOUND,
+                         "%s: not a checkpoint: it has neither manifest.json nor a checkpoints "
+                         "folder; give a run folder or its last/ or best/",
+                         s->run);
+    sr_free(list);
+    return status;
 }
 
 sr_status sr_checkpoint_open(const char *path, const sr_checkpoint_open_options *options,
                              sr_checkpoint **out) {
     static const sr_checkpoint_open_options defaults = {0};
-    int64_t *list;
-    size_t count;
-    if (options == NULL)
-        options = &defaults;
-    SR_TRY(sr_generations_list(path, &list, &count));
     sr_status status;
-    char *manifest = sr_path_join(path, MANIFEST_NAME);
-    if (manifest == NULL) {
-        status = SR_E_MEMORY;
-    } else if (count > 0) {
-        status = open_newest(path, list, count, options, out);
-    } else if (sr_path_exists(manifest)) {
-        char *folder = sr_strdup(path);
-        status = folder == NULL ? SR_E_MEMORY : open_generation(folder, !options->no_verify, out);
-    } else if (sr_checkpoint_is(path)) {
-        status = SR_FAIL(SR_E_NOT_FOUND, "%s: no finished checkpoint yet", path);
-    } else {
-        status = SR_FAIL(SR_E_NOT_FOUND,
-                         "%s: not a checkpoint: it has neither manifest.json nor a checkpoints "
-                         "folder; give a run folder or its last/ or best/",
-                         path);
-    }
-    sr_free(manifest);
-    sr_free(list);
+    bool again;
+    int attempts = 0;
+    do { // what a running job has removed is replaced by something newer
+        search s = {.run = path, .options = options == NULL ? &defaults : options};
+        status = open_once(&s, out);
+        again = s.gone && s.options->generation <= 0;
+    } while (status != SR_OK && again && ++attempts < SR_OPEN_ATTEMPTS);
     return status;
 }
 
 void sr_checkpoint_free(sr_checkpoint *checkpoint) {
     if (checkpoint == NULL)
         return;
-    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->manifest.ranks; ++r)
+    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->generation.manifest.ranks; ++r)
         sr_safetensors_free(checkpoint->shards[r]);
     sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_MODEL]);
     sr_safetensors_free(checkpoint->weights[SR_WEIGHTS_EMA]);
     sr_free(checkpoint->shards);
     sr_free(checkpoint->states);
     sr_free(checkpoint->ranges);
-    sr_manifest_files_release(&checkpoint->files);
-    sr_arena_release(&checkpoint->arena);
-    sr_free(checkpoint->folder);
+    sr_generation_release(&checkpoint->generation);
     sr_free(checkpoint);
 }
 
 const char *sr_checkpoint_folder(const sr_checkpoint *checkpoint) {
-    return checkpoint->folder;
+    return checkpoint->generation.path;
 }
 
 const sr_manifest *sr_checkpoint_manifest(const sr_checkpoint *checkpoint) {
-    return &checkpoint->manifest;
+    return &checkpoint->generation.manifest;
 }
 
 bool sr_checkpoint_has_weights(const sr_checkpoint *checkpoint, sr_weights_kind kind) {
-    return sr_manifest_files_find(&checkpoint->files, sr_weights_file_name(kind)) != NULL;
+    return sr_manifest_files_find(&checkpoint->generation.files, sr_weights_file_name(kind)) !=
+           NULL;
 }
 
 static sr_status open_file(const sr_checkpoint *checkpoint, const char *name,
                            sr_safetensors **out) {
-    const sr_manifest_file *file = sr_manifest_files_find(&checkpoint->files, name);
-    char *path = sr_path_join(checkpoint->folder, name);
-    if (path == NULL)
-        return SR_E_MEMORY;
-    sr_status status = sr_safetensors_open_checked(path, &file->sums, out);
-    sr_free(path);
-    return status;
+    const sr_generation *g = &checkpoint->generation;
+    return sr_generation_tensors(g, sr_manifest_files_find(&g->files, name), true, out);
 }
 
 sr_status sr_checkpoint_weights(sr_checkpoint *checkpoint, sr_weights_kind kind,
                                 sr_safetensors **out) {
     if (!sr_checkpoint_has_weights(checkpoint, kind))
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: has no %s", checkpoint->folder,
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: has no %s", checkpoint->generation.path,
                        sr_weights_file_name(kind));
     if (checkpoint->weights[kind] == NULL)
         SR_TRY(open_file(checkpoint, sr_weights_file_name(kind), &checkpoint->weights[kind]));
@@ -256,20 +249,23 @@ static bool looks_like_ours(const char *manifest) {
     return ours;
 }
 
+// A file of a generation, with its checksums if the manifest lists it.
 static sr_status open_listed(const char *folder, const char *name, const char *path,
                              sr_safetensors **out) {
-    sr_manifest manifest;
-    sr_manifest_files files;
-    sr_arena arena;
-    sr_arena_init(&arena);
-    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
-    if (status == SR_OK) {
-        const sr_manifest_file *file = sr_manifest_files_find(&files, name);
-        status = file == NULL ? sr_safetensors_open(path, out)
-                              : sr_safetensors_open_checked(path, &file->sums, out);
-    }
-    sr_manifest_files_release(&files);
-    sr_arena_release(&arena);
+    sr_generation g;
+    sr_status status;
+    bool gone;
+    int attempts = 0;
+    do {
+        status = sr_generation_open(folder, &g);
+        gone = status != SR_OK && sr_generation_is_gone(&g);
+        if (status == SR_OK) {
+            const sr_manifest_file *file = sr_manifest_files_find(&g.files, name);
+            status = file == NULL ? sr_safetensors_open(path, out)
+                                  : sr_generation_tensors(&g, file, true, out);
+        }
+        sr_generation_release(&g);
+    } while (gone && ++attempts < SR_OPEN_ATTEMPTS);
     return status;
 }
 
@@ -360,13 +356,14 @@ static sr_status read_state_ranges(sr_checkpoint *checkpoint, int shard, const s
 static sr_status read_shard(sr_checkpoint *checkpoint, int shard) {
     char name[64];
     const sr_json *root;
-    sr_checkpoint_shard_name(shard, checkpoint->manifest.ranks, name);
+    sr_checkpoint_shard_name(shard, checkpoint->generation.manifest.ranks, name);
     SR_TRY(open_file(checkpoint, name, &checkpoint->shards[shard]));
     const char *text = sr_safetensors_metadata(checkpoint->shards[shard], STATES_KEY);
     const char *path = sr_safetensors_path(checkpoint->shards[shard]);
     if (text == NULL)
         return SR_FAIL(SR_E_DATA, "%s: not an optimiser shard of serried", path);
-    SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->arena, &root));
+    SR_TRY(sr_json_parse(text, strlen(text), (size_t)1 << 22, path, &checkpoint->generation.arena,
+                         &root));
     if (root->type != SR_JSON_OBJECT)
         return SR_FAIL(SR_E_DATA, "%s: its metadata '" STATES_KEY "' is not a JSON object", path);
     for (const sr_json *node = root->first; node != NULL; node = node->next)
@@ -398,23 +395,23 @@ static sr_status check_coverage(sr_checkpoint *checkpoint) {
             return SR_FAIL(SR_E_DATA,
                            "%s: element %" PRId64
                            " of optimiser state '%s' is not in exactly one shard",
-                           checkpoint->folder, reached, checkpoint->states[s].name);
+                           checkpoint->generation.path, reached, checkpoint->states[s].name);
     }
     return SR_OK;
 }
 
 static sr_status open_shards(sr_checkpoint *checkpoint) {
-    checkpoint->shards = sr_alloc_array((size_t)checkpoint->manifest.ranks,
+    checkpoint->shards = sr_alloc_array((size_t)checkpoint->generation.manifest.ranks,
                                         sizeof(sr_safetensors *), "optimiser shards");
     if (checkpoint->shards == NULL)
         return SR_E_MEMORY;
-    for (int r = 0; r < checkpoint->manifest.ranks; ++r)
+    for (int r = 0; r < checkpoint->generation.manifest.ranks; ++r)
         SR_TRY(read_shard(checkpoint, r));
     return check_coverage(checkpoint);
 }
 
 static void close_shards(sr_checkpoint *checkpoint) {
-    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->manifest.ranks; ++r)
+    for (int r = 0; checkpoint->shards != NULL && r < checkpoint->generation.manifest.ranks; ++r)
         sr_safetensors_free(checkpoint->shards[r]);
     sr_free(checkpoint->shards);
     checkpoint->shards = NULL;
@@ -462,12 +459,13 @@ sr_status sr_checkpoint_read_state(sr_checkpoint *checkpoint, const char *name, 
     SR_TRY(sr_checkpoint_states(checkpoint, &states, &count));
     int state = find_state(checkpoint, name);
     if (state < 0)
-        return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser state '%s'", checkpoint->folder, name);
+        return SR_FAIL(SR_E_NOT_FOUND, "%s: no optimiser state '%s'", checkpoint->generation.path,
+                       name);
     if (states[state].dtype != dtype || states[state].elements != elements) {
         return SR_FAIL(SR_E_SHAPE,
                        "%s: optimiser state '%s' has %" PRId64 " elements of %s where %" PRId64
                        " of %s are expected: it was written with another model or optimiser",
-                       checkpoint->folder, name, states[state].elements,
+                       checkpoint->generation.path, name, states[state].elements,
                        sr_dtype_name(states[state].dtype), elements, sr_dtype_name(dtype));
     }
     for (int i = 0; i < range_count; ++i) {

@@ -61,9 +61,10 @@ static const char *note(verify_result *f, sr_status status) {
 }
 
 // Lists the tensors in the damaged bytes, if the header can still be read.
-static sr_status find_tensors(verify_result *f, file_result *found) {
+static sr_status find_tensors(verify_result *f, const sr_generation *g,
+                              const sr_manifest_file *listed, file_result *found) {
     sr_safetensors *file;
-    if (found->damage.chunks == 0 || sr_safetensors_open(found->path, &file) != SR_OK)
+    if (found->damage.chunks == 0 || sr_generation_tensors(g, listed, false, &file) != SR_OK)
         return SR_OK;
     const uint64_t data = sr_safetensors_data_offset(file);
     const int count = sr_safetensors_count(file);
@@ -83,35 +84,32 @@ static sr_status find_tensors(verify_result *f, file_result *found) {
     return status;
 }
 
-static sr_status collect_file(verify_result *f, const char *folder, const sr_manifest_file *file,
-                              file_result *out) {
-    char *path = sr_path_join(folder, file->name);
+static sr_status collect_file(verify_result *f, const sr_generation *g,
+                              const sr_manifest_file *file, file_result *out) {
+    char *path = sr_path_join(g->path, file->name);
     if (path == NULL)
         return SR_E_MEMORY;
     out->bytes = file->sums.bytes;
     out->chunks = file->sums.count;
     out->path = sr_arena_strdup(&f->arena, path);
     out->name = sr_arena_strdup(&f->arena, file->name);
-    sr_status status = sr_file_sums_check(path, &file->sums, &out->damage);
-    if (status == SR_E_NOT_FOUND)
-        status = SR_FAIL(SR_E_DATA, "%s: missing, though manifest.json lists it", path);
     sr_free(path);
+    const sr_status status = sr_generation_check_file(g, file, &out->damage);
     if (out->path == NULL || out->name == NULL || status == SR_E_MEMORY)
         return SR_E_MEMORY;
     if (status == SR_OK)
         return SR_OK;
     out->message = note(f, status);
-    return out->message == NULL ? SR_E_MEMORY : find_tensors(f, out);
+    return out->message == NULL ? SR_E_MEMORY : find_tensors(f, g, file, out);
 }
 
-static sr_status collect_files(verify_result *f, const sr_manifest_files *listed,
-                               generation_result *out) {
-    file_result *files = sr_arena_alloc(&f->arena, (listed->count + 1) * sizeof *files);
+static sr_status collect_files(verify_result *f, const sr_generation *g, generation_result *out) {
+    file_result *files = sr_arena_alloc(&f->arena, (g->files.count + 1) * sizeof *files);
     if (files == NULL)
         return SR_E_MEMORY;
     out->files = files;
-    for (size_t i = 0; i < listed->count; ++i) {
-        SR_TRY(collect_file(f, out->path, &listed->items[i], &files[i]));
+    for (size_t i = 0; i < g->files.count; ++i) {
+        SR_TRY(collect_file(f, g, &g->files.items[i], &files[i]));
         out->file_count++;
         if (files[i].message != NULL && out->state == GENERATION_WHOLE)
             out->state = GENERATION_DAMAGED;
@@ -126,28 +124,29 @@ static sr_status set_state(verify_result *f, generation_result *out, generation_
     return out->message == NULL ? SR_E_MEMORY : SR_OK;
 }
 
-static sr_status collect_generation(verify_result *f, generation_result *out) {
-    sr_manifest manifest;
-    sr_manifest_files files;
-    sr_arena arena;
-    sr_arena_init(&arena);
-    sr_status status = sr_manifest_read(out->path, &arena, &manifest, &files);
-    if (status != SR_OK) {
-        status = status == SR_E_MEMORY ? status : set_state(f, out, GENERATION_DAMAGED, status);
-    } else {
-        out->read = true;
-        out->number = manifest.generation;
-        out->step = manifest.step;
-        if (f->own.length > 0 && !sr_run_identity_has(f->own.data, manifest.recipe_identity))
-            status =
-                set_state(f, out, GENERATION_FOREIGN,
-                          SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than this folder's",
-                                  out->path));
-        if (status == SR_OK)
-            status = collect_files(f, &files, out);
-    }
-    sr_manifest_files_release(&files);
-    sr_arena_release(&arena);
+static sr_status collect_opened(verify_result *f, const sr_generation *g, generation_result *out) {
+    out->read = true;
+    out->number = g->manifest.generation;
+    out->step = g->manifest.step;
+    if (f->own.length > 0 && !sr_run_identity_has(f->own.data, g->manifest.recipe_identity))
+        SR_TRY(set_state(
+            f, out, GENERATION_FOREIGN,
+            SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than this folder's", out->path)));
+    return collect_files(f, g, out);
+}
+
+// *gone: there is no result, because a running job removed the generation meanwhile.
+static sr_status collect_generation(verify_result *f, generation_result *out, bool *gone) {
+    sr_generation g;
+    sr_status status = sr_generation_open(out->path, &g);
+    *gone = status != SR_OK && sr_generation_is_gone(&g);
+    if (status == SR_OK)
+        status = collect_opened(f, &g, out);
+    else if (*gone)
+        status = SR_OK;
+    else if (status != SR_E_MEMORY)
+        status = set_state(f, out, GENERATION_DAMAGED, status);
+    sr_generation_release(&g);
     return status;
 }
 
@@ -155,6 +154,9 @@ static sr_status collect_generation(verify_result *f, generation_result *out) {
 static sr_status collect_numbered(verify_result *f, const char *run, int64_t number) {
     char name[64];
     generation_result *out = &f->items[f->count];
+    const bool linked = number == sr_generation_linked(run, "last"); // before its manifest
+    bool gone = false;
+    sr_status status = SR_OK;
     char *folder = sr_path_join(run, sr_generation_name(number, name));
     if (folder == NULL)
         return SR_E_MEMORY;
@@ -162,18 +164,19 @@ static sr_status collect_numbered(verify_result *f, const char *run, int64_t num
     sr_free(folder);
     if (out->path == NULL)
         return SR_E_MEMORY;
-    f->count++;
     if (sr_checkpoint_has(out->path, MANIFEST_NAME))
-        return collect_generation(f, out);
-    if (number == sr_generation_linked(run, "last")) {
-        return set_state(f, out, GENERATION_DAMAGED,
-                         SR_FAIL(SR_E_DATA,
-                                 "%s: manifest.json is missing, though 'last' points to this "
-                                 "checkpoint",
-                                 out->path));
-    }
-    out->state = GENERATION_UNFINISHED;
-    return SR_OK;
+        status = collect_generation(f, out, &gone);
+    else if (linked && number == sr_generation_linked(run, "last"))
+        status = set_state(f, out, GENERATION_DAMAGED,
+                           SR_FAIL(SR_E_DATA,
+                                   "%s: manifest.json is missing, though 'last' points to this "
+                                   "checkpoint",
+                                   out->path));
+    else
+        out->state = GENERATION_UNFINISHED;
+    gone = gone || (out->state == GENERATION_UNFINISHED && !sr_path_exists(out->path));
+    f->count += gone ? 0 : 1;
+    return status;
 }
 
 static sr_status collect_run(verify_result *f, const char *run, const int64_t *numbers,
@@ -186,20 +189,29 @@ static sr_status collect_run(verify_result *f, const char *run, const int64_t *n
     return SR_OK;
 }
 
+// A generation by its path, which may be a link that leads elsewhere a moment later.
+static sr_status collect_single(verify_result *f, const char *path) {
+    bool gone = true;
+    for (int i = 0; i < SR_OPEN_ATTEMPTS && gone; i++) {
+        f->items[0] = (generation_result){.path = path};
+        SR_TRY(collect_generation(f, &f->items[0], &gone));
+    }
+    f->count = 1;
+    return gone ? SR_FAIL(SR_E_NOT_FOUND, "%s: removed while it was read", path) : SR_OK;
+}
+
 static sr_status collect(verify_result *f, const char *path) {
     int64_t *numbers;
     size_t count;
     SR_TRY(sr_generations_list(path, &numbers, &count));
     sr_status status = SR_OK;
     f->items = sr_arena_alloc(&f->arena, (count + 1) * sizeof *f->items);
-    if (f->items == NULL) {
+    if (f->items == NULL)
         status = SR_E_MEMORY;
-    } else if (sr_checkpoint_has(path, MANIFEST_NAME)) {
-        f->items[f->count++] = (generation_result){.path = path};
-        status = collect_generation(f, &f->items[0]);
-    } else {
+    else if (sr_checkpoint_has(path, MANIFEST_NAME))
+        status = collect_single(f, path);
+    else
         status = collect_run(f, path, numbers, count);
-    }
     sr_free(numbers);
     return status;
 }

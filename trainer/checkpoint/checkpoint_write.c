@@ -38,7 +38,11 @@ sr_status sr_checkpoint_next_generation(const char *run, int64_t *generation) {
 }
 
 // Makes the folder, and its entry in every parent, durable before anything is written in it.
+// A run folder that was removed or moved is not made again.
 static sr_status make_generation_folder(const sr_checkpoint_writer *writer) {
+    if (!sr_path_is_folder(writer->run))
+        return SR_FAIL(SR_E_IO, "%s was removed or moved while the run was writing to it",
+                       writer->run);
     SR_TRY(sr_make_folders(writer->folder));
     char *parent = sr_path_join(writer->run, CHECKPOINTS_FOLDER);
     if (parent == NULL)
@@ -425,15 +429,11 @@ done:
 
 // Reads an older generation again. SR_OK: complete; damage: it may be removed; else: unknown.
 static sr_status check_generation(const char *folder) {
-    sr_manifest manifest;
-    sr_manifest_files files;
-    sr_arena arena;
-    sr_arena_init(&arena);
-    sr_status status = sr_manifest_read(folder, &arena, &manifest, &files);
+    sr_generation g;
+    sr_status status = sr_generation_open(folder, &g);
     if (status == SR_OK)
-        status = sr_generation_check_files(folder, &files);
-    sr_manifest_files_release(&files);
-    sr_arena_release(&arena);
+        status = sr_generation_check(&g);
+    sr_generation_release(&g);
     return status;
 }
 

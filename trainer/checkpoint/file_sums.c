@@ -151,41 +151,43 @@ static sr_status compare_chunks(int fd, const char *path, const sr_file_sums *su
                    (unsigned long long)damage->end - 1);
 }
 
-sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums, sr_file_damage *damage) {
-    sr_file_damage own;
-    if (damage == NULL)
-        damage = &own;
-    *damage = (sr_file_damage){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
-    sr_status status = SR_OK;
+// Whether the length is that of the sums; otherwise *damage is what is missing or too much.
+static sr_status compare_length(int fd, const char *path, const sr_file_sums *sums,
+                                sr_file_damage *damage) {
     struct stat info;
-    void *buffer = NULL;
-    if (fstat(fd, &info) != 0) {
-        status = SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
-        goto done;
-    }
-    if ((uint64_t)info.st_size != sums->bytes) {
-        uint64_t length = (uint64_t)info.st_size;
-        damage->begin = length < sums->bytes ? length : sums->bytes;
-        damage->end = length < sums->bytes ? sums->bytes : length;
-        damage->chunks = 1;
-        status = sr_file_sums_check_length(path, sums, length);
-        goto done;
-    }
-    buffer = sr_alloc(sums->bytes < SR_SUM_CHUNK_BYTES ? (size_t)sums->bytes : SR_SUM_CHUNK_BYTES,
-                      "checksum buffer");
-    if (buffer == NULL) {
-        status = SR_E_MEMORY;
-        goto done;
-    }
+    if (fstat(fd, &info) != 0)
+        return SR_FAIL(SR_E_IO, "%s: %s", path, strerror(errno));
+    const uint64_t length = (uint64_t)info.st_size;
+    if (length != sums->bytes)
+        *damage = (sr_file_damage){.begin = length < sums->bytes ? length : sums->bytes,
+                                   .end = length < sums->bytes ? sums->bytes : length,
+                                   .chunks = 1};
+    return sr_file_sums_check_length(path, sums, length);
+}
+
+sr_status sr_file_sums_check_open(int fd, const char *path, const sr_file_sums *sums,
+                                  sr_file_damage *damage) {
+    *damage = (sr_file_damage){0};
+    SR_TRY(compare_length(fd, path, sums, damage));
+    void *buffer =
+        sr_alloc(sums->bytes < SR_SUM_CHUNK_BYTES ? (size_t)sums->bytes : SR_SUM_CHUNK_BYTES,
+                 "checksum buffer");
+    if (buffer == NULL)
+        return SR_E_MEMORY;
     // Only a hint: drops clean pages, so that the disk is read and not the cache of what was just
     // written.
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    status = compare_chunks(fd, path, sums, buffer, damage);
-done:
+    const sr_status status = compare_chunks(fd, path, sums, buffer, damage);
     sr_free(buffer);
+    return status;
+}
+
+sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums, sr_file_damage *damage) {
+    sr_file_damage own;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
+    const sr_status status = sr_file_sums_check_open(fd, path, sums, damage ? damage : &own);
     close(fd);
     return status;
 }

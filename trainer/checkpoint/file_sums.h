@@ -63,6 +63,9 @@ typedef struct sr_file_damage {
 // changed bits. damage may be NULL.
 SR_NODISCARD sr_status sr_file_sums_check(const char *path, const sr_file_sums *sums,
                                           sr_file_damage *damage);
+// The same for an open file, which stays open; 'path' is for messages.
+SR_NODISCARD sr_status sr_file_sums_check_open(int fd, const char *path, const sr_file_sums *sums,
+                                               sr_file_damage *damage);
 
 #ifdef __cplusplus
 }

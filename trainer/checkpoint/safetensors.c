@@ -235,19 +235,19 @@ static sr_status read_header(sr_safetensors *file) {
     return status;
 }
 
-static sr_status open_file(const char *path, const sr_file_sums *sums, sr_safetensors **out) {
+sr_status sr_safetensors_open_fd(int fd, const char *path, const sr_file_sums *sums,
+                                 sr_safetensors **out) {
     sr_safetensors *file = sr_alloc(sizeof *file, "safetensors reader");
-    if (file == NULL)
+    if (file == NULL) {
+        close(fd);
         return SR_E_MEMORY;
+    }
     sr_arena_init(&file->arena);
     sr_status status = SR_OK;
-    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a FIFO must not block
+    file->fd = fd;
     file->path = sr_strdup(path);
     if (file->path == NULL)
         status = SR_E_MEMORY;
-    else if (file->fd < 0)
-        status =
-            SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
     else if (sums != NULL)
         status = sr_file_sums_copy(sums, &file->sums);
     file->checked = sums != NULL;
@@ -259,6 +259,13 @@ static sr_status open_file(const char *path, const sr_file_sums *sums, sr_safete
     }
     *out = file;
     return SR_OK;
+}
+
+static sr_status open_file(const char *path, const sr_file_sums *sums, sr_safetensors **out) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a FIFO must not block
+    if (fd < 0)
+        return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s", path, strerror(errno));
+    return sr_safetensors_open_fd(fd, path, sums, out);
 }
 
 sr_status sr_safetensors_open(const char *path, sr_safetensors **out) {

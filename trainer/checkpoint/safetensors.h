@@ -53,6 +53,10 @@ typedef struct sr_safetensors sr_safetensors;
 // up to the exact end of the file, products without overflow. Otherwise SR_E_DATA naming tensor and
 // byte, SR_E_UNSUPPORTED for a dtype that serried lacks, SR_E_NOT_FOUND for a missing file.
 SR_NODISCARD sr_status sr_safetensors_open(const char *path, sr_safetensors **out);
+// The same for an open file, of which it takes ownership, also after a failure; 'path' is for
+// messages, 'sums' as below, or NULL.
+SR_NODISCARD sr_status sr_safetensors_open_fd(int fd, const char *path, const sr_file_sums *sums,
+                                              sr_safetensors **out);
 // The same for a file with known checksums: every byte, also of the header, is compared when it is
 // read (SR_E_CHECKSUM naming file, tensor and bytes). The sums are copied.
 SR_NODISCARD sr_status sr_safetensors_open_checked(const char *path, const sr_file_sums *sums,

@@ -197,7 +197,9 @@ static sr_status draw_to_run(const first_batch *b) {
     const sr_training *t = b->training;
     char *folder = t->run ? sr_run_folder_file(t->run, "samples") : NULL;
     char *path = folder ? sr_path_join(folder, "aug_0.png") : NULL;
-    sr_status status = path ? sr_make_folders(folder) : SR_E_MEMORY;
+    sr_status status = path ? sr_run_folder_check(t->run) : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = sr_make_folders(folder);
     if (status == SR_OK)
         status = draw(b, path);
     sr_free(path);

@@ -2,6 +2,7 @@
 // Opens and runs trained models (inference.h): the engine of a run with its weights.
 #include "trainer/run/inference.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +26,20 @@
 // ---- Opening ----
 
 // The recipe.yaml of a run folder, which may be one or two levels above the given folder (last/).
+// That folder itself need not exist any more.
 static sr_status find_recipe(const char *folder, char out[PATH_MAX]) {
-    static const char *const locations[] = {"recipe.yaml", "../recipe.yaml", "../../recipe.yaml"};
     char real[PATH_MAX];
-    if (!realpath(folder, real))
-        return SR_FAIL(SR_E_NOT_FOUND, "%s does not exist", folder);
-    for (size_t i = 0; i < sizeof locations / sizeof locations[0]; i++) {
-        int n = snprintf(out, PATH_MAX, "%s/%s", real, locations[i]);
+    int attempts = 0;
+    while (!realpath(folder, real)) // 'last' of a running job may change at any moment
+        if (errno != ENOENT || ++attempts == 10)
+            return SR_FAIL(SR_E_NOT_FOUND, "%s: %s", folder, strerror(errno));
+    for (int level = 0; level < 3; level++) {
+        int n = snprintf(out, PATH_MAX, "%s/recipe.yaml", real);
         if (n > 0 && n < PATH_MAX && sr_path_exists(out))
             return SR_OK;
+        char *slash = strrchr(real, '/');
+        if (slash)
+            *slash = '\0';
     }
     return SR_FAIL(SR_E_NOT_FOUND, "%s has no recipe.yaml: give the run folder", folder);
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -463,6 +464,19 @@ sr_status sr_run_folder_open(const sr_run_options *options, sr_run_folder **out)
     return SR_OK;
 }
 
+// The run folder's path now, by the lock file in it, in new memory. NULL if it was removed.
+static char *find_moved(const sr_run_folder *run) {
+    char link[40], path[PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", run->lock.fd);
+    const ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || !sr_path_exists(path)) // " (deleted)" is appended to a removed file
+        return NULL;
+    *slash = '\0';
+    return sr_strdup(path);
+}
+
 sr_status sr_run_folder_check(const sr_run_folder *run) {
     struct stat held, there;
     if (run->lock.fd < 0 || fstat(run->lock.fd, &held) != 0)
@@ -473,11 +487,21 @@ sr_status sr_run_folder_check(const sr_run_folder *run) {
     const bool same =
         stat(path, &there) == 0 && there.st_ino == held.st_ino && there.st_dev == held.st_dev;
     sr_free(path);
-    return same ? SR_OK
-                : SR_FAIL(SR_E_IO,
-                          "%s was removed or moved while the run was writing to it; run the same "
-                          "command again to start over",
-                          run->path);
+    if (same)
+        return SR_OK;
+    char *now = find_moved(run);
+    const sr_status status =
+        now == NULL ? SR_FAIL(SR_E_IO,
+                              "%s was removed while the run was writing to it; run the same "
+                              "command again to start over",
+                              run->path)
+                    : SR_FAIL(SR_E_IO,
+                              "%s was moved to %s while the run was writing to it; to continue it "
+                              "there, run the command with --resume %s instead of -o; the same "
+                              "command starts over",
+                              run->path, now, now);
+    sr_free(now);
+    return status;
 }
 
 void sr_run_folder_close(sr_run_folder *run) {

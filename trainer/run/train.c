@@ -75,7 +75,7 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
 }
 
 static void draw_results(const sr_training *t) {
-    if (!t->run || t->step == 0)
+    if (!t->run || t->step == 0 || sr_run_folder_check(t->run) != SR_OK)
         return;
     if (sr_results_plot(t->location.folder) != SR_OK)
         SR_WARN("results.png was not drawn: %s", sr_error_message());

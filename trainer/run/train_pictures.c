@@ -13,6 +13,10 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
     if (!csv)
         return;
+    if (sr_run_folder_check(t->run) != SR_OK) { // the next checkpoint reports it
+        sr_free(csv);
+        return;
+    }
     if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
         SR_WARN("%s", sr_error_message());
     if (sr_plots_available(NULL) &&
@@ -31,7 +35,9 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
         title, sizeof title,
         "val samples after step %lld (top-1 %.2f %%), each above its class and its prediction",
         (long long)t->step, 100 * t->val_top1);
-    sr_status status = path ? sr_make_folders(folder) : SR_E_MEMORY;
+    sr_status status = path ? sr_run_folder_check(t->run) : SR_E_MEMORY;
+    if (status == SR_OK)
+        status = sr_make_folders(folder);
     if (status == SR_OK)
         status = sr_examples_write(examples, t->inputs.class_names, title, path);
     if (status != SR_OK)

@@ -3,11 +3,14 @@
 // is tested in test_checkpoint_damage.c.
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -326,6 +329,46 @@ static void verify_and_describe(void **state) {
     sr_text_release(&text);
 }
 
+// Everything that reads checkpoints, while a job writes new ones as fast as it can and keeps two.
+static void read_all(const char *path) {
+    sr_checkpoint *checkpoint;
+    sr_text text;
+    sr_text_init(&text);
+    assert_int_equal(sr_checkpoint_open(path, NULL, &checkpoint), SR_OK);
+    assert_true(state_matches(checkpoint, sr_checkpoint_manifest(checkpoint)->generation));
+    sr_checkpoint_free(checkpoint);
+    assert_int_equal(sr_checkpoint_describe(path, true, &text), SR_OK);
+    assert_int_equal(sr_checkpoint_describe_json(path, &text), SR_OK);
+    assert_int_equal(sr_checkpoint_verify(path, false, &text), SR_OK);
+    sr_text_release(&text);
+}
+
+static void a_live_run_is_whole(void **state) {
+    (void)state;
+    assert_int_equal(state_save(run, 1, 2, false), SR_OK);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        sr_status status = SR_OK;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int64_t n = 2; status == SR_OK && n < 100000; n++)
+            status = state_save(run, n, 2, n % 10 == 0);
+        _exit(1);
+    }
+    assert_true(writer > 0);
+    for (int i = 0; i < 300; i++) {
+        sr_safetensors *file;
+        read_all(in_run("last"));
+        read_all(run);
+        assert_int_equal(sr_checkpoint_open_weights(in_run("last/model.safetensors"), &file),
+                         SR_OK);
+        sr_safetensors_free(file);
+    }
+    int end;
+    assert_int_equal(waitpid(writer, &end, WNOHANG), 0);
+    assert_int_equal(kill(writer, SIGKILL), 0);
+    assert_int_equal(waitpid(writer, &end, 0), writer);
+}
+
 static void survives_failing_memory(void **state) {
     (void)state;
     assert_int_equal(state_save(run, 1, 2, false), SR_OK);
@@ -358,6 +401,7 @@ int main(void) {
         CASE(unfinished_generations_do_not_count),
         CASE(states_refuse_what_does_not_fit),
         CASE(verify_and_describe),
+        CASE(a_live_run_is_whole),
         CASE(survives_failing_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
