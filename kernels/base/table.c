@@ -9,8 +9,6 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
 
-enum { SHOWN_NAMES = 128 };
-
 static const void *item(const void *list, size_t index) {
     const void *pointer;
     memcpy(&pointer, (const char *)list + index * sizeof pointer, sizeof pointer);
@@ -59,22 +57,29 @@ void sr_table_names(const void *all, size_t count, const char **names) {
         names[i] = head(item(all, i)).name;
 }
 
+const char *sr_table_nearest(const sr_table *table, const char *word) {
+    size_t count;
+    const void *all = sr_table_all(table, &count);
+    const char **names = sr_alloc_array(count, sizeof *names, "names");
+    if (!names)
+        return NULL;
+    sr_table_names(all, count, names);
+    const char *near = sr_text_nearest(word, names, count);
+    sr_free(names);
+    return near;
+}
+
 sr_status sr_table_choose(const sr_table *table, const char *name, const void **out) {
     const void *found = sr_table_find(table, name);
     if (found) {
         *out = found;
         return SR_OK;
     }
-    size_t count;
-    const char *names[SHOWN_NAMES];
-    const void *all = sr_table_all(table, &count);
-    count = count < SHOWN_NAMES ? count : SHOWN_NAMES;
-    sr_table_names(all, count, names);
-    const char *near = sr_text_nearest(name, names, count);
+    const char *near = sr_table_nearest(table, name);
     if (near)
         return SR_FAIL(SR_E_USAGE, "unknown %s '%s'; did you mean '%s'?", table->what, name, near);
-    return SR_FAIL(SR_E_USAGE, "unknown %s '%s'; see 'serried info %ss'", table->what, name,
-                   table->what);
+    return SR_FAIL(SR_E_USAGE, "unknown %s '%s'; see 'serried info %s%ss'", table->what, name,
+                   table->what, table->what[strlen(table->what) - 1] == 's' ? "e" : "");
 }
 
 // Only the head is read before its size and ABI are known to match.

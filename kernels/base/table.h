@@ -44,5 +44,7 @@ SR_NODISCARD sr_status sr_table_add(sr_table *table, const void *list, const cha
 sr_descriptor sr_table_item(const void *all, size_t i);
 // Names of a list of descriptors, names[i] of list[i].
 void sr_table_names(const void *all, size_t count, const char **names);
+// The name in the table that is nearest to a word (sr_text_nearest), or NULL.
+const char *sr_table_nearest(const sr_table *table, const char *word);
 
 #endif

@@ -256,17 +256,39 @@ static size_t edit_distance(const char *a, size_t a_length, const char *b, size_
     return rows[a_length % 3][b_length];
 }
 
+// The word in lower case, without dashes and underscores, into 'out' (WORD_MAX + 1 bytes); its
+// length, or WORD_MAX + 1 where it is longer.
+static size_t fold(const char *word, char *out) {
+    size_t length = 0;
+    for (; *word && length <= WORD_MAX; word++) {
+        if (*word == '-' || *word == '_')
+            continue;
+        const char upper = *word >= 'A' && *word <= 'Z';
+        if (length < WORD_MAX)
+            out[length] = (char)(upper ? *word - 'A' + 'a' : *word);
+        length++;
+    }
+    out[length < WORD_MAX ? length : WORD_MAX] = '\0';
+    return length;
+}
+
+bool sr_text_same_word(const char *a, const char *b) {
+    char left[WORD_MAX + 1], right[WORD_MAX + 1];
+    return fold(a, left) <= WORD_MAX && fold(b, right) <= WORD_MAX && strcmp(left, right) == 0;
+}
+
 const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count) {
-    size_t length = strlen(word);
+    char folded[WORD_MAX + 1], other[WORD_MAX + 1];
+    size_t length = fold(word, folded);
     if (length > WORD_MAX)
         return NULL;
     size_t limit = length / 3 > 1 ? length / 3 : 1;
     const char *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        size_t n = strlen(candidates[i]);
+        size_t n = fold(candidates[i], other);
         if (n > WORD_MAX)
             continue;
-        size_t distance = edit_distance(word, length, candidates[i], n);
+        size_t distance = edit_distance(folded, length, other, n);
         if (distance <= limit && (best == NULL || distance < limit)) {
             best = candidates[i];
             limit = distance;

@@ -58,7 +58,11 @@ SR_NODISCARD sr_status sr_text_check(const sr_text *text);
 
 // "1.5 GiB" into out (at least 16 bytes); returns out.
 char *sr_text_bytes(uint64_t bytes, char *out);
-// The candidate nearest to 'word' (Damerau-Levenshtein distance <= max(1, len/3)), or NULL.
+// Whether two words are equal but for case, dashes and underscores: adamW, ADAM_W. False for words
+// of more than 63 letters.
+bool sr_text_same_word(const char *a, const char *b);
+// The candidate nearest to 'word' (Damerau-Levenshtein distance <= max(1, len/3)), or NULL; case,
+// dashes and underscores do not count.
 const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count);
 
 #ifdef __cplusplus

@@ -135,7 +135,8 @@ static sr_status run(peers_bench *b, double seconds, bool json) {
     SR_TRY(sr_loaders_start(&others, &b->loaders));
     SR_TRY(sr_pipeline_open(p, &b->pipeline));
     SR_TRY(measure(b, seconds));
-    return report(b, json);
+    SR_TRY(report(b, json));
+    return sr_loaders_check(&b->loaders);
 }
 
 sr_status sr_bench_data_peers(sr_pipeline_options *options, double seconds, bool json) {

@@ -240,3 +240,11 @@ int sr_loaders_fastest(const sr_loaders *l, int kind) {
     }
     return best;
 }
+
+sr_status sr_loaders_check(const sr_loaders *l) {
+    for (int k = 0; k < SR_LOADER_KINDS; k++) {
+        if (sr_loaders_fastest(l, k) >= 0)
+            return SR_OK;
+    }
+    return SR_FAIL(SR_E_NOT_FOUND, "no other loader was measured: %s", l->list[0].reason);
+}

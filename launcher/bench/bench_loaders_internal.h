@@ -61,6 +61,8 @@ void sr_loaders_round(sr_loaders *loaders);
 void sr_loaders_stop(sr_loaders *loaders);
 // The loader with the highest median; -1 if none was measured.
 int sr_loaders_fastest(const sr_loaders *loaders, int kind);
+// SR_E_NOT_FOUND if none was measured, which the report does not make a failure.
+SR_NODISCARD sr_status sr_loaders_check(const sr_loaders *loaders);
 
 // Rows of a table, and JSON objects; 'ours' are our own rates, for the ratio.
 void sr_loaders_add_head(sr_text *out);

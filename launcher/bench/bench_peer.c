@@ -56,8 +56,8 @@ static sr_status find_script(const char *script, char out[PATH_MAX]) {
             return SR_OK;
     }
     return SR_FAIL(SR_E_NOT_FOUND,
-                   "tests/peers/%s was not found in any folder above this program; run it from a "
-                   "build tree, or set SERRIED_PEERS to the folder",
+                   "comparisons need %s of serried's source, which is not installed: set "
+                   "SERRIED_PEERS=SOURCE/tests/peers; SOURCE/tests/peers/install installs PyTorch",
                    script);
 }
 
@@ -147,7 +147,9 @@ static const char *last_message(sr_peer *peer, char text[LINE]) {
 
 static sr_status ended(sr_peer *peer) {
     char text[LINE];
-    return SR_FAIL(SR_E_PEER, "the peer exited: %s", last_message(peer, text));
+    const char *said = last_message(peer, text);
+    return SR_FAIL(SR_E_PEER, "the peer exited: %s%s", said,
+                   strstr(said, "No module named") ? "; tests/peers/install installs it" : "");
 }
 
 static sr_status wait_readable(sr_peer *peer, int64_t deadline) {

@@ -28,6 +28,7 @@ typedef struct sr_step_options {
     int threads, blocks, steps;           // steps of a block; 0: as many as take two seconds
     int depth;                            // of the layers in a profile; 0: all
     double seconds;                       // no block begins after this time
+    bool names_peer;                      // by a setting of it, which is useless without one
     bool no_peer, needs_peer, profile, memory, plan, json, markdown, serve;
     // For PyTorch; what is not given takes its default, or all values are tried.
     const char *peer_mode, *peer_malloc, *peer_pinned, *peer_precision; // NULL: not given

@@ -247,6 +247,8 @@ int sr_bench_decode(int argc, char **argv) {
         status = measure(&b);
     if (status == SR_OK)
         status = sr_decode_report(&b);
+    if (status == SR_OK && b.peers)
+        status = sr_loaders_check(&b.loaders);
     sr_loaders_stop(&b.loaders);
     close_bench(&b);
     return status == SR_OK ? 0 : sr_command_fail(status);

@@ -22,6 +22,7 @@
 #include "launcher/bench/bench_engine_internal.h"
 #include "launcher/bench/bench_step_internal.h"
 #include "launcher/commands/command.h"
+#include "trainer/engine/choices.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
 
@@ -70,7 +71,7 @@ static sr_status load(const ranks_bench *b, int64_t lanes, sr_recipe **out) {
     (void)snprintf(text[4], LINE, "data.repeats=1"); // copies of a sample need as many lanes
     for (int i = 0; i < FIXED_OVERRIDES; i++)
         list[n++] = text[i];
-    sr_status status = sr_recipe_load(b->recipe, list, n, out);
+    sr_status status = sr_choose_recipe(b->recipe, list, n, out);
     sr_free(list);
     return status;
 }

@@ -163,6 +163,10 @@ static void per_step(step_bench *b) {
     r->hash_ns = nodes > 0 ? (double)b->hash_ns / nodes : 0;
 }
 
+static bool requires_peer(const sr_step_options *o) {
+    return o->needs_peer || o->names_peer;
+}
+
 static sr_status start_finals(step_bench *b, const sr_step_own *own) {
     sr_step_result *r = &b->result;
     if (b->o->no_peer) {
@@ -170,7 +174,7 @@ static sr_status start_finals(step_bench *b, const sr_step_own *own) {
         return SR_OK;
     }
     const sr_status status = sr_step_finals_start(b->o, own, r);
-    if (status == SR_OK || b->o->needs_peer)
+    if (status == SR_OK || requires_peer(b->o))
         return status;
     (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", sr_error_message());
     sr_step_finals_stop(r);
@@ -184,7 +188,7 @@ static sr_status check_finals(step_bench *b) {
     if (r->final_count == 0 || sr_step_fastest(r, NULL) >= 0)
         return SR_OK;
     (void)snprintf(r->peer_reason, sizeof r->peer_reason, "%s", r->finals[0].reason);
-    return b->o->needs_peer ? SR_FAIL(SR_E_PEER, "%s", r->peer_reason) : SR_OK;
+    return requires_peer(b->o) ? SR_FAIL(SR_E_PEER, "%s", r->peer_reason) : SR_OK;
 }
 
 // A failure leaves the speeds as they are.
@@ -274,7 +278,7 @@ static sr_status load_recipe(step_bench *b) {
     sr_step_result *r = &b->result;
     sr_recipe *plain;
     sr_choice_model model;
-    SR_TRY(sr_recipe_load(o->recipe, o->overrides, o->override_count, &plain));
+    SR_TRY(sr_choose_recipe(o->recipe, o->overrides, o->override_count, &plain));
     int64_t of_lane = plain->batch / plain->lanes;
     sr_recipe_free(plain);
     r->lanes = o->lanes > 0 ? o->lanes : 1;
@@ -297,7 +301,7 @@ static sr_status load_recipe(step_bench *b) {
         SR_TRY(override(b, list, &n, "chooser=off"));
         SR_TRY(override(b, list, &n, "numerics.portable=true"));
     }
-    SR_TRY(sr_recipe_load(o->recipe, list, n, &r->recipe));
+    SR_TRY(sr_choose_recipe(o->recipe, list, n, &r->recipe));
     SR_TRY(sr_plugins_load(r->recipe, SR_PLUGINS_NAMED));
     SR_TRY(sr_choose_model(r->recipe, 0, &b->arena, &model));
     r->model = model.desc->name;
@@ -368,7 +372,8 @@ static const struct argp_option options[] = {
     {"blocks", KEY_BLOCKS, "N", 0, "number of blocks of each side (default: 5)", 0},
     {"steps", KEY_STEPS, "K", 0, "steps per block (default: as many as take two seconds)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "start no further block after S seconds (default: 600)", 0},
-    {"peer", KEY_PEER, NULL, 0, "fail if PyTorch cannot be measured", 0},
+    {"peer", KEY_PEER, NULL, 0,
+     "fail if PyTorch cannot be measured, as with each setting of it below", 0},
     {"no-peer", KEY_NO_PEER, NULL, 0, "measure serried only", 0},
     {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (default: eager)", 0},
     {"peer-malloc", KEY_PEER_MALLOC, "A", 0,
@@ -438,13 +443,13 @@ static const char *gpu_of(struct argp_state *state, const char *name) {
 
 // What a plan for a GPU would ignore.
 static const char *measuring_option(const sr_step_options *o) {
-    return o->needs_peer || o->peer_best ? "--peer"
-           : o->profile                  ? "--profile"
-           : o->memory                   ? "--memory"
-           : o->trace                    ? "--trace"
-           : o->markdown                 ? "--markdown"
-           : o->serve                    ? "--serve"
-                                         : NULL;
+    return requires_peer(o) ? "--peer"
+           : o->profile     ? "--profile"
+           : o->memory      ? "--memory"
+           : o->trace       ? "--trace"
+           : o->markdown    ? "--markdown"
+           : o->serve       ? "--serve"
+                            : NULL;
 }
 
 static void check_gpu(struct argp_state *state, const sr_step_options *o) {
@@ -455,6 +460,8 @@ static void check_gpu(struct argp_state *state, const sr_step_options *o) {
 }
 
 static error_t parse_peer(int key, char *value, struct argp_state *state, sr_step_options *o) {
+    if (key > KEY_NO_PEER && key <= KEY_PEER_RESIDENT)
+        o->names_peer = true;
     switch (key) {
     case KEY_PEER:
         o->needs_peer = true;
@@ -563,8 +570,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!o->recipe)
             argp_error(state, "which recipe? 'serried recipe list' lists them");
-        if (o->no_peer && o->needs_peer)
-            argp_error(state, "--peer and --no-peer are mutually exclusive");
+        if (o->no_peer && requires_peer(o))
+            argp_error(state, "--no-peer excludes --peer and the peer's settings");
         if (o->json && o->markdown)
             argp_error(state, "--json and --markdown are mutually exclusive");
         check_gpu(state, o);

@@ -2,6 +2,7 @@
 // serried info TABLE: what is built in, printed from the tables that the program itself uses, so
 // that no listing is ever out of date.
 #include <argp.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,21 +23,32 @@
 
 // ---- tables -------------------------------------------------------------------------------------
 
+bool sr_info_takes(sr_info_filter *filter, const char *name) {
+    const char *pattern = filter->pattern;
+    bool takes = !pattern;
+    if (pattern && strpbrk(pattern, "*?["))
+        takes = fnmatch(pattern, name, FNM_CASEFOLD) == 0;
+    else if (pattern)
+        takes = strcasestr(name, pattern) != NULL;
+    filter->matches += takes;
+    return takes;
+}
+
 static void print_row(const char *name, const char *help) {
     printf("%-24s %s\n", name, help);
 }
 
-static sr_status print_commands(void) {
+static sr_status print_commands(sr_info_filter *filter) {
     size_t count;
     const sr_command *commands = sr_commands(&count);
     for (size_t i = 0; i < count; i++) {
-        if (commands[i].name)
+        if (commands[i].name && sr_info_takes(filter, commands[i].name))
             print_row(commands[i].name, commands[i].help);
     }
     return SR_OK;
 }
 
-static sr_status print_ops(void) {
+static sr_status print_ops(sr_info_filter *filter) {
     size_t count;
     const sr_op *const *ops = sr_ops(&count);
     puts(
@@ -44,6 +56,8 @@ static sr_status print_ops(void) {
         "# gradient; 'once': there is no second derivative.");
     for (size_t i = 0; i < count; i++) {
         char gradient[SR_OP_GRADIENT_TEXT];
+        if (!sr_info_takes(filter, ops[i]->name))
+            continue;
         printf("%-24s %d-%d -> %d  %s (gradient: %s)\n", ops[i]->name, ops[i]->required,
                ops[i]->inputs, ops[i]->outputs, ops[i]->help,
                sr_op_gradient_text(ops[i], gradient));
@@ -54,7 +68,8 @@ static sr_status print_ops(void) {
 static void print_device(void *user, const char *name) {
     sr_device_properties device;
     char memory[16];
-    (void)user;
+    if (!sr_info_takes(user, name))
+        return;
     if (sr_device_describe(name, &device) == SR_OK)
         printf("%-24s %s (%d: %s, %s)\n", name, device.help, device.count, device.model,
                sr_text_bytes(device.memory, memory));
@@ -62,56 +77,66 @@ static void print_device(void *user, const char *name) {
         print_row(name, sr_error_message());
 }
 
-static sr_status print_devices(void) {
+static sr_status print_devices(sr_info_filter *filter) {
     puts("# Devices that a recipe's 'device' can name; NAME:N is one of several.");
-    sr_device_visit_kinds(print_device, NULL);
+    sr_device_visit_kinds(print_device, filter);
     return SR_OK;
 }
 
-static sr_status print_models(void) {
+static sr_status print_models(sr_info_filter *filter) {
     size_t count;
     const sr_model_desc *const *models = sr_models(&count);
     for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, models[i]->name))
+            continue;
         print_row(models[i]->name, models[i]->help);
         sr_info_print_table(models[i]->options, "    ");
     }
     return SR_OK;
 }
 
-static sr_status print_losses(void) {
+static sr_status print_losses(sr_info_filter *filter) {
     size_t count;
     const sr_loss_desc *const *losses = sr_losses(&count);
     for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, losses[i]->name))
+            continue;
         print_row(losses[i]->name, losses[i]->help);
         sr_info_print_table(losses[i]->options, "    ");
     }
     return SR_OK;
 }
 
-static sr_status print_optimizers(void) {
+static sr_status print_optimizers(sr_info_filter *filter) {
     size_t count;
     const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
     for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, optimizers[i]->name))
+            continue;
         print_row(optimizers[i]->name, optimizers[i]->help);
         sr_info_print_table(optimizers[i]->options, "    ");
     }
     return SR_OK;
 }
 
-static sr_status print_schedules(void) {
+static sr_status print_schedules(sr_info_filter *filter) {
     size_t count;
     const sr_schedule_desc *const *schedules = sr_schedules(&count);
     for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, schedules[i]->name))
+            continue;
         print_row(schedules[i]->name, schedules[i]->help);
         sr_info_print_table(schedules[i]->options, "    ");
     }
     return SR_OK;
 }
 
-static sr_status print_transforms(void) {
+static sr_status print_transforms(sr_info_filter *filter) {
     size_t count;
     const sr_transform *const *transforms = sr_transforms(&count);
     for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, transforms[i]->name))
+            continue;
         print_row(transforms[i]->name, transforms[i]->help);
         sr_info_print_table(&transforms[i]->options, "    ");
     }
@@ -159,20 +184,20 @@ static sr_status print_plugins(const char *const *paths, int count) {
 
 static const struct {
     const char *name;
-    sr_status (*print)(void);
-    sr_status (*print_json)(void); // NULL: --json is refused
+    sr_status (*print)(sr_info_filter *filter);
+    sr_status (*print_json)(sr_info_filter *filter); // NULL: --json is refused
 } tables[] = {
     {"commands", print_commands, NULL},   {"options", sr_info_options, sr_info_options_json},
     {"models", print_models, NULL},       {"optimizers", print_optimizers, NULL},
     {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
     {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
-    {"devices", print_devices, NULL},     {"chooser", sr_info_chooser, NULL},
-}; // and kernels, model, plugins, program, which take more arguments
+    {"devices", print_devices, NULL},
+}; // and chooser, kernels, model, plugins, program, which take other arguments
 #define TABLES (sizeof tables / sizeof *tables)
-enum { MORE = 4, WORDS = 64, DEPTH = 3 };
+enum { MORE = 5, WORDS = 64, DEPTH = 3 };
 
 static sr_status unknown(const char *name) {
-    const char *names[TABLES + MORE] = {"kernels", "model", "plugins", "program"};
+    const char *names[TABLES + MORE] = {"chooser", "kernels", "model", "plugins", "program"};
     for (size_t i = 0; i < TABLES; i++)
         names[MORE + i] = tables[i].name;
     const char *nearest = sr_text_nearest(name, names, TABLES + MORE);
@@ -216,11 +241,20 @@ static bool takes_model(const info_arguments *a) {
     return is_named(a, "model") || is_named(a, "program");
 }
 
+// Is it one whose rows a pattern chooses?
+static bool is_table(const info_arguments *a) {
+    for (size_t i = 0; i < TABLES; i++) {
+        if (is_named(a, tables[i].name))
+            return true;
+    }
+    return false;
+}
+
 static void add_word(info_arguments *a, const char *word, struct argp_state *state) {
     if (!a->name)
         a->name = word;
-    else if (!is_named(a, "plugins") && !takes_model(a))
-        argp_error(state, "one table at a time");
+    else if (!is_named(a, "plugins") && !takes_model(a) && (a->count > 0 || !is_table(a)))
+        argp_error(state, "one table at a time%s", is_table(a) ? ", and one pattern" : "");
     else if (a->count == WORDS)
         argp_error(state, "more than %d arguments", WORDS);
     else
@@ -271,6 +305,16 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     return 0;
 }
 
+static sr_status print_table(const info_arguments *a,
+                             sr_status (*function)(sr_info_filter *filter)) {
+    sr_info_filter filter = {.pattern = a->count > 0 ? a->words[0] : NULL};
+    SR_TRY(function(&filter));
+    if (filter.pattern && filter.matches == 0)
+        return SR_FAIL(SR_E_NOT_FOUND, "no name in the table '%s' contains '%s'", a->name,
+                       filter.pattern);
+    return SR_OK;
+}
+
 static sr_status print(const info_arguments *a) {
     if (strcmp(a->name, "plugins") == 0 && !a->json)
         return print_plugins(a->words, a->count);
@@ -286,13 +330,15 @@ static sr_status print(const info_arguments *a) {
         const char *device = a->device ? a->device : "cpu";
         return a->json ? sr_info_kernels_json(device) : sr_info_kernels(device);
     }
+    if (strcmp(a->name, "chooser") == 0 && !a->json)
+        return sr_info_chooser();
     for (size_t i = 0; i < TABLES; i++) {
         if (strcmp(tables[i].name, a->name) != 0)
             continue;
         if (!a->json)
-            return tables[i].print();
+            return print_table(a, tables[i].print);
         if (tables[i].print_json)
-            return tables[i].print_json();
+            return print_table(a, tables[i].print_json);
     }
     return a->json
                ? SR_FAIL(SR_E_USAGE, "--json is for options, kernels and model, not '%s'", a->name)
@@ -303,7 +349,7 @@ int sr_cmd_info(int argc, char **argv) {
     static const struct argp parser = {
         options,
         parse_option,
-        "TABLE\nplugins FILE...\nmodel NAME [key=value...]\nprogram NAME [key=value...]",
+        "TABLE [PATTERN]\nplugins FILE...\nmodel NAME [key=value...]\nprogram NAME [key=value...]",
         "Print a table of what is built in."
         "\v"
         "  commands    commands of serried\n"
@@ -319,6 +365,7 @@ int sr_cmd_info(int argc, char **argv) {
         "  program     the operators of a lane of a step, as text or drawing; NAME.program is such "
         "a\n"
         "              text in a file, which is checked\n\n"
+        "PATTERN chooses rows by name, such as vit or 'resnet*', except of kernels and chooser.\n"
         "A model that is named has pictures of 224 pixels and a batch of one sample, for "
         "instance:\n"
         "  serried info model resnet50 image=320 batch=8 lanes=1 --depth 2",

@@ -112,7 +112,7 @@ static sr_status show(const recipe_arguments *a) {
     if (a->count == 0)
         return SR_FAIL(SR_E_USAGE, "show which recipe? 'serried recipe list' lists them");
     sr_recipe *recipe = NULL;
-    SR_TRY(sr_recipe_load(a->words[0], a->words + 1, a->count - 1, &recipe));
+    SR_TRY(sr_choose_recipe(a->words[0], a->words + 1, a->count - 1, &recipe));
     sr_text text;
     sr_text_init(&text);
     sr_status status = sr_plugins_load(recipe, a->trust);
@@ -128,7 +128,7 @@ static sr_status show(const recipe_arguments *a) {
 
 static sr_status check_one(const char *name, sr_plugins_trust trust) {
     sr_recipe *recipe = NULL;
-    SR_TRY(sr_recipe_load(name, NULL, 0, &recipe));
+    SR_TRY(sr_choose_recipe(name, NULL, 0, &recipe));
     sr_status status = sr_plugins_load(recipe, trust);
     if (status == SR_OK)
         status = sr_recipe_check(recipe);

@@ -33,7 +33,8 @@ static const struct argp_option options[] = {
      0},
     {NULL, 'o', "DIR", 0, "run folder (default: runs/RECIPE/TIME)", 0},
     {"fresh", KEY_FRESH, NULL, 0, "start over; an existing run in the -o folder is moved aside", 0},
-    {"resume", KEY_RESUME, "DIR", 0, "resume the run in this folder", 0},
+    {"resume", KEY_RESUME, "DIR", 0,
+     "resume the run in this folder; without RECIPE by its own, where epochs=N may extend it", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan without training", 0},
     {"json", KEY_JSON, NULL, 0, "print the result as one JSON object in the last line", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins even if another user owns the recipe",
@@ -59,6 +60,7 @@ static const char about[] =
 typedef struct train_arguments {
     sr_train_request request;
     const char **overrides;
+    char stored[PATH_MAX]; // recipe of the run to resume
     bool ranks_given;
 } train_arguments;
 
@@ -66,6 +68,15 @@ static int parse_ranks(const char *text) {
     char *end;
     long value = strtol(text, &end, 10);
     return *text && !*end && value >= 1 && value <= MAX_RANKS ? (int)value : 0;
+}
+
+// --resume DIR alone: the run's own recipe.
+static void take_stored(train_arguments *a, struct argp_state *state) {
+    const int length = snprintf(a->stored, sizeof a->stored, "%s/recipe.yaml", a->request.resume);
+    if (length < 0 || (size_t)length >= sizeof a->stored)
+        argp_error(state, "--resume: the path is longer than %d bytes", PATH_MAX);
+    a->request.recipe = a->stored;
+    a->request.stored_recipe = true;
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -113,6 +124,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
             a->overrides[request->override_count++] = value;
         break;
     case ARGP_KEY_END:
+        if (!request->recipe && request->resume)
+            take_stored(a, state);
         if (!request->recipe)
             argp_error(state, "which recipe? 'serried recipe list' lists them");
         if (request->fresh && request->resume)
@@ -136,7 +149,7 @@ static int default_ranks(const sr_recipe *recipe) {
 
 // Reports errors once before ranks are started, instead of in every rank.
 static sr_status check(sr_recipe *recipe, const sr_train_request *request, int ranks) {
-    SR_TRY(sr_plugins_load(recipe, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
+    SR_TRY(sr_plugins_load(recipe, sr_train_trust(request)));
     SR_TRY(sr_recipe_check(recipe));
     return sr_check_ranks(recipe, ranks);
 }
@@ -169,7 +182,7 @@ static int start(train_arguments *a, int argc, char **argv) {
     sr_recipe *recipe = NULL;
     const sr_train_request *request = &a->request;
     sr_status status =
-        sr_recipe_load(request->recipe, request->overrides, request->override_count, &recipe);
+        sr_choose_recipe(request->recipe, request->overrides, request->override_count, &recipe);
     if (status != SR_OK)
         return sr_command_fail(status);
     int ranks = a->ranks_given ? request->ranks : default_ranks(recipe), exit_code = 1;
@@ -205,8 +218,9 @@ static int refuse_slurm(int tasks) {
 }
 
 int sr_cmd_train(int argc, char **argv) {
-    static const struct argp parser = {options, parse_option, "RECIPE [key=value...]", about, NULL,
-                                       NULL,    NULL};
+    static const struct argp parser = {
+        options, parse_option, "RECIPE [key=value...]\n--resume DIR [key=value...]", about, NULL,
+        NULL,    NULL};
     train_arguments a = {.request = {.argc = argc, .argv = argv}};
     a.overrides = sr_alloc_array((size_t)argc + 1, sizeof *a.overrides, "overrides");
     if (!a.overrides)

@@ -12,9 +12,17 @@ SR_NODISCARD sr_status sr_info_chooser(void);
 // Its module is opened.
 SR_NODISCARD sr_status sr_info_kernels(const char *device);
 SR_NODISCARD sr_status sr_info_kernels_json(const char *device);
+// What is to be printed of a table.
+typedef struct sr_info_filter {
+    const char *pattern; // NULL: everything
+    size_t matches;      // so far
+} sr_info_filter;
+// Whether a name is to be printed, which is counted: it contains the pattern or, if that has one of
+// "*?[", matches it as a whole, regardless of case.
+bool sr_info_takes(sr_info_filter *filter, const char *name);
 // Every key of a recipe, as text and as an array of objects.
-SR_NODISCARD sr_status sr_info_options(void);
-SR_NODISCARD sr_status sr_info_options_json(void);
+SR_NODISCARD sr_status sr_info_options(sr_info_filter *filter);
+SR_NODISCARD sr_status sr_info_options_json(sr_info_filter *filter);
 // The rows of one table (NULL: none), each after the prefix.
 void sr_info_print_table(const sr_option_table *table, const char *prefix);
 

@@ -253,23 +253,37 @@ static void add_text_row(const listed *row, sr_text *out) {
 }
 
 typedef struct printer {
-    sr_text out;
-    char of[256]; // 'of' of the last row
+    sr_text out, of; // 'of' of the last row
+    sr_info_filter *filter;
     const char *comma;
 } printer;
 
+static bool takes(const printer *p, const listed *row) {
+    sr_text key;
+    sr_text_init(&key);
+    sr_text_add(&key, "%s%s", row->prefix, row->name);
+    const bool taken = sr_info_takes(p->filter, key.data);
+    sr_text_release(&key);
+    return taken;
+}
+
 static void print_row(void *user, const listed *row) {
     printer *p = user;
-    if (strcmp(p->of, row->of) != 0) {
-        (void)snprintf(p->of, sizeof p->of, "%s", row->of);
+    if (!takes(p, row))
+        return;
+    if (strcmp(p->of.data, row->of) != 0) {
+        sr_text_release(&p->of);
+        sr_text_init(&p->of);
+        sr_text_add(&p->of, "%s", row->of);
         sr_text_add(&p->out, "# %.*s: %s\n", (int)strcspn(row->prefix, ".["), row->prefix, row->of);
     }
     add_text_row(row, &p->out);
 }
 
-sr_status sr_info_options(void) {
-    printer p = {.comma = ""};
+sr_status sr_info_options(sr_info_filter *filter) {
+    printer p = {.comma = "", .filter = filter};
     sr_text_init(&p.out);
+    sr_text_init(&p.of);
     sr_text_add(
         &p.out,
         "# Keys of a recipe: type = default, range. Neutral keys never change a bit of a result "
@@ -278,7 +292,9 @@ sr_status sr_info_options(void) {
         "# likewise loss, optimizer and schedule; 'ema: 0.999' for 'ema: {decay: 0.999}'. Keys "
         "below\n"
         "# a line such as '# schedule: step' exist only with that choice.\n");
-    return sr_command_print(visit_all(print_row, &p), &p.out);
+    const sr_status status = visit_all(print_row, &p);
+    sr_text_release(&p.of);
+    return sr_command_print(status, &p.out);
 }
 
 void sr_info_print_table(const sr_option_table *table, const char *prefix) {
@@ -310,6 +326,8 @@ static void add_choices_json(const char *const *choices, sr_text *out) {
 static void add_json_row(void *user, const listed *row) {
     printer *p = user;
     const sr_option *option = row->option;
+    if (!takes(p, row))
+        return;
     const bool bounded = option && (option->min != 0 || option->max != 0);
     sr_text key, range;
     sr_text_init(&key);
@@ -339,8 +357,8 @@ static void add_json_row(void *user, const listed *row) {
     sr_text_release(&key);
 }
 
-sr_status sr_info_options_json(void) {
-    printer p = {.comma = ""};
+sr_status sr_info_options_json(sr_info_filter *filter) {
+    printer p = {.comma = "", .filter = filter};
     sr_text_init(&p.out);
     sr_text_add(&p.out, "[");
     const sr_status status = visit_all(add_json_row, &p);

@@ -152,11 +152,12 @@ class Runs(suite.Suite):
         self.expect("another rate", self.train("longer", "epochs=4", "optimizer.lr=0.3", options=("--resume",)), 2,
                     "other options")
         self.older_columns("longer")
-        done = self.train("longer", "epochs=4", options=("--resume",))
+        done = self.command("train", "--resume", self.path("longer"), "epochs=4") # by the run's own recipe
         self.expect("metrics.csv of an older version", done, 0, "metrics.csv.old")
         after = self.exit_file("longer")
         self.report(done.returncode == 0 and before["samples"] < 240 and after["samples"] >= 320, "longer",
                     f"{before['samples']} {after['samples']}\n{done.stderr[-800:]}")
+        self.report("val top-1 " in done.stderr, "what the accuracy is of", done.stderr[-800:])
         self.report(self.command("verify", self.path("longer")).returncode == 0, "verify", "damaged")
         self.expect("from before", self.train("longer", "epochs=4", options=("--resume",)), 2, "is finished")
 

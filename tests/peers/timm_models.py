@@ -4,6 +4,8 @@
 timm is not needed. Blocks that start by adding nothing in timm (zero_init_last) do not here, so that
 comparisons of whole networks see them.
 """
+import re
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -348,8 +350,8 @@ class HRNet(nn.Module):
 
 # ---- The names ----
 
-VIT_NAME = "_patch16_224"
-VITS = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
+VIT_NAME = re.compile(r"(?:vit|deit)_([a-z]+)_patch(\d+)_224")
+VITS = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12), "large": (1024, 16, 24), "huge": (1280, 16, 32)}
 RESNETS = {"seresnet50": (squeezing, False), "skresnet50": (SelectiveBottleneck, False),
            "resnest50d": (splitting, True)}
 HRNETS = {"hrnet_w18": 18, "hrnet_w32": 32, "hrnet_w48": 48}
@@ -359,8 +361,10 @@ PARAMETERS = {"seresnet50": 28088024, "skresnet50": 25803160, "resnest50d": 2748
 
 def create(name, classes, side, arguments):
     """timm's network of this name, or None."""
-    if name.endswith(VIT_NAME):
-        return TimmViT(classes, *VITS[name.split("_")[1]], side)
+    vit = VIT_NAME.fullmatch(name)
+    if vit:
+        width, heads, *depth = VITS[vit[1]]
+        return TimmViT(classes, width, heads, side, int(vit[2]), *depth)
     if name in RESNETS:
         return ResNet50(classes, *RESNETS[name], **arguments)
     if name in HRNETS:

@@ -34,6 +34,9 @@ typedef struct sr_choice_optimizer {
     void *options;
 } sr_choice_optimizer;
 
+// Loads a recipe (sr_recipe_load). Where the name is a model's, the error names a recipe for it.
+SR_NODISCARD sr_status sr_choose_recipe(const char *name, const char *const *overrides,
+                                        int override_count, sr_recipe **out);
 // The task that the recipe's `task` names. Here and below, a mistake is SR_E_USAGE with its
 // location in the recipe.
 SR_NODISCARD sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out);

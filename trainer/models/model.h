@@ -162,6 +162,8 @@ typedef struct sr_model_desc {
 const sr_model_desc *const *sr_models(size_t *count);
 // The model of a name, or NULL.
 const sr_model_desc *sr_model_find(const char *name);
+// The name of a model that is nearest to a word, or NULL.
+const char *sr_model_nearest(const char *word);
 // Adds the models of a plug-in (trainer/engine/plugins.h). 'origin' must stay valid.
 SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const char *origin);
 

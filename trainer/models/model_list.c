@@ -35,6 +35,10 @@ const sr_model_desc *sr_model_find(const char *name) {
     return sr_table_find(&table, name);
 }
 
+const char *sr_model_nearest(const char *word) {
+    return sr_table_nearest(&table, word);
+}
+
 sr_status sr_models_add(const sr_model_desc *const *list, const char *origin) {
     return sr_table_add(&table, list, origin);
 }

@@ -299,7 +299,16 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     MODEL(vit_l_32, "ViT-L/32 (Dosovitskiy et al. 2021)", TORCHVISION, 32, 24, 16, 1024)           \
     MODEL(vit_h_14, "ViT-H/14 (Dosovitskiy et al. 2021)", TORCHVISION, 14, 32, 16, 1280)           \
     MODEL(vit_tiny_patch16_224, "ViT-Ti/16, timm's", TIMM, 16, 12, 3, 192)                         \
+    MODEL(vit_small_patch8_224, "ViT-S/8, timm's", TIMM, 8, 12, 6, 384)                            \
     MODEL(vit_small_patch16_224, "ViT-S/16, timm's", TIMM, 16, 12, 6, 384)                         \
+    MODEL(vit_small_patch32_224, "ViT-S/32, timm's", TIMM, 32, 12, 6, 384)                         \
+    MODEL(vit_base_patch8_224, "ViT-B/8, timm's", TIMM, 8, 12, 12, 768)                            \
+    MODEL(vit_base_patch16_224, "ViT-B/16, timm's", TIMM, 16, 12, 12, 768)                         \
+    MODEL(vit_base_patch32_224, "ViT-B/32, timm's", TIMM, 32, 12, 12, 768)                         \
+    MODEL(vit_large_patch14_224, "ViT-L/14, timm's", TIMM, 14, 24, 16, 1024)                       \
+    MODEL(vit_large_patch16_224, "ViT-L/16, timm's", TIMM, 16, 24, 16, 1024)                       \
+    MODEL(vit_large_patch32_224, "ViT-L/32, timm's", TIMM, 32, 24, 16, 1024)                       \
+    MODEL(vit_huge_patch14_224, "ViT-H/14, timm's", TIMM, 14, 32, 16, 1280)                        \
     MODEL(deit_tiny_patch16_224, "DeiT-Ti, timm's (Touvron et al. 2021)", TIMM, 16, 12, 3, 192)    \
     MODEL(deit_small_patch16_224, "DeiT-S, timm's (Touvron et al. 2021)", TIMM, 16, 12, 6, 384)    \
     MODEL(deit_base_patch16_224, "DeiT-B, timm's (Touvron et al. 2021)", TIMM, 16, 12, 12, 768)

@@ -23,43 +23,6 @@ static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// The nearest key of the same level, else a key of that name elsewhere ("lr": optimizer.lr).
-static const char *hint_for(sr_recipe_internal *in, const char *prefix, const char *key) {
-    const sr_option_table *table = sr_recipe_keys();
-    size_t section_count, count = 0;
-    const sr_recipe_section *sections = sr_recipe_sections(&section_count);
-    const char **names = sr_arena_alloc(&in->arena, (table->count + section_count) * sizeof *names);
-    if (!names)
-        return "";
-    for (size_t i = 0; i < table->count; i++) {
-        if (!begins_with(table->options[i].name, prefix))
-            continue;
-        const char *rest = table->options[i].name + strlen(prefix);
-        names[count++] = sr_recipe_format(in, "%.*s", (int)strcspn(rest, "."), rest);
-    }
-    for (size_t i = 0; *prefix == '\0' && i < section_count; i++)
-        names[count++] = sections[i].name;
-    const char *hint = sr_recipe_hint(in, key, names, count);
-    if (*hint)
-        return hint;
-    for (size_t i = 0; i < section_count; i++) {
-        const char *dot = strchr(sections[i].name, '.');
-        if (dot && strcmp(dot + 1, key) == 0)
-            return sr_recipe_format(in, "; did you mean '%s'?", sections[i].name);
-    }
-    const sr_option_table *tables[] = {table, sr_recipe_optimizer_keys(),
-                                       sr_recipe_schedule_keys()};
-    for (size_t t = 0; t < 3; t++) {
-        for (size_t i = 0; i < tables[t]->count; i++) {
-            const char *name = tables[t]->options[i].name, *dot = strrchr(name, '.');
-            if (strcmp(dot ? dot + 1 : name, key) == 0)
-                return sr_recipe_format(in, "; did you mean '%s%s%s'?", t ? tables[t]->name : "",
-                                        t ? "." : "", name);
-        }
-    }
-    return "";
-}
-
 static bool is_prefix_of_rows(const char *prefix) {
     const sr_option_table *table = sr_recipe_keys();
     for (size_t i = 0; i < table->count; i++) {
@@ -76,7 +39,7 @@ static void refuse_unknown(sr_recipe_internal *in, const sr_recipe_node *map, co
             continue;
         if (!is_prefix_of_rows(inner))
             sr_recipe_mistake(in, node->key_at, "unknown key '%s'%s", node->key,
-                              hint_for(in, prefix, node->key));
+                              sr_recipe_hint_at_key(in, prefix, node->key));
         else if (node->kind == SR_RECIPE_NODE_MAP)
             refuse_unknown(in, node, inner);
         else if (!sr_recipe_node_is_null(node))
@@ -482,14 +445,6 @@ const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
     return node && node->kind == SR_RECIPE_NODE_TEXT ? node->text : NULL;
 }
 
-// "; available: a, b, c"
-static const char *list_names(sr_recipe_internal *in, const char *const *names, int count) {
-    const char *list = "";
-    for (int i = 0; i < count; i++)
-        list = sr_recipe_format(in, "%s%s%s", list, i == 0 ? "; available: " : ", ", names[i]);
-    return list;
-}
-
 sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,
                            const char *const *names, int count, int *index) {
     sr_recipe_internal *in = recipe->internal;
@@ -515,6 +470,6 @@ sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what
         return sr_recipe_fail(recipe, path, "'%s' is missing: name a %s", path, what);
     const char *hint = sr_recipe_hint(in, name, names, (size_t)count);
     if (*hint == '\0')
-        hint = list_names(in, names, count);
+        hint = sr_recipe_hint_at_list(in, what, name, names, (size_t)count);
     return sr_recipe_fail(recipe, name_path, "unknown %s '%s'%s", what, name, hint);
 }

@@ -3,6 +3,8 @@
 #ifndef SR_TRAINER_RECIPE_INTERNAL_H
 #define SR_TRAINER_RECIPE_INTERNAL_H
 
+#include <stdarg.h>
+
 #include "trainer/recipe/recipe.h"
 
 #define SR_RECIPE_MAX_BYTES ((size_t)1 << 20)
@@ -86,9 +88,19 @@ void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char
     SR_PRINTF(3, 4);
 // SR_E_USAGE with the whole report if there was a mistake, else SR_OK.
 SR_NODISCARD sr_status sr_recipe_verdict(const sr_recipe_internal *in);
-// "; did you mean 'x'?" for a word close to a candidate, else "". Memory from the arena.
+
+// recipe_hints.c: ends of messages, in the arena; "" where there is nothing to suggest.
+// "; did you mean 'x'?" for a word close to a candidate, or PyTorch's or timm's for it.
 const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char *const *candidates,
                            size_t count);
+// The same for a key of the section 'prefix' ("", "data."): one of its own keys, or another's.
+const char *sr_recipe_hint_at_key(sr_recipe_internal *in, const char *prefix, const char *key);
+// A key of any section that ends in this name.
+const char *sr_recipe_hint_elsewhere(sr_recipe_internal *in, const char *key);
+// "; available: a, b", or those that begin like the word, and the command that lists all. what: of
+// what kind they are, as "model".
+const char *sr_recipe_hint_at_list(sr_recipe_internal *in, const char *what, const char *word,
+                                   const char *const *names, size_t count);
 
 // recipe_parse.c
 // YAML to nodes. column: at which the text begins in its source (overrides).
@@ -142,6 +154,8 @@ SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_opt
                                             sr_recipe_node *resolved);
 // printf into the arena; "" and in->out_of_memory if out of memory.
 const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) SR_PRINTF(2, 3);
+const char *sr_recipe_format_list(sr_recipe_internal *in, const char *fmt, va_list args)
+    SR_PRINTF(2, 0);
 
 // recipe_sections.c
 // Phases and augment, from in->written to in->recipe and in->resolved.

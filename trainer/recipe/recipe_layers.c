@@ -81,11 +81,9 @@ static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
 SR_PRINTF(3, 4)
 static sr_status no_base(sr_recipe_internal *in, const sr_recipe_node *name, const char *fmt, ...) {
     va_list args;
-    char message[512];
     va_start(args, fmt);
-    (void)vsnprintf(message, sizeof message, fmt, args);
+    sr_recipe_mistake(in, name->at, "%s", sr_recipe_format_list(in, fmt, args));
     va_end(args);
-    sr_recipe_mistake(in, name->at, "%s", message);
     in->base_missing = true;
     return SR_OK;
 }
@@ -418,13 +416,51 @@ static sr_status name_recipe(sr_recipe_internal *in, const char *path) {
     return SR_OK;
 }
 
+// The model of the recipe or of a phase as it is written; "" if there is none.
+static const char *model_in(const sr_recipe_node *map) {
+    const sr_recipe_node *model = sr_recipe_node_child(map, "model");
+    if (model && model->kind == SR_RECIPE_NODE_MAP)
+        model = sr_recipe_node_child(model, "name");
+    return model && model->kind == SR_RECIPE_NODE_TEXT && model->text ? model->text : "";
+}
+
+static const char *all_models(sr_recipe_internal *in) {
+    const char *list = model_in(in->written);
+    const sr_recipe_node *phases = sr_recipe_node_child(in->written, "phases");
+    if (!phases || phases->kind != SR_RECIPE_NODE_MAP)
+        return list;
+    for (const sr_recipe_node *p = phases->first; p; p = p->next) {
+        if (p->kind == SR_RECIPE_NODE_MAP && *model_in(p))
+            list = sr_recipe_format(in, "%s%s%s", list, *list ? "-" : "", model_in(p));
+    }
+    return list;
+}
+
+// A recipe whose models the command line replaces is called RECIPE-MODEL, and so are its runs.
+static void name_after_model(sr_recipe_internal *in, const char *before) {
+    const char *now = all_models(in);
+    if (*now == '\0' || strcmp(now, before) == 0)
+        return;
+    char *name = sr_arena_strdup(&in->arena, sr_recipe_format(in, "%s-%s", in->name, now));
+    if (!name) {
+        in->out_of_memory = true;
+        return;
+    }
+    for (char *c = name; *c; c++)
+        *c = *c == '/' ? '_' : *c;
+    in->name = name;
+}
+
 sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_or_path,
                          const char *const *overrides, int count) {
     const char *path;
     SR_TRY(locate(in, name_or_path, &path));
     SR_TRY(name_recipe(in, path));
     SR_TRY(read_file(in, path, NULL, &in->written));
-    return apply_overrides(in, overrides, count);
+    const char *models = all_models(in);
+    SR_TRY(apply_overrides(in, overrides, count));
+    name_after_model(in, models);
+    return SR_OK;
 }
 
 sr_status sr_recipe_read_text(sr_recipe_internal *in, const char *name, const char *text,

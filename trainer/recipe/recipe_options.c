@@ -10,18 +10,24 @@
 
 #include "trainer/recipe/recipe_internal.h"
 
-const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) {
-    va_list args, again;
-    va_start(args, fmt);
+const char *sr_recipe_format_list(sr_recipe_internal *in, const char *fmt, va_list args) {
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
     char *text = length < 0 ? NULL : sr_arena_alloc(&in->arena, (size_t)length + 1);
     if (text)
         vsnprintf(text, (size_t)length + 1, fmt, again);
     va_end(again);
     in->out_of_memory = in->out_of_memory || !text;
     return text ? text : "";
+}
+
+const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    const char *text = sr_recipe_format_list(in, fmt, args);
+    va_end(args);
+    return text;
 }
 
 // Puts a node at a dotted path below 'map', making maps on the way; replaces one that exists.
@@ -193,6 +199,8 @@ static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_op
     const char *hint = names ? sr_recipe_hint(in, key, names, count) : "";
     if (hint[0] == '\0' && table->count == 0)
         hint = "; it has no options";
+    else if (hint[0] == '\0')
+        hint = sr_recipe_hint_elsewhere(in, key);
     sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
 }
 

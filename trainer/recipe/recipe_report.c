@@ -70,21 +70,17 @@ static bool comes_before(sr_recipe_position a, sr_recipe_position b) {
 }
 
 void sr_recipe_mistake(sr_recipe_internal *in, sr_recipe_position at, const char *fmt, ...) {
-    char message[512];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
-    va_end(args);
-    in->mistakes++;
-    sr_mistake *mistake = NULL;
-    if (in->mistakes <= SR_RECIPE_MAX_MISTAKES)
-        mistake = sr_arena_alloc(&in->arena, sizeof *mistake);
-    const char *copy = mistake ? sr_arena_strdup(&in->arena, message) : NULL;
-    if (!copy) {
-        in->out_of_memory = in->out_of_memory || in->mistakes <= SR_RECIPE_MAX_MISTAKES;
+    if (++in->mistakes > SR_RECIPE_MAX_MISTAKES)
+        return;
+    sr_mistake *mistake = sr_arena_alloc(&in->arena, sizeof *mistake);
+    if (!mistake) {
+        in->out_of_memory = true;
         return;
     }
-    *mistake = (sr_mistake){at, copy, NULL};
+    va_list args;
+    va_start(args, fmt);
+    *mistake = (sr_mistake){at, sr_recipe_format_list(in, fmt, args), NULL};
+    va_end(args);
     sr_mistake **link = &in->first_mistake;
     while (*link && !comes_before(at, (*link)->at))
         link = &(*link)->next;
@@ -129,19 +125,4 @@ sr_status sr_recipe_verdict(const sr_recipe_internal *in) {
         status = SR_FAIL(SR_E_USAGE, "%s", report.data);
     sr_text_release(&report);
     return status;
-}
-
-const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char *const *candidates,
-                           size_t count) {
-    const char *nearest = sr_text_nearest(word, candidates, count);
-    if (!nearest)
-        return "";
-    size_t bytes = strlen(nearest) + 32;
-    char *hint = sr_arena_alloc(&in->arena, bytes);
-    if (!hint) {
-        in->out_of_memory = true;
-        return "";
-    }
-    snprintf(hint, bytes, "; did you mean '%s'?", nearest);
-    return hint;
 }

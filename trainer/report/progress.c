@@ -62,8 +62,6 @@ static void add_values(progress_line *l, const sr_progress *p) {
         add(l, "  ETA %s", sr_progress_duration(p->eta_seconds, text));
     if (!isnan(p->loss))
         add(l, "  loss %.4f", p->loss);
-    if (!isnan(p->top1))
-        add(l, "  top-1 %.2f %%", 100 * p->top1);
     if (!isnan(p->lr))
         add(l, "  lr %.4g", p->lr);
     if (!isnan(p->images_per_s))
@@ -76,6 +74,12 @@ static void add_values(progress_line *l, const sr_progress *p) {
         add(l, "  MFU %.1f %%", 100 * p->mfu);
     if (p->memory_bytes > 0)
         add(l, "  %s", sr_text_bytes(p->memory_bytes, text));
+    if (isnan(p->val_top1))
+        return;
+    if (p->val_epoch > 0)
+        add(l, "  val top-1 %.2f %% (epoch %g)", 100 * p->val_top1, p->val_epoch);
+    else
+        add(l, "  val top-1 %.2f %% (step %" PRId64 ")", 100 * p->val_top1, p->val_step);
 }
 
 char *sr_progress_format(const sr_progress *progress, char *out, size_t bytes) {

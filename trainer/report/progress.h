@@ -12,21 +12,23 @@ extern "C" {
 
 // What the line shows. A value that is not known is NaN (or 0 where it says so) and left out.
 typedef struct sr_progress {
-    const char *what;      // "train", "val"; NULL: train
-    double epoch, epochs;  // the current one, from 1; epochs 0: a run measured in steps
-    int64_t step, steps;   // steps 0: not known
-    double eta_seconds;    //
-    double loss, lr;       //
-    double top1;           // 0..1; shown in percent, like the fractions below
-    double images_per_s;   //
-    double data_wait;      // 0..1 of the time
-    double comm_exposed;   // 0..1 of the time
-    double mfu;            // 0..1 of the device's peak
+    const char *what;     // "train", "val"; NULL: train
+    double epoch, epochs; // the current one, from 1; epochs 0: a run measured in steps
+    int64_t step, steps;  // steps 0: not known
+    double eta_seconds;   //
+    double loss, lr;      //
+    double val_top1;     // of the latest evaluation: 0..1; shown in percent, as the fractions below
+    double val_epoch;    // after which it was made; 0: a run measured in steps
+    int64_t val_step;    // the same in steps
+    double images_per_s; //
+    double data_wait;    // 0..1 of the time
+    double comm_exposed; // 0..1 of the time
+    double mfu;          // 0..1 of the device's peak
     uint64_t memory_bytes; // in use on this rank; 0: not known
 } sr_progress;
 
 // "epoch 3/90  step 1200/36000  ETA 1:02:33  loss 2.3145  lr 0.0987  1032 images/s  data 0.3 %
-// comm 1.2 %  1.2 GiB" into out; returns out.
+// comm 1.2 %  1.2 GiB  val top-1 31.20 % (epoch 2)" into out; returns out.
 char *sr_progress_format(const sr_progress *progress, char *out, size_t bytes);
 // Shows it as the live line (sr_log_progress: in place on a terminal, else a line now and then).
 void sr_progress_show(const sr_progress *progress);

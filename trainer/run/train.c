@@ -96,9 +96,15 @@ static void print_result(const sr_training *t) {
     (void)fflush(stdout);
 }
 
+sr_plugins_trust sr_train_trust(const sr_train_request *request) {
+    if (request->allow_plugins)
+        return SR_PLUGINS_ALLOWED;
+    return request->stored_recipe ? SR_PLUGINS_FOUND : SR_PLUGINS_NAMED;
+}
+
 static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
-    SR_TRY(sr_recipe_load(request->recipe, request->overrides, request->override_count, out));
-    SR_TRY(sr_plugins_load(*out, request->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
+    SR_TRY(sr_choose_recipe(request->recipe, request->overrides, request->override_count, out));
+    SR_TRY(sr_plugins_load(*out, sr_train_trust(request)));
     if (request->dry_run)
         return sr_recipe_check(*out);
     return SR_OK;

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include "trainer/engine/plugins.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -16,6 +18,7 @@ typedef struct sr_train_request {
     int override_count;
     const char *output;         // -o: the run folder itself; NULL: runs/RECIPE/STAMP
     const char *resume;         // --resume DIR: the run folder to resume; NULL: found by identity
+    bool stored_recipe;         // 'recipe' is that of the run to resume
     bool fresh;                 // --fresh: never resume; an old folder at 'output' is moved aside
     bool dry_run;               // --dry-run: print the plan to stdout and train nothing
     int ranks;                  // --dry-run: ranks to plan for; 0: one
@@ -26,6 +29,8 @@ typedef struct sr_train_request {
     char **argv;
 } sr_train_request;
 
+// Whether the recipe's plug-ins may be loaded: those of a run folder are not named by the user.
+sr_plugins_trust sr_train_trust(const sr_train_request *request);
 // Trains on this rank (collectively under mpirun or srun) and returns the process's exit code,
 // after printing any error. run_folder.h says which run is resumed.
 int sr_train_main(const sr_train_request *request);

@@ -151,6 +151,15 @@ static double last_lr(const sr_training *t) {
     return sr_schedule_lr(&t->schedules[0], t->position - t->info.batch);
 }
 
+static int64_t epochs_done(const sr_training *t, int64_t position) {
+    return position / t->inputs.count;
+}
+
+// For an evaluation at this position: the epochs before it, all of them at the end.
+static double epoch_at(const sr_training *t, int64_t position) {
+    return position >= t->total_samples ? t->recipe->epochs : (double)epochs_done(t, position);
+}
+
 static void show(sr_training *t) {
     int64_t now = train_ns(t), span = now - t->window.start_ns;
     double rate;
@@ -166,7 +175,9 @@ static void show(sr_training *t) {
         .eta_seconds = (double)(t->total_samples - t->position) / rate,
         .loss = t->last_loss,
         .lr = last_lr(t),
-        .top1 = t->val_top1,
+        .val_top1 = t->val_top1,
+        .val_epoch = t->recipe->epochs > 0 ? epoch_at(t, t->val_position) : 0,
+        .val_step = t->val_position / t->info.batch,
         .images_per_s = rate,
         .data_wait = share(data_wait_ns(t) - t->window.data_wait_ns, span),
         .comm_exposed = exposed_share(t, span),
@@ -220,21 +231,16 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
 
 // ---- Between steps ----
 
-static int64_t epochs_done(const sr_training *t, int64_t position) {
-    return position / t->inputs.count;
-}
-
 static void report_evaluation(const sr_training *t) {
     char fields[192], epoch[64] = "";
     const double epochs = t->recipe->epochs;
     if (epochs > 0)
-        (void)snprintf(epoch, sizeof epoch, "epoch %g/%g  ",
-                       t->step == t->total_steps ? epochs : (double)epochs_done(t, t->position),
-                       epochs);
-    SR_INFO("%sstep %lld/%lld  train loss %.4f  val loss %.4f  top-1 %.2f %%  top-5 %.2f %%", epoch,
-            (long long)t->step, (long long)t->total_steps,
-            t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss,
-            t->val_loss, 100 * t->val_top1, 100 * t->val_top5);
+        (void)snprintf(epoch, sizeof epoch, "epoch %g/%g  ", epoch_at(t, t->position), epochs);
+    SR_INFO(
+        "%sstep %lld/%lld  train loss %.4f  val loss %.4f  val top-1 %.2f %%  val top-5 %.2f %%",
+        epoch, (long long)t->step, (long long)t->total_steps,
+        t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss, t->val_loss,
+        100 * t->val_top1, 100 * t->val_top5);
     (void)snprintf(fields, sizeof fields,
                    "\"step\": %lld, \"samples\": %lld, \"val_loss\": %.9g, \"val_top1\": %.9g, "
                    "\"val_top5\": %.9g",
@@ -262,6 +268,7 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *
     t->val_loss = result.loss;
     t->val_top1 = result.top1;
     t->val_top5 = result.top5;
+    t->val_position = t->position;
     t->evaluated_here = true;
     if (!(t->val_top1 <= t->best_top1))
         t->best_top1 = t->val_top1;

@@ -28,7 +28,7 @@ static bool is_best(const sr_training *t) {
 
 // ---- Numbers that exit.json and the next row of metrics.csv need in addition to the state ----
 
-enum { NUMBERS = 9, NUMBER_BYTES = 32 };
+enum { NUMBERS = 10, NUMBER_BYTES = 32 };
 static const char val_key[] = "val_data"; // identity of the val split
 
 typedef struct saved_number {
@@ -38,15 +38,12 @@ typedef struct saved_number {
 } saved_number;
 
 static void list_numbers(sr_training *t, saved_number out[NUMBERS]) {
-    const saved_number all[NUMBERS] = {{"train_loss", &t->last_loss, NULL},
-                                       {"val_loss", &t->val_loss, NULL},
-                                       {"val_top1", &t->val_top1, NULL},
-                                       {"val_top5", &t->val_top5, NULL},
-                                       {"best_val_top1", &t->best_top1, NULL},
-                                       {"window_loss", &t->window.loss, NULL},
-                                       {"window_samples", NULL, &t->window.samples},
-                                       {"window_hits", NULL, &t->window.hits1},
-                                       {"evaluation_due", NULL, &t->evaluation_due}};
+    const saved_number all[NUMBERS] = {
+        {"train_loss", &t->last_loss, NULL},     {"val_loss", &t->val_loss, NULL},
+        {"val_top1", &t->val_top1, NULL},        {"val_top5", &t->val_top5, NULL},
+        {"val_samples", NULL, &t->val_position}, {"best_val_top1", &t->best_top1, NULL},
+        {"window_loss", &t->window.loss, NULL},  {"window_samples", NULL, &t->window.samples},
+        {"window_hits", NULL, &t->window.hits1}, {"evaluation_due", NULL, &t->evaluation_due}};
     memcpy(out, all, sizeof all);
 }
 

@@ -74,6 +74,7 @@ typedef struct sr_training {
     sr_damage damage;
     sr_rate rate;
     double val_loss, val_top1, val_top5; // latest; NaN before the first
+    int64_t val_position;                // samples before it
     double best_top1;
     sr_best_metric metric; // that chooses best/
     double best_saved;     // its best value among checkpoints; NaN before the first

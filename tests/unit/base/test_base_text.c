@@ -170,6 +170,13 @@ static void near_misses(void **state) {
     longer[sizeof longer - 1] = '\0';
     assert_null(sr_text_nearest(longer, words, 5));
     assert_null(sr_text_nearest("lr", words, 0));
+    // Case, dashes and underscores do not count.
+    static const char *const names[] = {"adam", "adamw", "mobilenet-v3-large"};
+    assert_string_equal("adamw", sr_text_nearest("adamW", names, 3));
+    assert_string_equal("mobilenet-v3-large", sr_text_nearest("MobileNet_V3_large", names, 3));
+    assert_true(sr_text_same_word("Weight-Decay", "weight_decay"));
+    assert_false(sr_text_same_word("adam", "adamw"));
+    assert_false(sr_text_same_word(longer, longer));
 }
 
 int main(void) {

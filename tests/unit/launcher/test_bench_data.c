@@ -124,6 +124,14 @@ static void test_bench_data_peers(void **state) {
     assert_non_null(
         strstr(bench_output, "dali, pinned: not measured: the peer exited: no DALI here\n"));
     assert_non_null(strstr(bench_output, "\nserried, float, batches of 8, pinned "));
+    // None at all: our own numbers are printed, but the comparison failed.
+    assert_int_equal(setenv("SERRIED_PEERS", "/nowhere", 1), 0);
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 64 --peers --seconds 0.01", data);
+    assert_int_equal(bench_run(line), 2);
+    assert_non_null(strstr(bench_output, "no loader was measured as "));
+    snprintf(line, sizeof line, "bench decode %s --image 64 --seconds 0.01 --peers", data);
+    assert_int_equal(bench_run(line), 2);
+    assert_int_equal(setenv("SERRIED_PEERS", bench_folder, 1), 0);
     snprintf(line, sizeof line, "bench data %s -i 16x8 --peers", data);
     assert_int_equal(bench_run(line), 2);
     snprintf(line, sizeof line, "bench data %s -i 16 -b 64 --one-core --seconds 0.1", data);

@@ -359,6 +359,27 @@ static void test_turns(void **state) {
         assert_ptr_equal(strchr(finals, finals[i]), finals + i);
 }
 
+// A comparison that was asked for and cannot be made fails, and says what is missing.
+static void test_without_peers(void **state) {
+    (void)state;
+    char path[80];
+    static const char *const asks[] = {"--peer", "--peer-best", "--peer-mode eager",
+                                       "--peer-precision fp32"};
+    snprintf(path, sizeof path, "%s/torch_step.py", bench_folder);
+    (void)remove(path);
+    for (size_t i = 0; i < 4; i++) {
+        char line[256];
+        snprintf(line, sizeof line, TINY "--blocks 1 %s", asks[i]);
+        assert_int_not_equal(bench_run(line), 0);
+    }
+    assert_int_equal(bench_run(TINY "--blocks 1"), 0);
+    assert_non_null(strstr(bench_output, "PyTorch: not measured: "));
+    assert_int_equal(setenv("SERRIED_PEER_PYTHON", "/usr/bin/env", 1), 0);
+    bench_write_peer("torch_step.py", "");
+    assert_int_not_equal(bench_run(TINY "--blocks 1 --peer"), 0);
+    assert_int_equal(setenv("SERRIED_PEER_PYTHON", "/bin/sh", 1), 0);
+}
+
 // Settings from the command line are used as given.
 static void test_given_settings(void **state) {
     (void)state;
@@ -418,8 +439,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_usual_settings), cmocka_unit_test(test_all_settings),
         cmocka_unit_test(test_choose),         cmocka_unit_test(test_headline),
         cmocka_unit_test(test_best),           cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_turns),          cmocka_unit_test(test_given_settings),
-        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_turns),          cmocka_unit_test(test_without_peers),
+        cmocka_unit_test(test_given_settings), cmocka_unit_test(test_device),
     };
     return cmocka_run_group_tests_name("bench_step", tests, bench_set_up, bench_tear_down);
 }

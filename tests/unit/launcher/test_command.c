@@ -61,6 +61,16 @@ static void test_mistakes(void **state) {
     expect("$S zzzzzz", 2, "serried: unknown command 'zzzzzz'; 'serried --help' lists them\n");
     expect("$S train", 2, "serried train: which recipe?");
     expect("$S train resnet81", 2, "no shipped recipe 'resnet81'; did you mean 'resnet18'?");
+    // A model is not a recipe; its family's recipe is named, or its own.
+    expect("$S train vit_tiny_patch16_224", 2,
+           "'vit_tiny_patch16_224' is a model, not a recipe: give it to one, as in 'deit-small "
+           "model=vit_tiny_patch16_224'");
+    expect("$S train resnet34 -n 2", 2, "as in 'resnet18 model=resnet34'");
+    expect("$S recipe show mobilenet_v3_large", 2, "it is trained by 'mobilenet-v3-large'");
+    expect("$S bench step efficientnet_b0", 2, "as in 'resnet50 model=efficientnet_b0'");
+    expect("$S train vit_tiny_patch16", 2, "'vit_tiny_patch16_224' is a model");
+    expect("$S train MobileNet_V3_Large", 2, "did you mean 'mobilenet-v3-large'?");
+    expect("$S train --resume $D/none", 2, "none/recipe.yaml: no such recipe file");
     expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
     expect("$S train resnet18 -n many", 2,
            "-n: expected a number of ranks from 1 to 65536, got 'many'");
@@ -72,6 +82,9 @@ static void test_mistakes(void **state) {
         "$S train resnet18 -n 9", 2,
         "error: 9 ranks need at least 9 lanes, but lanes is 8; start fewer ranks, or raise lanes "
         "(changes BatchNorm and results)");
+    expect("$S info models nothing", 2, "no name in the table 'models' contains 'nothing'");
+    expect("$S info models vit 32", 2, "one table at a time, and one pattern");
+    expect("$S info kernels conv", 2, "one table at a time");
     expect("$S info opps", 2, "no table 'opps'; did you mean 'ops'?");
     expect("$S recipe list resnet18", 2, "to see one: serried recipe show resnet18");
     expect("cd $D && $S render ''", 2, "argument 1 ('') is empty; is a variable unset?");
@@ -80,6 +93,17 @@ static void test_mistakes(void **state) {
     expect("$S doctor now", 2, "doctor takes no arguments");
     expect("$S version now", 2, "version takes no arguments");
     expect("$S show / --columns 1e3", 2, "--columns: '1e3' is not a whole number from 1 to 200");
+}
+
+static void test_info_patterns(void **state) {
+    (void)state;
+    expect("$S info models vit_base | grep -v '^ ' | cut -d' ' -f1 | xargs", 0,
+           "vit_base_patch8_224 vit_base_patch16_224 vit_base_patch32_224\n");
+    expect("$S info models 'RESNET?0' | grep -v '^ ' | cut -d' ' -f1", 0, "resnet50\n");
+    expect("$S info optimizers adam | grep -v '^ ' | cut -d' ' -f1 | xargs", 0, "adam adamw\n");
+    expect("$S info options warmup | grep -v '^#' | cut -d: -f1 | xargs", 0,
+           "ema.warmup schedule.warmup schedule.warmup_start\n");
+    expect("$S info options --json bucket | grep -c key", 0, "1\n");
 }
 
 // Output that cannot be written is a failure, even if the command itself succeeded.
@@ -311,6 +335,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_completion_of_other_shells),
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_info_patterns),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_subjects),
         cmocka_unit_test(test_show),

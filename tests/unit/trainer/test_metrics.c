@@ -126,7 +126,7 @@ static void progress_line(void **state) {
                      .steps = 36000,
                      .eta_seconds = 3753,
                      .loss = 2.31449,
-                     .top1 = (double)NAN,
+                     .val_top1 = (double)NAN,
                      .lr = 0.0987,
                      .images_per_s = 1032.4,
                      .data_wait = 0.0031,
@@ -138,10 +138,14 @@ static void progress_line(void **state) {
                         "1032 images/s  data 0.3 %  comm 1.2 %  1.2 GiB");
     assert_string_equal(sr_progress_format(&p, line, 12),
                         "epoch 3.25/"); // truncated, never overrun
-    p = (sr_progress){.what = "val", .step = 7, .top1 = 0.93125, .mfu = 0.4126};
+    p = (sr_progress){.what = "val", .step = 7, .val_top1 = 0.93125, .val_epoch = 4, .mfu = 0.4126};
     p.loss = p.lr = p.images_per_s = p.data_wait = p.comm_exposed = p.eta_seconds = (double)NAN;
     assert_string_equal(sr_progress_format(&p, line, sizeof line),
-                        "val  step 7  top-1 93.12 %  MFU 41.3 %");
+                        "val  step 7  MFU 41.3 %  val top-1 93.12 % (epoch 4)");
+    p.val_epoch = 0;
+    p.val_step = 5;
+    assert_string_equal(sr_progress_format(&p, line, sizeof line),
+                        "val  step 7  MFU 41.3 %  val top-1 93.12 % (step 5)");
     assert_string_equal(sr_progress_duration(4.4, text), "4 s");
     assert_string_equal(sr_progress_duration(187, text), "3:07");
     assert_string_equal(sr_progress_duration(2 * 86400 + 3 * 3600 + 240, text), "2 d 03:04");

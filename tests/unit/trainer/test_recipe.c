@@ -237,6 +237,113 @@ static void test_mistakes_in_overrides(void **state) {
         "command line: error: 'base' can only be set in a recipe file\n  base=plain\n  ^");
 }
 
+// Words of other libraries are suggested by the names that they have here.
+static void test_foreign_words(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"batch_size=1", "'batch'"},
+        {"BatchSize=1", "'batch'"},
+        {"num_epochs=1", "'epochs'"},
+        {"max_steps=1", "'steps'"},
+        {"lr=1", "'optimizer.lr'"},
+        {"learning-rate=1", "'optimizer.lr'"},
+        {"optimizer.learning_rate=1", "'lr'"},
+        {"weight-decay=1", "'optimizer.weight_decay'"},
+        {"wd=1", "'optimizer.weight_decay'"},
+        {"num_workers=1", "'data.workers'"},
+        {"data.num_workers=1", "'workers'"},
+        {"eval.batch_size=1", "'batch'"},
+        {"img_size=1", "'image'"},
+        {"warmup_epochs=1", "'schedule.warmup'"},
+        {"label_smoothing=1", "'loss.label_smoothing'"},
+        {"ema_decay=1", "'ema.decay'"},
+        {"amp=true", "'precision'"},
+        {"arch=x", "'model'"},
+        {"pretrained=x", "'weights'"},
+        {"clip_grad=1", "'optimizer.clip_norm'"},
+        {"transforms=[flip]", "'augment'"},
+        {"EPOCHS=1", "'epochs'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sr_recipe *recipe = NULL;
+        char want[64];
+        // An optimiser reads its own keys later; here they are those of this descriptor.
+        const bool of_optimizer = strncmp(cases[i][0], "optimizer.", 10) == 0;
+        snprintf(want, sizeof want, "did you mean %s?", cases[i][1]);
+        sr_status status = sr_recipe_load("plain", &cases[i][0], 1, &recipe);
+        if (of_optimizer && status == SR_OK) {
+            double options;
+            static const sr_option_table table = {.name = "optimizer.sgd", .struct_size = 8};
+            status = sr_recipe_options_parse(recipe, "optimizer", &table, &options);
+            sr_recipe_free(recipe);
+        }
+        assert_int_equal(status, SR_E_USAGE);
+        if (!strstr(sr_error_message(), want))
+            fail_msg("%s: %s", cases[i][0], sr_error_message());
+    }
+    static const char *const names[] = {"cosine", "step", "cross-entropy", "random_resized_crop"};
+    static const char *const values[][2] = {{"CosineAnnealingLR", "cosine"},
+                                            {"MultiStepLR", "step"},
+                                            {"CrossEntropyLoss", "cross-entropy"},
+                                            {"RandomResizedCrop", "random_resized_crop"}};
+    for (size_t i = 0; i < 4; i++) {
+        int index;
+        char override[64], want[64];
+        snprintf(override, sizeof override, "schedule=%s", values[i][0]);
+        snprintf(want, sizeof want, "did you mean '%s'?", values[i][1]);
+        sr_recipe *r = recipe_load("plain", (const char *const[]){override}, 1);
+        assert_int_equal(sr_recipe_choose(r, "schedule", "schedule", names, 4, &index), SR_E_USAGE);
+        assert_non_null(strstr(sr_error_message(), want));
+        sr_recipe_free(r);
+    }
+}
+
+// Lists of names are complete, or those that begin alike are; none is cut.
+static void test_long_lists(void **state) {
+    (void)state;
+    enum { MANY = 200 };
+    static char names[MANY][16];
+    const char *list[MANY];
+    int index;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "%s_%c%c_9_224", i % 20 ? "resnet" : "vit",
+                 'a' + i % 26, 'a' + i / 26);
+        list[i] = names[i];
+    }
+    sr_recipe *r = recipe_load("plain", (const char *const[]){"model=vit_giant_patch14"}, 1);
+    assert_int_equal(sr_recipe_choose(r, "model", "model", list, MANY, &index), SR_E_USAGE);
+    const char *message = sr_error_message();
+    for (int i = 0; i < MANY; i += 20)
+        assert_non_null(strstr(message, list[i]));
+    assert_null(strstr(message, "resnet"));
+    assert_non_null(strstr(message, "'serried info models'"));
+    sr_recipe_free(r);
+    r = recipe_load("plain", (const char *const[]){"model=unlike"}, 1);
+    assert_int_equal(sr_recipe_choose(r, "model", "loss", list, MANY, &index), SR_E_USAGE);
+    assert_non_null(strstr(sr_error_message(), "'serried info losses' lists all 200"));
+    sr_recipe_free(r);
+    r = recipe_load("plain", (const char *const[]){"model=unlike"}, 1);
+    assert_int_equal(sr_recipe_choose(r, "model", "model", list, 30, &index), SR_E_USAGE);
+    assert_non_null(strstr(sr_error_message(), list[29]));
+    assert_null(strstr(sr_error_message(), "..."));
+    sr_recipe_free(r);
+}
+
+// A recipe whose model the command line replaces is another one, and named so.
+static void test_name_of_other_model(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"model=other", "plain-other"},
+                                           {"model.name=other", "plain-other"},
+                                           {"model={name: a/b}", "plain-a_b"},
+                                           {"model=net", "plain"},
+                                           {"seed=3", "plain"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sr_recipe *r = recipe_load("plain", &cases[i][0], 1);
+        assert_string_equal(r->name, cases[i][1]);
+        sr_recipe_free(r);
+    }
+}
+
 static void test_missing_files(void **state) {
     (void)state;
     sr_recipe *recipe = NULL;
@@ -669,6 +776,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_mistakes_in_overrides),
+        cmocka_unit_test(test_foreign_words),
+        cmocka_unit_test(test_long_lists),
+        cmocka_unit_test(test_name_of_other_model),
         cmocka_unit_test(test_missing_files),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_many_mistakes_are_counted),
