@@ -49,7 +49,7 @@ typedef enum sr_status {
     SR_E_NO_SPACE,      // disk or shared memory is full
     SR_E_DEVICE,        // driver, device or library failure; exit code 4
     SR_E_NUMERICS,      // hosts or checkpoints disagree on numerics; exit code 4
-    SR_E_NON_FINITE,    // loss or gradient is NaN or infinite; exit code 5
+    SR_E_NON_FINITE,    // a loss, gradient, weight or result is NaN or infinite; exit code 5
     SR_E_SYSTEM,        // any other failing system call
     SR_E_DEVICE_MEMORY, // a device's own memory is full; exit code 4
 

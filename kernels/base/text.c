@@ -122,19 +122,26 @@ bool sr_text_is_utf8(const char *s) {
     return n > 0;
 }
 
+// The control character that s begins with, whose sequence has n bytes; 0: none. U+0080 to U+009F
+// are such, too: many terminals take U+009B for the beginning of a command.
+static unsigned char control_at(const char *s, size_t n) {
+    const unsigned char *b = (const unsigned char *)s;
+    if (n == 2 && b[0] == 0xc2 && b[1] < 0xa0)
+        return b[1];
+    return n == 1 && (b[0] < 0x20 || b[0] == 0x7f) ? b[0] : 0;
+}
+
 // The visible form of the character that s begins with, into out; *taken: its bytes in s.
 static size_t visible_character(const char *s, char out[8], size_t *taken) {
-    const unsigned char *b = (const unsigned char *)s;
     const size_t n = sr_text_utf8_length(s);
-    const bool upper = n == 2 && b[0] == 0xc2 && b[1] < 0xa0; // U+0080 to U+009F
+    const unsigned char code = n == 0 ? (unsigned char)*s : control_at(s, n);
     *taken = n ? n : 1;
-    if (n == 0)
-        memcpy(out, "\xef\xbf\xbd", 3);
-    else if (b[0] < 0x20 || b[0] == 0x7f || upper)
-        (void)snprintf(out, 8, "\\x%02x", upper ? b[1] : b[0]);
-    else
-        memcpy(out, s, n);
-    return n == 0 ? 3 : b[0] < 0x20 || b[0] == 0x7f || upper ? 4 : n;
+    if (code > 0) {
+        (void)snprintf(out, 8, "\\x%02x", code);
+        return 4;
+    }
+    memcpy(out, s, n);
+    return n;
 }
 
 void sr_text_add_visible(sr_text *text, const char *s) {
@@ -171,19 +178,32 @@ static void add_json_control(sr_text *text, unsigned char c) {
         sr_text_add(text, "\\u%04x", c);
 }
 
+void sr_text_add_csv_cell(sr_text *text, const char *s) {
+    sr_text cell;
+    sr_text_init(&cell);
+    sr_text_add_visible(&cell, s);
+    const bool quoted = strpbrk(cell.data, ",\"") != NULL;
+    sr_text_add(text, quoted ? "\"" : "");
+    for (const char *c = cell.data; *c != '\0'; c++)
+        sr_text_add(text, *c == '"' ? "\"\"" : "%c", *c);
+    sr_text_add(text, quoted ? "\"" : "");
+    text->failed = text->failed || cell.failed;
+    sr_text_release(&cell);
+}
+
 void sr_text_add_json_string(sr_text *text, const char *s) {
     sr_text_add_bytes(text, "\"", 1);
-    for (const unsigned char *p = (const unsigned char *)s; *p != '\0';) {
-        size_t n = sr_text_utf8_length((const char *)p);
+    for (size_t n; *s != '\0'; s += n ? n : 1) {
+        n = sr_text_utf8_length(s);
+        const unsigned char control = control_at(s, n);
         if (n == 0)
             sr_text_add_bytes(text, "\xef\xbf\xbd", 3);
-        else if (*p == '"' || *p == '\\')
-            sr_text_add(text, "\\%c", *p);
-        else if (*p < 0x20)
-            add_json_control(text, *p);
+        else if (*s == '"' || *s == '\\')
+            sr_text_add(text, "\\%c", *s);
+        else if (control > 0)
+            add_json_control(text, control);
         else
-            sr_text_add_bytes(text, p, n);
-        p += n ? n : 1;
+            sr_text_add_bytes(text, s, n);
     }
     sr_text_add_bytes(text, "\"", 1);
 }

@@ -31,12 +31,16 @@ void sr_text_clear(sr_text *text);
 void sr_text_add(sr_text *text, const char *fmt, ...) SR_PRINTF(2, 3);
 // Appends n bytes as they are.
 void sr_text_add_bytes(sr_text *text, const void *bytes, size_t n);
-// Text of a file or a user for a terminal: control characters as \xNN, invalid UTF-8 as U+FFFD.
+// Text of a file or a user for a terminal: control characters and the bytes of invalid
+// UTF-8 as \xNN.
 void sr_text_add_visible(sr_text *text, const char *s);
 // The same for a whole message, in which line breaks and tabs stay. Cut to 'capacity' bytes with
 // the terminator; allocates nothing. Returns out.
 char *sr_text_visible_message(const char *s, char *out, size_t capacity);
-// A JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD.
+// The same as a field of CSV (RFC 4180), in quotes only if necessary.
+void sr_text_add_csv_cell(sr_text *text, const char *s);
+// A JSON string with quotes and escapes, those of all control characters among them; invalid UTF-8
+// becomes U+FFFD.
 void sr_text_add_json_string(sr_text *text, const char *s);
 // Length in bytes of the UTF-8 sequence at the start of s, or 0 if it is invalid (RFC 3629:
 // overlong forms, surrogates and values above U+10FFFF are). The terminator is a sequence of one

@@ -3,7 +3,6 @@
 #include <argp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -32,7 +31,9 @@ static const struct argp_option options[] = {
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "load the plug-ins that the recipe of a run folder names", 0},
     {"save-pixels", KEY_PIXELS, "FILE", 0,
-     "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file", 0},
+     "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file; picture i is "
+     "that of row i of the output",
+     0},
     {0}};
 
 static const char about[] =
@@ -44,7 +45,8 @@ static const char about[] =
     "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
     "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
     "Arguments with '=' before the first picture override the recipe. A picture that cannot be "
-    "read is reported and skipped; the exit code is then 3.";
+    "read is reported and skipped; the exit code is then 3. So is one for which the model's result "
+    "is not finite; the exit code is then 5.";
 
 typedef struct predict_arguments {
     sr_inference_options open;
@@ -107,36 +109,10 @@ typedef struct predictor {
     bool json;
     uint8_t *pixels; // of all pictures, or NULL
     size_t picture_bytes;
-    int done, left_out; // files passed to the model; files that could not be read or decoded
+    int rows;             // printed; row i of the pixels is that of row i
+    int left_out;         // files without a row: not read, not decoded, or without a result
+    bool some_not_finite; // of those
 } predictor;
-
-// A CSV field (RFC 4180), quoted only if necessary.
-static void print_cell(const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        (void)fputs(text, stdout);
-        return;
-    }
-    (void)putchar('"');
-    for (; *text; text++) {
-        if (*text == '"')
-            (void)putchar('"');
-        (void)putchar(*text);
-    }
-    (void)putchar('"');
-}
-
-// A name as it is; on a terminal, without control characters, which the terminal would execute.
-static void print_text(const char *text) {
-    sr_text visible;
-    if (!isatty(STDOUT_FILENO)) {
-        print_cell(text);
-        return;
-    }
-    sr_text_init(&visible);
-    sr_text_add_visible(&visible, text);
-    print_cell(visible.data);
-    sr_text_release(&visible);
-}
 
 // Stores the classes with the highest probabilities in p->best; of equal ones, the lower index
 // first.
@@ -154,10 +130,21 @@ static void find_best(const predictor *p, const float *row) {
     }
 }
 
-static void add_csv(const predictor *p, const float *row, sr_text *out) {
+// Names are those of files and data, which may contain anything.
+static void add_csv(const predictor *p, const char *file, const float *row, sr_text *out) {
     const char *const *names = p->inference->class_names;
+    sr_text best;
+    sr_text_init(&best);
     for (int k = 0; k < p->top; k++)
-        sr_text_add(out, "%s%s:%.4f", k ? " " : "", names[p->best[k]], (double)row[p->best[k]]);
+        sr_text_add(&best, "%s%s:%.4f", k ? " " : "", names[p->best[k]], (double)row[p->best[k]]);
+    sr_text_add_csv_cell(out, file);
+    sr_text_add(out, ",");
+    sr_text_add_csv_cell(out, names[p->best[0]]);
+    sr_text_add(out, ",%.6f,", (double)row[p->best[0]]);
+    sr_text_add_csv_cell(out, best.data);
+    sr_text_add(out, "\n");
+    out->failed = out->failed || best.failed;
+    sr_text_release(&best);
 }
 
 static void add_json(const predictor *p, const char *file, const float *row, sr_text *out) {
@@ -182,18 +169,10 @@ static sr_status print_row(const predictor *p, const char *file, const float *ro
     if (p->json)
         add_json(p, file, row, &text);
     else
-        add_csv(p, row, &text);
+        add_csv(p, file, row, &text);
     const sr_status status = sr_text_check(&text);
-    if (status == SR_OK && p->json) {
+    if (status == SR_OK)
         (void)fputs(text.data, stdout);
-    } else if (status == SR_OK) {
-        print_text(file);
-        (void)putchar(',');
-        print_text(p->inference->class_names[p->best[0]]);
-        (void)printf(",%.6f,", (double)row[p->best[0]]);
-        print_text(text.data);
-        (void)putchar('\n');
-    }
     sr_text_release(&text);
     return status;
 }
@@ -218,20 +197,31 @@ static sr_status read_files(predictor *p, const sr_picture_list *list, int first
     return SR_OK;
 }
 
+// Prints the row of a picture and keeps its pixels, or counts it as left out.
+static sr_status finish_picture(predictor *p, int i, const uint8_t *pixels) {
+    const size_t classes = (size_t)p->inference->class_count;
+    if (p->statuses[i] != SR_OK) {
+        p->left_out++;
+        p->some_not_finite = p->some_not_finite || p->statuses[i] == SR_E_NON_FINITE;
+        return SR_OK;
+    }
+    SR_TRY(print_row(p, p->files[i].name, p->probabilities + (size_t)i * classes));
+    if (pixels) // from the same place or one further back
+        memmove(p->pixels + (size_t)p->rows * p->picture_bytes,
+                pixels + (size_t)i * p->picture_bytes, p->picture_bytes);
+    p->rows++;
+    return SR_OK;
+}
+
 static sr_status predict_chunk(predictor *p, const sr_picture_list *list, int first, int count) {
-    int loaded = 0, classes = p->inference->class_count;
+    int loaded = 0;
     sr_status status = read_files(p, list, first, count, &loaded);
-    uint8_t *pixels = p->pixels ? p->pixels + (size_t)p->done * p->picture_bytes : NULL;
+    uint8_t *pixels = p->pixels ? p->pixels + (size_t)p->rows * p->picture_bytes : NULL;
     if (status == SR_OK && loaded > 0)
         status = sr_inference_predict(p->inference, p->files, loaded, p->probabilities, pixels,
                                       p->statuses);
-    for (int i = 0; i < loaded && status == SR_OK; i++) {
-        if (p->statuses[i] == SR_OK)
-            status = print_row(p, p->files[i].name, p->probabilities + (size_t)i * (size_t)classes);
-        else
-            p->left_out++;
-    }
-    p->done += loaded;
+    for (int i = 0; i < loaded && status == SR_OK; i++)
+        status = finish_picture(p, i, pixels);
     for (int i = 0; i < loaded; i++) {
         union {
             const void *in;
@@ -243,21 +233,21 @@ static sr_status predict_chunk(predictor *p, const sr_picture_list *list, int fi
 }
 
 static sr_status save_pixels(const predictor *p, const predict_arguments *a) {
-    int64_t side = p->inference->recipe->eval.crop;
+    const sr_recipe *r = p->inference->recipe;
     const sr_stored_tensor tensor = {.name = "pixels",
                                      .dtype = SR_U8,
                                      .rank = 4,
-                                     .shape = {p->done, side, side, 3},
+                                     .shape = {p->rows, r->eval.crop_height, r->eval.crop_width, 3},
                                      .data = p->pixels};
     return sr_safetensors_write(a->pixels, &tensor, 1, NULL, 0, NULL);
 }
 
 static sr_status prepare(predictor *p, const predict_arguments *a, size_t count) {
-    const int64_t side = p->inference->recipe->eval.crop;
+    const sr_recipe *r = p->inference->recipe;
     const int classes = p->inference->class_count;
     p->top = a->top < classes ? (int)a->top : classes;
     p->json = a->json;
-    p->picture_bytes = (size_t)(side * side * 3);
+    p->picture_bytes = (size_t)(r->eval.crop_height * r->eval.crop_width * 3);
     p->best = sr_alloc_array((size_t)p->top + 1, sizeof *p->best, "classes");
     p->probabilities = sr_alloc_array(CHUNK, (size_t)classes * sizeof(float), "probabilities");
     if (a->pixels)
@@ -275,8 +265,9 @@ static sr_status predict(predictor *p, const predict_arguments *a, const sr_pict
     if (a->pixels)
         SR_TRY(save_pixels(p, a));
     if (p->left_out > 0)
-        return SR_FAIL(SR_E_DATA, "%d of %d pictures could not be read and were skipped",
-                       p->left_out, count);
+        return SR_FAIL(p->some_not_finite ? SR_E_NON_FINITE : SR_E_DATA,
+                       "%d of %d pictures could not be read%s and were skipped", p->left_out, count,
+                       p->some_not_finite ? ", or their results are not finite," : "");
     return SR_OK;
 }
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -133,16 +134,16 @@ class Failures(suite.Suite):
         self.report(found[0] != found[1] and found[1] == found[2], "latest", str(found))
 
     def not_finite_aside(self):
-        """A value that is not finite (a running mean) is not saved either, even if the loss is finite."""
-        broken = os.path.join(self.folder, "broken.safetensors")
+        """A value that is not finite (a running variance) is not saved either, even if the loss is finite."""
+        large = os.path.join(self.folder, "large.safetensors")
         with open(os.path.join(self.run_folder("weights", 1), "last", "model.safetensors"), "rb") as file:
             content = bytearray(file.read())
         data = 8 + int.from_bytes(content[:8], "little")
-        begin, end = json.loads(content[8:data])["bn1.running_mean"]["data_offsets"]
-        content[data + begin:data + end] = b"\xff" * (end - begin)
-        with open(broken, "wb") as file:
+        begin = json.loads(content[8:data])["conv1.weight"]["data_offsets"][0]
+        struct.pack_into("<27f", content, data + begin, *[1e30] * 27)  # the squares overflow
+        with open(large, "wb") as file:
             file.write(content)
-        self.expect("not finite except the loss", 1, 5, "bn1.running_mean", ["weights=" + broken])
+        self.expect("not finite except the loss", 1, 5, "bn1.running_var is not finite", ["weights=" + large, "steps=1"])
         self.report(not os.path.exists(os.path.join(self.run_folder("not finite except the loss", 1), "last")),
                     "not finite except the loss: not saved", "there is a checkpoint")
 

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "trainer/engine/phase.h"
 #include "trainer/models/attention_layers.h"
 
 // A model of the file: its values, and the names that the file's layout has for its tensors.
@@ -279,6 +280,18 @@ static sr_status check(const weights_load *load, const sr_text *report) {
                    load->mismatched.text.data);
 }
 
+static sr_status check_finite(const sr_model_values *models, int count, const char *path) {
+    for (int p = 0; p < count; p++) {
+        const sr_param *param = sr_values_not_finite(models[p].model, models[p].flat, false);
+        if (param)
+            return SR_FAIL(SR_E_NON_FINITE,
+                           "%s: tensor %s has values that are not finite, so the training that "
+                           "wrote it diverged; give weights from before that",
+                           path, param->name);
+    }
+    return SR_OK;
+}
+
 sr_status sr_weights_load(const sr_model_values *models, int count, sr_safetensors *file,
                           const sr_string_list *reset, sr_text *report) {
     weights_load load = {.file = file, .reset = reset};
@@ -292,6 +305,8 @@ sr_status sr_weights_load(const sr_model_values *models, int count, sr_safetenso
         write_report(&load, report);
         status = check(&load, report);
     }
+    if (status == SR_OK)
+        status = check_finite(models, count, sr_safetensors_path(file));
     sr_text_release(&load.missing.text);
     sr_text_release(&load.mismatched.text);
     sr_text_release(&load.unexpected.text);

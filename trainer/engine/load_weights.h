@@ -23,7 +23,8 @@ typedef struct sr_model_values {
 // embeddings of another square grid are resized, with the same bits on every processor. reset:
 // names or prefixes, in the model's layout, of tensors that may be missing or have another shape;
 // NULL: none. What was found is added to 'report' (not NULL): numbers of tensors, the layout, what
-// was resized. SR_E_USAGE naming the tensors that are missing or of another shape; SR_E_DATA.
+// was resized. SR_E_USAGE naming the tensors that are missing or of another shape; SR_E_DATA;
+// SR_E_NON_FINITE naming the first tensor with a value that is not finite.
 SR_NODISCARD sr_status sr_weights_load(const sr_model_values *models, int count,
                                        sr_safetensors *file, const sr_string_list *reset,
                                        sr_text *report);

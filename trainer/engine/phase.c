@@ -338,15 +338,20 @@ static bool all_finite(const float *values, int64_t count) {
     return true;
 }
 
-sr_status sr_phase_find_not_finite(const sr_phase *phase, bool buffers_only, const sr_param **out) {
-    float *values;
-    *out = NULL;
-    SR_TRY(sr_phase_map(phase, SR_PHASE_VALUES, &values));
-    for (int i = 0; i < phase->model->param_count && !*out; i++) {
-        const sr_param *p = &phase->model->params[i];
+const sr_param *sr_values_not_finite(const sr_model *model, const float *flat, bool buffers_only) {
+    for (int i = 0; i < model->param_count; i++) {
+        const sr_param *p = &model->params[i];
         if ((!buffers_only || p->kind == SR_PARAM_BUFFER) &&
-            !all_finite(values + p->offset, sr_info_count(&p->info)))
-            *out = p;
+            !all_finite(flat + p->offset, sr_info_count(&p->info)))
+            return p;
     }
-    return sr_phase_unmap(phase, SR_PHASE_VALUES, values, false);
+    return NULL;
+}
+
+sr_status sr_phase_find_not_finite(const sr_phase *phase, int array, bool buffers_only,
+                                   const sr_param **out) {
+    float *values;
+    SR_TRY(sr_phase_map(phase, array, &values));
+    *out = sr_values_not_finite(phase->model, values, buffers_only);
+    return sr_phase_unmap(phase, array, values, false);
 }

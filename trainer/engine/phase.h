@@ -81,9 +81,11 @@ bool sr_phase_has_average(const sr_phase *phase);
 SR_NODISCARD sr_status sr_phase_compare(const sr_phase *phase);
 // Nanoseconds that steps have waited for the exchange alone.
 int64_t sr_phase_exposed_ns(const sr_phase *phase);
-// The first parameter or buffer, in the model's order, with a value that is not finite; *out is
+// The first parameter or buffer, in the model's order, with a value in 'flat' that is not finite;
 // NULL if all are finite.
-SR_NODISCARD sr_status sr_phase_find_not_finite(const sr_phase *phase, bool buffers_only,
+const sr_param *sr_values_not_finite(const sr_model *model, const float *flat, bool buffers_only);
+// The same of an array of a phase, SR_PHASE_VALUES or SR_PHASE_AVERAGE.
+SR_NODISCARD sr_status sr_phase_find_not_finite(const sr_phase *phase, int array, bool buffers_only,
                                                 const sr_param **out);
 // Whether some rank asked for a stop in this step: the same answer on every rank.
 bool sr_phase_stop_agreed(const sr_phase *phase);

@@ -81,13 +81,7 @@ static void read_image(sr_recipe_internal *in) {
     r->image_width = image->items[image->count - 1];
     node->counts_as =
         sr_recipe_format(in, "%lldx%lld", (long long)r->image_height, (long long)r->image_width);
-    int64_t side = r->image_height < r->image_width ? r->image_height : r->image_width;
-    derive_number(in, "eval.crop", &r->eval.crop, side, "default (image)");
-    // 256 for 224, as in torchvision; small images are not enlarged before the crop.
-    bool small = r->eval.crop <= 64;
-    derive_number(in, "eval.resize", &r->eval.resize,
-                  small ? r->eval.crop : (r->eval.crop * 8 + 3) / 7,
-                  small ? "default (eval.crop)" : "default (8/7 of eval.crop)");
+    sr_recipe_read_evaluation(in);
 }
 
 // Recipes without growing images keep the identity that they had before the keys existed.
@@ -97,8 +91,6 @@ static void read_progressive(sr_recipe_internal *in) {
     const sr_recipe *r = &in->v.recipe;
     const int64_t from = r->progressive.from, side = r->image_width;
     const sr_recipe_node *node = row(in, rows[0]);
-    if (!r->eval.flip)
-        row(in, "eval.flip")->option_class = SR_OPTION_NEUTRAL;
     if (from == 0) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             row(in, rows[i])->option_class = SR_OPTION_NEUTRAL;

@@ -160,11 +160,14 @@ typedef struct sr_recipe {
     } mix;                    // of training samples, after the transforms
 
     struct {
-        int64_t resize; // shorter side before the crop
-        int64_t crop;   // square
+        int64_t resize_height, resize_width; // before the crop; width 0: height is that of the
+                                             // shorter side
+        int64_t crop_height, crop_width;     // of the model's input
+        int filter;                          // sr_resize_filter
+        bool exact;                          // without scaled decoding
         int64_t batch;
         bool flip; // average over the picture and its mirror image
-    } eval;
+    } eval;        // eval_view.h is how pictures are prepared
     struct {
         double decay;     // 0: no EMA
         int64_t every;    // steps between its updates

@@ -46,6 +46,7 @@ typedef struct sr_recipe_node {
     bool plain;    // text without quotes
     bool verbatim; // text that is already YAML, as "[1, 2]"
     bool used;     // some reader knows it (while resolving)
+    bool reshaped; // one side, scaled to pictures of another shape (recipe_eval.c)
     sr_option_class option_class;
     const char *note; // where the value comes from if it was not written, as "default"
     sr_recipe_position at, key_at;
@@ -61,7 +62,7 @@ typedef struct sr_mistake {
 // from.
 typedef struct sr_recipe_values {
     sr_recipe recipe;
-    sr_int_list raw_image;
+    sr_int_list raw_image, raw_resize, raw_crop; // one side, or height and width
     int64_t raw_processes;
     const char *raw_on_corrupt, *raw_profile;
     sr_string_list raw_every;
@@ -136,6 +137,13 @@ SR_NODISCARD sr_status sr_recipe_read(sr_recipe_internal *in, const char *name_o
 SR_NODISCARD sr_status sr_recipe_read_text(sr_recipe_internal *in, const char *name,
                                            const char *text, const char *const *overrides,
                                            int count);
+
+// recipe_eval.c
+// If a layer changes the image size but not a size of evaluation, the latter scales in proportion.
+void sr_recipe_scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below,
+                                sr_recipe_node *layer);
+// recipe.eval from the rows of the table and the image size.
+void sr_recipe_read_evaluation(sr_recipe_internal *in);
 
 // recipe_files.c
 // Path of a shipped recipe in the arena; *out is NULL if there is none.

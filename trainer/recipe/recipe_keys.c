@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "dataio/transforms/transform.h"
 #include "trainer/recipe/recipe_internal.h"
 
 static const char *const tasks[] = {"classify", "gan", NULL};
@@ -117,10 +118,17 @@ static const sr_option recipe_options[] = {
     {"mix.until", "length of training after which nothing is mixed; 0: never", SR_OPT_LENGTH,
      AT(recipe.mix.until), "0it", 0, MANY, NULL, NUMERICS},
     {"eval.resize",
-     "shorter side before the evaluation crop (default: 8/7 of the crop; up to 64 pixels the crop)",
-     SR_OPT_INT, AT(recipe.eval.resize), NULL, 1, 65536, NULL, NUMERICS},
-    {"eval.crop", "side of the evaluation crop (default: image)", SR_OPT_INT, AT(recipe.eval.crop),
-     NULL, 1, 65536, NULL, NUMERICS},
+     "shorter side before the evaluation crop, or [height, width], which ignores the aspect ratio "
+     "(default: 8/7 of the crop; up to 64 pixels the crop)",
+     SR_OPT_INTS, AT(raw_resize), NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.crop", "side of the evaluation crop, or [height, width] (default: image)", SR_OPT_INTS,
+     AT(raw_crop), NULL, 1, 65536, NULL, NUMERICS},
+    {"eval.filter",
+     "interpolation by which evaluation resizes: bilinear and bicubic are antialiased; fast takes "
+     "the nearest pixels",
+     SR_OPT_ENUM, AT(recipe.eval.filter), "bilinear", 0, 0, sr_resize_filter_names, NUMERICS},
+    {"eval.exact", "evaluation decodes at full size even where a scaled decode would be enough",
+     SR_OPT_BOOL, AT(recipe.eval.exact), "false", 0, 0, NULL, NUMERICS},
     {"eval.batch", "samples per evaluation step (default: batch)", SR_OPT_INT,
      AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NUMERICS},
     {"eval.flip", "average the results of each image and its mirror image", SR_OPT_BOOL,

@@ -136,40 +136,6 @@ static bool says(const sr_recipe_node *map, const char *key) {
     return node && !sr_recipe_node_is_null(node);
 }
 
-// The side given as one number, or the shorter side of [height, width]; 0: neither.
-static long side_of(const sr_recipe_node *node) {
-    long shorter = 0;
-    if (!node || node->kind == SR_RECIPE_NODE_MAP)
-        return 0;
-    for (const sr_recipe_node *item = node->kind == SR_RECIPE_NODE_LIST ? node->first : node; item;
-         item = node->kind == SR_RECIPE_NODE_LIST ? item->next : NULL) {
-        char *end = NULL;
-        long side =
-            item->kind == SR_RECIPE_NODE_TEXT && item->text ? strtol(item->text, &end, 10) : 0;
-        if (side <= 0 || *end != '\0')
-            return 0;
-        shorter = shorter == 0 || side < shorter ? side : shorter;
-    }
-    return shorter;
-}
-
-// If a layer changes the image size but not a size of evaluation, the latter scales in proportion.
-static void scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
-    static const char *const keys[] = {"eval.resize", "eval.crop"};
-    const sr_recipe_node *image = sr_recipe_node_child(layer, "image");
-    const long from = side_of(sr_recipe_node_child(below, "image")), to = side_of(image);
-    for (size_t i = 0; from > 0 && to > 0 && i < sizeof keys / sizeof *keys; i++) {
-        sr_recipe_node *node = sr_recipe_node_find(below, keys[i]);
-        const long side = side_of(node);
-        if (!node || side == 0 || sr_recipe_node_find(layer, keys[i]))
-            continue;
-        if (node->at.source && node->at.source->is_override)
-            continue;
-        node->text = sr_recipe_format(in, "%ld", (side * to + from / 2) / from);
-        node->at = image->at;
-    }
-}
-
 // Epochs of a layer remove steps of the layers below, and the reverse.
 static void merge_layer(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
@@ -180,7 +146,7 @@ static void merge_layer(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe
         sr_recipe_node_remove(below, "steps");
     else if (steps)
         sr_recipe_node_remove(below, "epochs");
-    scale_evaluation(in, below, layer);
+    sr_recipe_scale_evaluation(in, below, layer);
     sr_recipe_node_merge(below, layer);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "trainer/engine/stop.h"
+#include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"
 
 typedef struct block_list {
@@ -26,6 +27,7 @@ static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int class
     SR_TRY(sr_engine_infer(engine, slot, logits,
                            (size_t)(label->shape[0] * classes) * sizeof *logits));
     SR_TRY(sr_metrics_block_add(out, logits, classes, labels, slot->valid, e->confusion));
+    out->first_not_finite += slot->first_position;
     const int64_t pixels = image->shape[1] * image->shape[2] * 3;
     for (int64_t i = 0; e->examples && i < slot->valid; i++)
         if (labels[i] >= 0)
@@ -37,7 +39,8 @@ static sr_status evaluate_slot(sr_engine *engine, const sr_slot *slot, int class
 
 static sr_status evaluate_slots(sr_engine *engine, sr_pipeline *pipeline, int classes,
                                 const sr_evaluation *e, block_list *list) {
-    const int64_t lane_samples = e->batch / e->lanes;
+    const sr_engine_info info = sr_engine_get_info(engine);
+    const int64_t lane_samples = info.recipe->eval.batch / info.lanes;
     sr_status status = SR_OK;
     bool end = false;
     float *logits =
@@ -136,41 +139,33 @@ static sr_status gather_confusion(sr_comm *comm, sr_confusion *confusion) {
     return status;
 }
 
-static void evaluation_transforms(const sr_evaluation *e, char text[2][48],
-                                  sr_transform_spec specs[2]) {
-    (void)snprintf(text[0], 48, "size=%lld", (long long)e->resize);
-    (void)snprintf(text[1], 48, "size=%lld", (long long)e->crop);
-    specs[0] = (sr_transform_spec){.name = "resize", .arguments = text[0]};
-    specs[1] = (sr_transform_spec){.name = "center_crop", .arguments = text[1]};
-}
-
 static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
                             block_list *list) {
-    char text[2][48];
-    sr_transform_spec specs[2];
+    const sr_engine_info info = sr_engine_get_info(engine);
+    const sr_recipe *r = info.recipe;
+    const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
+    sr_eval_view view;
     sr_pipeline *pipeline;
-    evaluation_transforms(e, text, specs);
-    int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
+    sr_eval_view_of(r, &view);
     const sr_pipeline_options options = {.dataset = e->dataset,
                                          .split = "val",
-                                         .transformer =
-                                             sr_engine_get_info(engine).task->transformer,
-                                         .transforms = specs,
-                                         .transform_count = 2,
-                                         .image_height = e->crop,
-                                         .image_width = e->crop,
+                                         .transformer = info.task->transformer,
+                                         .transforms = view.transforms,
+                                         .transform_count = SR_EVAL_TRANSFORMS,
+                                         .image_height = view.height,
+                                         .image_width = view.width,
                                          .order = SR_ORDER_SEQUENTIAL,
-                                         .batch = e->batch,
-                                         .lanes = e->lanes,
-                                         .lane_begin = sr_lanes_first(e->lanes, ranks, rank),
-                                         .lane_end = sr_lanes_first(e->lanes, ranks, rank + 1),
-                                         .workers = e->workers,
-                                         .threads = e->threads,
-                                         .report_seconds = e->report_seconds,
-                                         .act_seconds = e->act_seconds};
+                                         .batch = r->eval.batch,
+                                         .lanes = info.lanes,
+                                         .lane_begin = sr_lanes_first(info.lanes, ranks, rank),
+                                         .lane_end = sr_lanes_first(info.lanes, ranks, rank + 1),
+                                         .workers = (int)r->data.workers,
+                                         .threads = r->data.threads,
+                                         .report_seconds = r->deadline_report,
+                                         .act_seconds = r->deadline_act};
     sr_pinned_slots pinned;
     SR_TRY(sr_pipeline_open(&options, &pipeline));
-    sr_slots_pin(&pinned, pipeline, sr_engine_get_info(engine).device);
+    sr_slots_pin(&pinned, pipeline, info.device);
     sr_status status = evaluate_slots(engine, pipeline, classes, e, list);
     sr_slots_unpin(&pinned);
     sr_pipeline_close(pipeline);
@@ -189,6 +184,27 @@ static sr_status explain_damage(sr_status status) {
                    message);
 }
 
+// The same on all ranks: weights with a value that is not finite are named, else they overflow.
+static sr_status check_finite(sr_engine *engine, const sr_evaluation *e, sr_metrics metrics,
+                              sr_metrics *out) {
+    const sr_phase *phase = sr_engine_get_phase(engine, 0);
+    const bool average = e->average && sr_phase_has_average(phase);
+    const sr_param *where;
+    if (metrics.not_finite == 0) {
+        *out = metrics;
+        return SR_OK;
+    }
+    SR_TRY(sr_phase_find_not_finite(phase, average ? SR_PHASE_AVERAGE : SR_PHASE_VALUES, false,
+                                    &where));
+    return SR_FAIL(SR_E_NON_FINITE,
+                   "%s: the model's results for %lld of %lld val samples are not finite, the first "
+                   "is sample %lld; %s%s",
+                   e->dataset, (long long)metrics.not_finite, (long long)metrics.samples,
+                   (long long)metrics.first_not_finite,
+                   where ? "so is a value of " : "its weights are finite, but too large",
+                   where ? where->name : "");
+}
+
 sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
                             sr_metrics *out) {
     block_list list = {0};
@@ -199,13 +215,13 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     if (status == SR_OK)
         status = agree_on_end(comm, list.cut);
     if (status == SR_OK)
-        status = gather_blocks(comm, &list, e->lanes, &blocks, &count);
+        status = gather_blocks(comm, &list, sr_engine_get_info(engine).lanes, &blocks, &count);
     if (status == SR_OK && e->confusion)
         status = gather_confusion(comm, e->confusion);
     if (status == SR_OK && e->examples)
         status = sr_examples_gather(e->examples, comm);
     if (status == SR_OK)
-        *out = sr_metrics_total(blocks, count);
+        status = check_finite(engine, e, sr_metrics_total(blocks, count), out);
     sr_free(list.blocks);
     sr_free(blocks);
     if (status != SR_OK && status != SR_E_INTERRUPTED)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "trainer/engine/fingerprint.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
+#include "trainer/run/eval_view.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
@@ -221,20 +223,13 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
         sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
     sr_dataset_free(data);
     SR_TRY(status);
-    const sr_evaluation evaluation = {.dataset = path,
-                                      .resize = r->eval.resize,
-                                      .crop = r->eval.crop,
-                                      .batch = r->eval.batch,
-                                      .lanes = sr_engine_get_info(in->engine).lanes,
-                                      .workers = (int)r->data.workers,
-                                      .threads = r->data.threads,
-                                      .report_seconds = r->deadline_report,
-                                      .act_seconds = r->deadline_act};
+    const sr_evaluation evaluation = {.dataset = path};
     return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
 }
 
 // Turns picture files into the model's input.
 typedef struct picture_reader {
+    sr_eval_view view;
     sr_picture_worker *pictures;
     sr_canvas *canvas;
     sr_transform_chain *chain;
@@ -260,12 +255,11 @@ static sr_status open_picture(const picture_reader *r, const sr_picture_file *fi
     return SR_OK;
 }
 
-static sr_status decode(const picture_reader *r, const sr_picture_file *file, int64_t side,
-                        uint8_t *pixels) {
+static sr_status decode(const picture_reader *r, const sr_picture_file *file, uint8_t *pixels) {
     const sr_canvas_identity identity = {0};
     sr_encoded encoded;
     SR_TRY(open_picture(r, file, &encoded));
-    SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, side, side, pixels));
+    SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, r->view.height, r->view.width, pixels));
     return sr_transform_chain_apply(r->chain, r->canvas);
 }
 
@@ -273,8 +267,9 @@ static bool is_of_picture(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
 
-// Softmax of one row in double, with sr_exp: its bits do not depend on the C library.
-static void softmax(const float *logits, int classes, float *out) {
+// Softmax of one row in double, with sr_exp: its bits do not depend on the C library. False where
+// it is not finite.
+static bool softmax(const float *logits, int classes, float *out) {
     double most = (double)logits[0], sum = 0;
     for (int i = 1; i < classes; i++)
         most = (double)logits[i] > most ? (double)logits[i] : most;
@@ -282,6 +277,22 @@ static void softmax(const float *logits, int classes, float *out) {
         sum += sr_exp((double)logits[i] - most);
     for (int i = 0; i < classes; i++)
         out[i] = (float)(sr_exp((double)logits[i] - most) / sum);
+    return isfinite(sum) && isfinite(most);
+}
+
+// The row of a picture, zero for one without a result.
+static void write_row(const sr_inference *in, const sr_picture_file *file, const float *logits,
+                      float *row, sr_status *status) {
+    const size_t classes = (size_t)in->class_count;
+    if (*status == SR_OK && !softmax(logits, in->class_count, row)) {
+        *status = SR_FAIL(SR_E_NON_FINITE,
+                          "%s: the model's result is not finite: a value in it "
+                          "overflows, although its weights are finite",
+                          file->name);
+        SR_WARN("%s", sr_error_message());
+    }
+    if (*status != SR_OK)
+        memset(row, 0, classes * sizeof *row);
 }
 
 typedef struct batch_buffers {
@@ -293,12 +304,12 @@ typedef struct batch_buffers {
 static sr_status predict_batch(sr_inference *in, const picture_reader *from, const batch_buffers *m,
                                const sr_picture_file *files, int count, float *probabilities,
                                uint8_t *pixels, sr_status *statuses) {
-    int64_t side = in->recipe->eval.crop;
-    size_t size = (size_t)(side * side * 3), classes = (size_t)in->class_count;
+    const int64_t height = from->view.height, width = from->view.width;
+    const size_t size = (size_t)(height * width * 3), classes = (size_t)in->class_count;
     memset(m->image, 0, size * (size_t)m->samples);
     for (int i = 0; i < count; i++) {
         uint8_t *at = (uint8_t *)m->image + (size_t)i * size;
-        statuses[i] = decode(from, &files[i], side, at);
+        statuses[i] = decode(from, &files[i], at);
         if (statuses[i] != SR_OK && !is_of_picture(statuses[i]))
             return statuses[i];
         if (statuses[i] != SR_OK)
@@ -309,18 +320,15 @@ static sr_status predict_batch(sr_inference *in, const picture_reader *from, con
                           .array = {{.name = "image",
                                      .dtype = SR_U8,
                                      .rank = 4,
-                                     .shape = {m->samples, side, side, 3},
+                                     .shape = {m->samples, height, width, 3},
                                      .data = m->image}}};
     SR_TRY(sr_engine_infer(in->engine, &slot, m->logits,
                            (size_t)m->samples * classes * sizeof *m->logits));
     if (pixels)
         memcpy(pixels, m->image, size * (size_t)count);
-    for (int i = 0; i < count; i++) {
-        float *row = probabilities + (size_t)i * classes;
-        memset(row, 0, classes * sizeof *row);
-        if (statuses[i] == SR_OK)
-            softmax(m->logits + (size_t)i * classes, in->class_count, row);
-    }
+    for (int i = 0; i < count; i++)
+        write_row(in, &files[i], m->logits + (size_t)i * classes,
+                  probabilities + (size_t)i * classes, &statuses[i]);
     return SR_OK;
 }
 
@@ -330,7 +338,8 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
     const sr_recipe *r = in->recipe;
     int64_t most = r->eval.batch / sr_engine_get_info(in->engine).lanes;
     batch_buffers m = {.samples = count < most ? count : most};
-    size_t size = (size_t)(r->eval.crop * r->eval.crop * 3), classes = (size_t)in->class_count;
+    const size_t size = (size_t)(from->view.height * from->view.width * 3);
+    const size_t classes = (size_t)in->class_count;
     m.image = sr_alloc_array((size_t)m.samples, size, "pictures");
     m.logits = sr_alloc_array((size_t)m.samples * classes, sizeof *m.logits, "logits");
     sr_status status = m.image && m.logits ? SR_OK : SR_E_MEMORY;
@@ -346,16 +355,13 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
 
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
-    char text[2][48];
     picture_reader from = {0};
-    (void)snprintf(text[0], sizeof text[0], "size=%lld", (long long)in->recipe->eval.resize);
-    (void)snprintf(text[1], sizeof text[1], "size=%lld", (long long)in->recipe->eval.crop);
-    const sr_transform_spec specs[2] = {{"resize", text[0]}, {"center_crop", text[1]}};
+    sr_eval_view_of(in->recipe, &from.view);
     sr_status status = sr_picture_worker_create(&from.pictures);
     if (status == SR_OK)
         status = sr_canvas_create(0, &from.canvas);
     if (status == SR_OK)
-        status = sr_transform_chain_create(specs, 2, &from.chain);
+        status = sr_transform_chain_create(from.view.transforms, SR_EVAL_TRANSFORMS, &from.chain);
     if (status == SR_OK)
         status = predict_all(in, &from, files, count, probabilities, pixels, statuses);
     if (from.chain)

@@ -19,7 +19,7 @@ extern "C" {
 
 // An opened model. Its fields are read-only. One thread at a time; the engine has its own threads.
 typedef struct sr_inference {
-    sr_recipe *recipe; // resolved; eval.crop is the side of the model's input
+    sr_recipe *recipe; // resolved
     sr_comm *comm;
     sr_engine *engine;
     const sr_task_desc *task;
@@ -66,12 +66,14 @@ typedef struct sr_picture_file {
     int64_t channels; // 1 (grey), 3 (RGB), 4 (RGB and one that is dropped); 0: 3
 } sr_picture_file;
 
-// Classifies pictures of any sizes: each is resized to the recipe's eval.resize, cropped to its
-// eval.crop, and passed through the model.
+// Classifies pictures of any sizes: each is prepared as the recipe's section eval says
+// (trainer/run/eval_view.h), and passed through the model.
 // probabilities: f32 [count, class_count], each row adds up to 1. pixels: NULL, or u8 [count,
-// crop, crop, 3], the pictures as they went into the model. statuses: [count]; SR_OK, or SR_E_DATA
-// or SR_E_LIMIT for a picture that cannot be read, whose row is zero and whose message goes to the
-// log (kernels/base/log.h). All of them are written when SR_OK is returned.
+// eval.crop_height, eval.crop_width, 3], the pictures as they went into the model. statuses:
+// [count]; SR_OK; SR_E_DATA or SR_E_LIMIT for a picture that cannot be read, which is black for the
+// model; SR_E_NON_FINITE for one for which a value in the model overflows. The row of such a
+// picture is zero, and its message goes to the log (kernels/base/log.h). All of them are written
+// when SR_OK is returned.
 // A picture's row does not depend on the others. Decodes on one thread and computes on all, in
 // batches of at most eval.batch / lanes; the first call with a number of pictures also plans and
 // measures for it. On any rank, not collective. SR_E_MEMORY; SR_E_UNSUPPORTED for a task that has

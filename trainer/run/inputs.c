@@ -79,9 +79,14 @@ void sr_inputs_describe_draws(const sr_recipe *recipe, const sr_inputs *in, sr_t
     }
     sr_class_shares(in->class_sizes, in->class_count, recipe->data.balance, shares);
     sr_text_add(out, "samples of a class     data set     an epoch\n");
-    for (int c = 0; c < in->class_count; c++)
-        sr_text_add(out, "  %-20s %10lld %12.1f\n", in->class_names[c],
-                    (long long)in->class_sizes[c], shares[c] * (double)in->count);
+    for (int c = 0; c < in->class_count; c++) {
+        sr_text name;
+        sr_text_init(&name);
+        sr_text_add_visible(&name, in->class_names[c]);
+        sr_text_add(out, "  %-20s %10lld %12.1f\n", name.data, (long long)in->class_sizes[c],
+                    shares[c] * (double)in->count);
+        sr_text_release(&name);
+    }
     sr_free(shares);
 }
 

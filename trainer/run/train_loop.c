@@ -11,6 +11,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
+#include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"
 
 // Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
@@ -78,7 +79,7 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
     if (isfinite(loss))
         return SR_OK;
     const sr_param *where = NULL; // statistics of activations show where such values arose
-    SR_TRY(sr_phase_find_not_finite(phase, true, &where));
+    SR_TRY(sr_phase_find_not_finite(phase, SR_PHASE_VALUES, true, &where));
     return SR_FAIL(
         SR_E_NON_FINITE,
         "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr or warm "
@@ -249,22 +250,26 @@ static void report_evaluation(const sr_training *t) {
     sr_run_event(t->run, "evaluation", fields);
 }
 
+static sr_status explain_not_finite(const sr_training *t, sr_status status) {
+    char message[768], last[96];
+    if (status != SR_E_NON_FINITE)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return SR_FAIL(SR_E_NON_FINITE,
+                   "the evaluation of epoch %.6g, step %lld, of %s: lower optimizer.lr or warm up "
+                   "longer; %s",
+                   (double)t->position / (double)t->inputs.count, (long long)t->step, message,
+                   sr_training_describe_last(t, last));
+}
+
 static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *examples) {
-    const sr_recipe *r = t->recipe;
     sr_metrics result;
     const sr_evaluation evaluation = {.dataset = t->inputs.val_path,
-                                      .resize = r->eval.resize,
-                                      .crop = r->eval.crop,
-                                      .batch = r->eval.batch,
-                                      .lanes = t->info.lanes,
-                                      .workers = (int)r->data.workers,
-                                      .threads = r->data.threads,
-                                      .report_seconds = r->deadline_report,
-                                      .act_seconds = r->deadline_act,
-                                      .average = r->ema.decay > 0,
+                                      .average = t->recipe->ema.decay > 0,
                                       .confusion = confusion,
                                       .examples = examples};
-    SR_TRY(sr_evaluate_split(t->engine, t->comm, &evaluation, t->inputs.class_count, &result));
+    SR_TRY(explain_not_finite(
+        t, sr_evaluate_split(t->engine, t->comm, &evaluation, t->inputs.class_count, &result)));
     t->val_loss = result.loss;
     t->val_top1 = result.top1;
     t->val_top5 = result.top5;
@@ -279,12 +284,12 @@ static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *
 
 // The last evaluation also draws the confusion matrix, unless it has too many classes to view.
 static sr_status evaluate_and_draw(sr_training *t, bool end) {
-    const sr_recipe *r = t->recipe;
     const bool with_confusion = end && t->inputs.class_count <= MAX_CONFUSION;
     sr_confusion confusion = {0};
     sr_examples *examples = NULL;
-    sr_status status =
-        sr_examples_create(t->inputs.val_count, r->eval.crop, r->eval.crop, &examples);
+    sr_eval_view view;
+    sr_eval_view_of(t->recipe, &view);
+    sr_status status = sr_examples_create(t->inputs.val_count, view.width, view.height, &examples);
     if (status == SR_OK && with_confusion)
         status = sr_confusion_create(t->inputs.class_count, &confusion);
     if (status == SR_OK)

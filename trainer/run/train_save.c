@@ -143,7 +143,7 @@ static sr_status check_values(const sr_training *t) {
         const sr_phase *phase = sr_engine_get_phase(t->engine, p);
         const sr_param *param;
         char last[96];
-        SR_TRY(sr_phase_find_not_finite(phase, false, &param));
+        SR_TRY(sr_phase_find_not_finite(phase, SR_PHASE_VALUES, false, &param));
         if (param)
             return SR_FAIL(SR_E_NON_FINITE,
                            "%s is not finite after step %lld: lower optimizer.lr or warm up "

@@ -116,14 +116,10 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
 // train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
 SR_NODISCARD sr_status sr_training_run(sr_training *t);
 
-// Evaluation shared with `val`: a split through the engine's inference, on all ranks of comm.
+// Evaluation shared with `val`: a split through the engine's inference as its recipe says, on all
+// ranks of comm. SR_E_NON_FINITE, on all of them, where a sample's result is not finite.
 typedef struct sr_evaluation {
     const char *dataset;
-    int64_t resize, crop, batch;
-    int lanes;
-    int workers;
-    bool threads;
-    double report_seconds, act_seconds;
     bool average;
     sr_confusion *confusion; // or NULL; of all ranks' samples on return
     sr_examples *examples;   // or NULL; the same

@@ -78,6 +78,8 @@ sr_status sr_metrics_block_add(sr_metrics_block *block, const float *logits, int
         block->top1 += better < 1;
         block->top5 += better < 5;
         block->loss += p.loss;
+        if (!isfinite(p.loss) && block->not_finite++ == 0)
+            block->first_not_finite = i;
         if (confusion != NULL)
             ++confusion->counts[(int64_t)labels[i] * classes + p.predicted];
     }
@@ -91,10 +93,15 @@ sr_metrics sr_metrics_total(const sr_metrics_block *blocks, int64_t count) {
         sum.top1 += blocks[i].top1;
         sum.top5 += blocks[i].top5;
         sum.loss += blocks[i].loss;
+        if (blocks[i].not_finite > 0 && sum.not_finite == 0)
+            sum.first_not_finite = blocks[i].first_not_finite;
+        sum.not_finite += blocks[i].not_finite;
     }
     double n = (double)sum.samples;
     bool none = sum.samples == 0;
     return (sr_metrics){.samples = sum.samples,
+                        .not_finite = sum.not_finite,
+                        .first_not_finite = sum.first_not_finite,
                         .top1 = none ? (double)NAN : (double)sum.top1 / n,
                         .top5 = none ? (double)NAN : (double)sum.top5 / n,
                         .loss = none ? (double)NAN : sum.loss / n};
@@ -125,10 +132,7 @@ static void add_class(sr_text *text, const char *const *classes, int index) {
         sr_text_add(text, "%d", index);
         return;
     }
-    sr_text_add(text, "\"");
-    for (const char *c = classes[index]; *c != 0; ++c)
-        sr_text_add(text, *c == '"' ? "\"\"" : "%c", *c);
-    sr_text_add(text, "\"");
+    sr_text_add_csv_cell(text, classes[index]);
 }
 
 sr_status sr_confusion_write_csv(const sr_confusion *confusion, const char *const *classes,

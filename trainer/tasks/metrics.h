@@ -48,7 +48,9 @@ extern const char *const sr_metrics_column_names[SR_METRICS_COLUMNS];
 // One block; plain bytes, which may be sent between ranks on machines of one kind.
 typedef struct sr_metrics_block {
     int64_t samples, top1, top5;
-    double loss; // sum of the samples' cross-entropies
+    int64_t not_finite;       // of the samples: those whose cross-entropy is not
+    int64_t first_not_finite; // the number of the first of them; sr_metrics_block_add: its row
+    double loss;              // sum of the samples' cross-entropies
 } sr_metrics_block;
 
 // Counts of [truth][prediction]. They add exactly in any order.
@@ -88,7 +90,7 @@ sr_prediction sr_metrics_predict(const float *logits, int classes, int label);
 
 // The result of an evaluation.
 typedef struct sr_metrics {
-    int64_t samples;
+    int64_t samples, not_finite, first_not_finite; // as in a block
     double top1, top5, loss; // fractions of the samples, mean; NaN if there are none
 } sr_metrics;
 

@@ -60,7 +60,7 @@ static void json_strings(void **state) {
         {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                 // overlong
         {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""}, // surrogate
         {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
-        {"\x7f", "\"\x7f\""},
+        {"\x7f\xc2\x9b\xc2\xa0", "\"\\u007f\\u009b\xc2\xa0\""}, // of terminals
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sr_text text;
@@ -79,14 +79,14 @@ static void utf8(void **state) {
     } cases[] = {
         {"", "", true},
         {"caf\xc3\xa9", "caf\xc3\xa9", true},
-        {"caf\xe9", "caf\xef\xbf\xbd", false},
+        {"caf\xe9", "caf\\xe9", false},
         {"a\x1b[31m\n", "a\\x1b[31m\\x0a", true},
         {"\xc2\x9b"
          "31m\xc2\xa0\x7f",
          "\\x9b31m\xc2\xa0\\x7f", true}, // CSI of one character
         {"\xf0\x9f\x90\xb1", "\xf0\x9f\x90\xb1", true},
-        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", false}, // a surrogate
-        {"\xc3", "\xef\xbf\xbd", false},                                 // cut off
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80", false}, // a surrogate
+        {"\xc3", "\\xc3", false},                   // cut off
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sr_text text;
@@ -98,10 +98,27 @@ static void utf8(void **state) {
     }
 }
 
+static void csv_cells(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"a b", "a b"},
+                                           {"", ""},
+                                           {"a,b", "\"a,b\""},
+                                           {"a\"b", "\"a\"\"b\""},
+                                           {"a\nb\x1b", "a\\x0ab\\x1b"},
+                                           {"\xe9", "\\xe9"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sr_text text;
+        sr_text_init(&text);
+        sr_text_add_csv_cell(&text, cases[i][0]);
+        assert_string_equal(cases[i][1], text.data);
+        sr_text_release(&text);
+    }
+}
+
 static void visible_messages(void **state) {
     (void)state;
     char out[32];
-    assert_string_equal("a\n\tb\\x1b\xef\xbf\xbd\\x0d",
+    assert_string_equal("a\n\tb\\x1b\\xff\\x0d",
                         sr_text_visible_message("a\n\tb\x1b\xff\r", out, sizeof out));
     assert_string_equal("caf",
                         sr_text_visible_message("caf\xc3\xa9", out, 5)); // not half a character
@@ -181,15 +198,11 @@ static void near_misses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grows),
-        cmocka_unit_test(failure_persists),
-        cmocka_unit_test(json_strings),
-        cmocka_unit_test(json_numbers),
-        cmocka_unit_test(json_members),
-        cmocka_unit_test(utf8),
-        cmocka_unit_test(visible_messages),
-        cmocka_unit_test(byte_counts),
-        cmocka_unit_test(near_misses),
+        cmocka_unit_test(grows),        cmocka_unit_test(failure_persists),
+        cmocka_unit_test(json_strings), cmocka_unit_test(json_numbers),
+        cmocka_unit_test(json_members), cmocka_unit_test(utf8),
+        cmocka_unit_test(csv_cells),    cmocka_unit_test(visible_messages),
+        cmocka_unit_test(byte_counts),  cmocka_unit_test(near_misses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

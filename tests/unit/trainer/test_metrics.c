@@ -56,14 +56,36 @@ static void unusual_values(void **state) {
     assert_int_equal(sr_metrics_block_add(&block, logits[0], 3, labels, 1, NULL), SR_OK);
     assert_int_equal(block.top1, 0); // a NaN never makes a hit of another class
     assert_true(isnan(block.loss));
+    assert_int_equal(block.not_finite, 1);
+    assert_int_equal(block.first_not_finite, 0);
     block = (sr_metrics_block){0};
     assert_int_equal(sr_metrics_block_add(&block, logits[2], 3, labels + 2, 2, NULL), SR_OK);
     assert_int_equal(block.samples, 1); // a negative label does not count
     assert_int_equal(block.top1, 1);
     assert_true(block.loss == 0);
+    assert_int_equal(block.not_finite, 0);
     const int32_t wrong = 3;
     assert_int_equal(sr_metrics_block_add(&block, logits[2], 3, &wrong, 1, NULL), SR_E_DATA);
     assert_true(isnan(sr_metrics_total(NULL, 0).top1));
+}
+
+// The first sample whose loss is not finite has the lowest number; the others count, too.
+static void names_what_is_not_finite(void **state) {
+    (void)state;
+    const float inf = INFINITY, nan = NAN;
+    const float logits[6][3] = {{1, 2, 3},    {nan, 0, 0}, {1, -inf, 0},
+                                {1, -inf, 0}, {inf, 0, 0}, {0, 0, 0}};
+    const int32_t labels[6] = {0, -1, 0, 1, 0, 2}; // without a label; impossible, but not the label
+    sr_metrics_block blocks[3] = {0};
+    assert_int_equal(sr_metrics_block_add(&blocks[1], logits[0], 3, labels, 6, NULL), SR_OK);
+    assert_int_equal(blocks[1].not_finite, 2);
+    assert_int_equal(blocks[1].first_not_finite, 3);
+    blocks[1].first_not_finite += 10;
+    blocks[2] = (sr_metrics_block){.samples = 4, .not_finite = 1, .first_not_finite = 20};
+    const sr_metrics total = sr_metrics_total(blocks, 3);
+    assert_int_equal(total.samples, 9);
+    assert_int_equal(total.not_finite, 3);
+    assert_int_equal(total.first_not_finite, 13);
 }
 
 // Blocks give the same bits when they are added in block order, whichever rank computes them and
@@ -97,7 +119,7 @@ static void blocks_do_not_depend_on_ranks(void **state) {
 
 static void confusion_file(void **state) {
     (void)state;
-    static const char *const classes[] = {"cat", "a \"b\", c"};
+    static const char *const classes[] = {"cat\x1b", "a \"b\", c"};
     const int64_t more[4] = {1, 0, 5, 2};
     sr_confusion confusion;
     char path[64];
@@ -110,8 +132,8 @@ static void confusion_file(void **state) {
     assert_int_equal(sr_confusion_write_csv(&confusion, classes, path), SR_OK);
     assert_int_equal(sr_file_read(path, 1000, &text, &bytes), SR_OK);
     unlink(path);
-    assert_string_equal(text, "truth,predicted,count\n\"cat\",\"cat\",2\n"
-                              "\"a \"\"b\"\", c\",\"cat\",10\n"
+    assert_string_equal(text, "truth,predicted,count\ncat\\x1b,cat\\x1b,2\n"
+                              "\"a \"\"b\"\", c\",cat\\x1b,10\n"
                               "\"a \"\"b\"\", c\",\"a \"\"b\"\", c\",4\n");
     sr_free(text);
     sr_confusion_release(&confusion);
@@ -166,6 +188,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_hand),
         cmocka_unit_test(unusual_values),
+        cmocka_unit_test(names_what_is_not_finite),
         cmocka_unit_test(blocks_do_not_depend_on_ranks),
         cmocka_unit_test(confusion_file),
         cmocka_unit_test(progress_line),

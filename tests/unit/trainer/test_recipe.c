@@ -413,8 +413,10 @@ static void test_defaults(void **state) {
     assert_int_equal(r->lanes, 8);
     assert_int_equal(r->image_height, 224);
     assert_int_equal(r->image_width, 224);
-    assert_int_equal(r->eval.crop, 224);
-    assert_int_equal(r->eval.resize, 256);
+    assert_int_equal(r->eval.crop_height, 224);
+    assert_int_equal(r->eval.crop_width, 224);
+    assert_int_equal(r->eval.resize_height, 256);
+    assert_int_equal(r->eval.resize_width, 0);
     assert_int_equal(r->eval.batch, 256);
     assert_int_equal(r->phase_count, 1);
     assert_string_equal(r->phases[0].name, "");
@@ -450,8 +452,10 @@ static void test_values(void **state) {
     assert_int_equal(r->lanes, 32);
     assert_int_equal(r->image_height, 32);
     assert_int_equal(r->image_width, 48);
-    assert_int_equal(r->eval.crop, 32);
-    assert_int_equal(r->eval.resize, 32);
+    assert_int_equal(r->eval.crop_height, 32);
+    assert_int_equal(r->eval.crop_width, 48);
+    assert_int_equal(r->eval.resize_height, 32);
+    assert_int_equal(r->eval.resize_width, 48);
     const sr_recipe_optimizer *optimizer = &r->phases[0].optimizer;
     assert_true(optimizer->lr == 2.0);
     assert_true(optimizer->lr_given == 0.5);
@@ -722,6 +726,9 @@ static void test_identity(void **state) {
         "data.balance=0",
         "progressive.step=16",
         "eval.flip=false",
+        "eval.filter=bilinear",
+        "eval.exact=false",
+        "eval.crop=[224,224]",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -740,6 +747,10 @@ static void test_identity(void **state) {
         "data.balance=0.5",
         "data.mean=[0,0,0]",
         "eval.crop=200",
+        "eval.crop=[224,200]",
+        "eval.resize=[256,256]",
+        "eval.filter=bicubic",
+        "eval.exact=true",
         "ema=0.9",
         "optimizer.lr=0.2",
         "optimizer.lr_per=256",

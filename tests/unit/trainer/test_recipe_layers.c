@@ -107,27 +107,57 @@ static void test_overrides(void **state) {
                         "one of them\n  steps=12\n  ^");
 }
 
-static void assert_evaluation(const char *const *overrides, int count, int64_t resize,
-                              int64_t crop) {
-    sr_recipe *r = recipe_load("sized.yaml", overrides, count);
-    assert_int_equal(r->eval.resize, resize);
-    assert_int_equal(r->eval.crop, crop);
+typedef struct evaluation {
+    const char *overrides[3];
+    int64_t resize[2], crop[2]; // height, width
+} evaluation;
+
+static void assert_evaluation(const evaluation *e) {
+    int count = 0;
+    while (count < 3 && e->overrides[count])
+        count++;
+    sr_recipe *r = recipe_load("sized.yaml", e->overrides, count);
+    const int64_t found[4] = {r->eval.resize_height, r->eval.resize_width, r->eval.crop_height,
+                              r->eval.crop_width};
+    for (int i = 0; i < 4; i++)
+        if (found[i] != (i < 2 ? e->resize : e->crop)[i % 2])
+            fail_msg("%s: eval is [%d, %d], [%d, %d]", count ? e->overrides[0] : "", (int)found[0],
+                     (int)found[1], (int)found[2], (int)found[3]);
     sr_recipe_free(r);
 }
 
-// In proportion to the layers below, unless a layer sets it.
+// In proportion to the layers below, unless a layer sets it; of each side where the shape changes.
 static void test_evaluation_follows_image(void **state) {
     (void)state;
+    static const evaluation of_base[] = {
+        {{NULL}, {232, 0}, {224, 224}},
+        {{"image=112"}, {116, 0}, {112, 112}},
+        {{"image=[112, 112]"}, {116, 0}, {112, 112}},
+        {{"image=[448, 112]"}, {464, 116}, {448, 112}},
+        {{"image=[448, 112]", "eval.resize=120"}, {120, 0}, {448, 112}},
+        {{"image=[448, 112]", "eval.crop=112"}, {116, 0}, {112, 112}},
+        {{"eval.crop=[200, 100]"}, {232, 0}, {200, 100}},
+        {{"eval.resize=[232, 232]"}, {232, 232}, {224, 224}},
+        {{"image=112", "eval.resize=120"}, {120, 0}, {112, 112}},
+        {{"eval.resize=120", "image=112"}, {120, 0}, {112, 112}},
+    };
+    static const evaluation of_wide_base[] = {
+        {{NULL}, {36, 0}, {32, 96}},
+        {{"image=[64, 192]"}, {72, 0}, {64, 192}},
+        {{"image=[64, 96]"}, {72, 108}, {64, 96}},
+        {{"eval.resize=null"}, {32, 96}, {32, 96}},
+        {{"image=[224, 320]", "eval.resize=null"}, {256, 366}, {224, 320}},
+    };
     recipe_put("shipped/sized.yaml", RECIPE_BASIS "image: 224\neval: {resize: 232, crop: 224}\n");
     recipe_put("sized.yaml", "base: sized\n");
-    assert_evaluation(NULL, 0, 232, 224);
-    assert_evaluation((const char *[]){"image=112"}, 1, 116, 112);
-    assert_evaluation((const char *[]){"image=[448, 112]"}, 1, 116, 112);
-    assert_evaluation((const char *[]){"image=112", "eval.resize=120"}, 2, 120, 112);
-    assert_evaluation((const char *[]){"eval.resize=120", "image=112"}, 2, 120, 112);
+    for (size_t i = 0; i < sizeof of_base / sizeof *of_base; i++)
+        assert_evaluation(&of_base[i]);
     recipe_put("sized.yaml", "base: sized\nimage: 448\neval: {crop: 440}\n");
-    assert_evaluation(NULL, 0, 464, 440);
-    assert_evaluation((const char *[]){"image=224"}, 1, 232, 220);
+    assert_evaluation(&(evaluation){{NULL}, {464, 0}, {440, 440}});
+    assert_evaluation(&(evaluation){{"image=224"}, {232, 0}, {220, 220}});
+    recipe_put("sized.yaml", RECIPE_BASIS "image: [32, 96]\neval: {resize: 36, crop: [32, 96]}\n");
+    for (size_t i = 0; i < sizeof of_wide_base / sizeof *of_wide_base; i++)
+        assert_evaluation(&of_wide_base[i]);
     assert_int_equal(unlink("shipped/sized.yaml"), 0);
 }
 
