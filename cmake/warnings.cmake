@@ -42,6 +42,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(sr_flags INTERFACE -fcf-protection=full)
 endif()
 target_link_options(sr_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+# Processes that serried starts compare build IDs (kernels/base/build_identity.h).
+target_link_options(sr_flags INTERFACE LINKER:--build-id)
 
 # The addresses in constant tables take a bit each instead of 24 bytes, where the C library reads that
 # form.

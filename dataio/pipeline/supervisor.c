@@ -20,6 +20,7 @@
 
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/transforms/transform.h"
+#include "kernels/base/build_identity.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
@@ -29,7 +30,8 @@
 #define MAX_DEATHS_WITHOUT_PROGRESS 3
 #define MAX_KILLS_WITHOUT_PROGRESS 50 // by SIGKILL: probably memory pressure, not the sample
 #define GRACE_NS (200 * SR_NS_PER_MS)
-// Set in data processes, to detect a program that does not call sr_data_process_main (pipeline.h).
+// Set in data processes to the identity of their rank's build; also detects a program that does not
+// call sr_data_process_main (pipeline.h).
 #define MARK "SERRIED_DATA_PROCESS"
 
 extern char **environ;
@@ -119,6 +121,11 @@ int sr_data_process_main(int argc, char **argv) {
         fprintf(stderr, "--data-process is for serried's internal use\n");
         return 2;
     }
+    const char *build = getenv(MARK);
+    if (build && sr_build_compare(build) != SR_OK) { // shared memory may have another layout
+        SR_ERROR("data process: %s", sr_error_message());
+        return SR_EXIT_OTHER_BUILD;
+    }
     sr_status status = run_child(atoi(argv[2]), argv + 3, argc - 3);
     if (status != SR_OK && sr_error_message()[0])
         SR_ERROR("data process: %s", sr_error_message());
@@ -154,8 +161,9 @@ static int plan_signals(posix_spawnattr_t *attributes) {
 
 // A copy of the environment with the mark of a data process (sr_free).
 static char **make_environment(void) {
-    static char mark[] = MARK "=1";
+    static _Thread_local char mark[sizeof MARK + SR_BUILD_IDENTITY_BYTES];
     size_t count = 0;
+    (void)snprintf(mark, sizeof mark, MARK "=%s", sr_build_identity());
     while (environ[count])
         count++;
     char **copy = sr_alloc_array(count + 2, sizeof *copy, "environment");
@@ -316,6 +324,12 @@ static sr_status replace(sr_supervisor *supervisor, int number, int wait_status,
     describe_end(wait_status, end, sizeof end);
     m->deaths = reached == m->progress_at_death ? m->deaths + 1 : 1;
     m->progress_at_death = reached;
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == SR_EXIT_OTHER_BUILD)
+        return SR_FAIL(
+            SR_E_NUMERICS,
+            "serried was replaced by another build while this job is running, so no data "
+            "process can be started; run the same command again to resume with the new "
+            "build from the last checkpoint");
     bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
     bool sample = find_sample(supervisor, number, dataset, where);
     if (m->deaths >= (killed ? MAX_KILLS_WITHOUT_PROGRESS : MAX_DEATHS_WITHOUT_PROGRESS)) {

@@ -12,6 +12,7 @@
 #include "dataio/pipeline/pipeline.h"
 #include "kernels/base/text.h"
 #include "launcher/commands/doctor_internal.h"
+#include "trainer/report/drawing.h"
 
 static const sr_command commands[] = {
 #define SR_COMMAND_GROUP(title) {NULL, NULL, NULL, title},
@@ -28,6 +29,7 @@ static const struct {
     sr_command_fn run;
 } hidden[] = {
     {"--data-process", sr_data_process_main},
+    {"--draw", sr_drawing_main},
     {"--mpi-probe", sr_doctor_mpi_probe},
 };
 
@@ -153,6 +155,7 @@ static void fill_standard_files(void) {
 int sr_command_main(int argc, char **argv) {
     fill_standard_files();
     (void)signal(SIGXFSZ, SIG_IGN); // a file over `ulimit -f` fails with a message instead
+    sr_drawing_allow_children();
     int code = dispatch(argc, argv);
     // Lost results are a failure, even if the disk was full only at their last byte.
     if (fflush(stdout) == 0 && !ferror(stdout))

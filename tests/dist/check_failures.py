@@ -172,11 +172,37 @@ class Failures(suite.Suite):
             suite.not_run("unequal processors: this one has no feature to hide")
         return has
 
+    def unequal_val(self):
+        """A rank with another val split, which is not part of the run, would give metrics of a mixture."""
+        pictures, other, half = (os.path.join(self.folder, name) for name in ("pictures", "other-val", "half-val"))
+        changed = os.path.join(self.folder, "other-pictures")
+        shutil.copytree(pictures, changed)
+        for folder in os.listdir(changed):  # as many, of the same names, but other ones
+            names = sorted(os.listdir(os.path.join(changed, folder)))
+            shutil.copy(os.path.join(pictures, folder, names[0]), os.path.join(changed, folder, names[-1]))
+            shutil.copy(os.path.join(pictures, folder, names[-1]), os.path.join(changed, folder, names[0]))
+        for source, packed, fraction in ((changed, other, "0.2"), (pictures, half, "0.5")):
+            subprocess.run([self.serried, "pack", source, packed, "--val-fraction", fraction], check=True, capture_output=True)
+        for name, data in (("other", other), ("half", half)):
+            done = self.two_apart("val-" + name, ["steps=2"], ["data.val=" + self.data], ["data.val=" + data])
+            self.report(done.returncode == 2 and done.stderr.count("another val split than rank 0") == 1,
+                        f"unequal val splits, {name}", f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+        run = self.line("val-of", 1, ["steps=2"])
+        subprocess.run(run, env=suite.environment(), check=True, capture_output=True)
+        line = suite.under_mpirun(2, [self.serried, "val", self.run_folder("val-of", 1)])
+        at = line.index("-np")
+        line = ["mpirun", *line[at + 2:-3], "-np", "1", *line[-3:], "-d", self.data, ":", "-np", "1", *line[-3:], "-d", half]
+        done = subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW,
+                              check=False)
+        self.report(done.returncode == 2 and "another val split than rank 0" in done.stderr, "val of unequal splits",
+                    f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+
     def unequal(self):
         """Ranks that differ are detected before the first step, or use only what they have in common."""
         done = self.two_apart("recipes", [], ["optimizer.lr=0.05"], ["optimizer.lr=0.06"])
         self.report(done.returncode == 2 and done.stderr.count("has a different recipe") == 1, "unequal recipes",
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+        self.unequal_val()
         if not self.has_avx2():
             return
         mask = ["SERRIED_CPU_MASK=avx2"]

@@ -224,8 +224,8 @@ sr_status sr_examples_gather(sr_examples *e, sr_comm *comm) {
 
 // -- drawing -----------------------------------------------------------------------------------
 
-sr_status sr_examples_write(const sr_examples *e, const char *const *classes, const char *title,
-                            const char *path) {
+void sr_examples_draw(const sr_examples *e, const char *const *classes, const char *title,
+                      const char *path, sr_drawing *drawing) {
     static const char *const row_titles[KINDS] = {"the same samples after each evaluation",
                                                   "correct, with the lowest loss",
                                                   "the highest loss"};
@@ -253,5 +253,6 @@ sr_status sr_examples_write(const sr_examples *e, const char *const *classes, co
                               .count = KINDS * PER_KIND,
                               .columns = PER_KIND,
                               .row_titles = row_titles};
-    return total > 0 ? sr_samples_write(&sheet, path) : SR_OK;
+    if (total > 0)
+        sr_drawing_samples(drawing, &sheet, path);
 }

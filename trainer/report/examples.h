@@ -10,6 +10,7 @@
 
 #include "collective/comm.h"
 #include "kernels/base/status.h"
+#include "trainer/report/drawing.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,9 +30,9 @@ void sr_examples_add(sr_examples *examples, int64_t position, const uint8_t *rgb
                      const float *logits, int classes, int label);
 // Collective: afterwards every rank has the same examples, chosen among those of all.
 SR_NODISCARD sr_status sr_examples_gather(sr_examples *examples, sr_comm *comm);
-// Draws a row of each kind. title: a line of text.
-SR_NODISCARD sr_status sr_examples_write(const sr_examples *examples, const char *const *classes,
-                                         const char *title, const char *path);
+// Has a row of each kind drawn to 'path'. title: a line of text.
+void sr_examples_draw(const sr_examples *examples, const char *const *classes, const char *title,
+                      const char *path, sr_drawing *drawing);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,11 @@ static sr_status fail_not_drawn(const char *folder, const char *file) {
                    sr_error_message());
 }
 
+bool sr_plots_installed(void) {
+    char path[PATH_MAX];
+    return sr_module_file_find(SR_PLOTS_FILE, path);
+}
+
 bool sr_plots_available(sr_plots_libraries *out) {
     const sr_plots_module *m = module();
     if (m && out)

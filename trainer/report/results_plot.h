@@ -19,6 +19,9 @@ typedef struct sr_plots_libraries {
 // False without the module, where the calls below are SR_E_UNSUPPORTED. 'out' may be NULL.
 bool sr_plots_available(sr_plots_libraries *out);
 
+// Whether the module is there, without opening it.
+bool sr_plots_installed(void);
+
 // FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
 // accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.
 // Columns are found by name; a panel without values shows a note.

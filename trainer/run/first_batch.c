@@ -169,7 +169,7 @@ static void describe(const sr_training *t, const sent_sample *s, sr_tile *tile, 
     tile->note = text[1];
 }
 
-static sr_status draw(const first_batch *b, const char *path) {
+static void draw(const first_batch *b, const char *path) {
     const sr_training *t = b->training;
     char title[160], text[MAX_TILES * 2][2][160];
     sr_tile tiles[MAX_TILES * 2];
@@ -190,7 +190,8 @@ static sr_status draw(const first_batch *b, const char *path) {
                    count, (long long)t->info.batch, t->info.lanes > b->lanes ? "the first " : "",
                    b->lanes, b->lanes == 1 ? "" : "s");
     const sr_samples sheet = {.title = title, .tiles = tiles, .count = count};
-    return count > 0 ? sr_samples_write(&sheet, path) : SR_OK;
+    if (count > 0)
+        sr_drawing_samples(t->drawing, &sheet, path);
 }
 
 static sr_status draw_to_run(const first_batch *b) {
@@ -201,7 +202,7 @@ static sr_status draw_to_run(const first_batch *b) {
     if (status == SR_OK)
         status = sr_make_folders(folder);
     if (status == SR_OK)
-        status = draw(b, path);
+        draw(b, path);
     sr_free(path);
     sr_free(folder);
     return status;

@@ -221,6 +221,8 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     SR_TRY(sr_dataset_open(path, "val", &data));
     sr_status status =
         sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
+    if (status == SR_OK)
+        status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
     sr_dataset_free(data);
     SR_TRY(status);
     const sr_evaluation evaluation = {.dataset = path};

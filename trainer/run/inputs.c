@@ -105,6 +105,28 @@ sr_status sr_inputs_check_classes(const sr_dataset *data, const char *path,
                    whose, count);
 }
 
+sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity) {
+    typedef char identity_text[sizeof((sr_inputs *)0)->val_identity];
+    const int ranks = sr_comm_size(comm);
+    identity_text own = "", *all = sr_alloc_array((size_t)ranks, sizeof *all, "val splits");
+    if (!all)
+        return SR_E_MEMORY;
+    (void)snprintf(own, sizeof own, "%s", identity);
+    sr_status status =
+        sr_comm_all_gather(comm, own, sizeof own, all, "all ranks to compare their val splits");
+    for (int r = 1; r < ranks && status == SR_OK; r++) {
+        const bool has = all[r][0] != '\0', first_has = all[0][0] != '\0';
+        if (strcmp(all[r], all[0]) != 0)
+            status = SR_FAIL(SR_E_USAGE, "rank %d (%s) has %s; give all ranks the same data", r,
+                             sr_comm_peer_name(comm, r),
+                             !has         ? "no val split, and rank 0 has one"
+                             : !first_has ? "a val split, and rank 0 has none"
+                                          : "another val split than rank 0");
+    }
+    sr_free(all);
+    return status;
+}
+
 static sr_status open_val(sr_recipe *recipe, const char *path, const char *key, sr_inputs *in) {
     sr_dataset *data = NULL;
     SR_TRY(open_split(recipe, key, path, "val", &data));

@@ -47,6 +47,10 @@ SR_NODISCARD sr_status sr_inputs_check_classes(const sr_dataset *data, const cha
                                                const char *const *names, int count,
                                                const char *whose);
 
+// Collective: SR_E_USAGE naming the first rank whose val split is another one than that of rank 0,
+// as a stale copy on its host is: metrics would be those of a mixture. "": this rank has none.
+SR_NODISCARD sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity);
+
 // Loads `weights` into the engine, whose classes are 'names'; does nothing if the recipe has none.
 // SR_E_USAGE for a file that is missing, is not a safetensors file, or has other classes, names or
 // shapes without `weights_reset`.

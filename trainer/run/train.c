@@ -14,7 +14,6 @@
 #include "kernels/base/watch.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/engine/stop.h"
-#include "trainer/report/results_plot.h"
 #include "trainer/run/plan_report.h"
 #include "trainer/run/training_internal.h"
 
@@ -24,6 +23,8 @@ static double run_seconds(const sr_training *t) {
 }
 
 enum { METRICS = 5 };
+// How long the end of a run waits for its pictures; one that is stopped may have little time left.
+enum { PICTURES_S = 60, PICTURES_STOPPED_S = 10 };
 
 static sr_run_result make_result(const sr_training *t, sr_status status, const char *message,
                                  sr_run_metric metrics[METRICS]) {
@@ -77,8 +78,7 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
 static void draw_results(const sr_training *t) {
     if (!t->run || t->step == 0 || sr_run_folder_check(t->run) != SR_OK)
         return;
-    if (sr_results_plot(t->location.folder) != SR_OK)
-        SR_WARN("results.png was not drawn: %s", sr_error_message());
+    sr_drawing_results(t->drawing, t->location.folder);
 }
 
 static void print_result(const sr_training *t) {
@@ -142,6 +142,7 @@ static int end_run(sr_training *t, sr_status status) {
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // there is no space for a picture either
             draw_results(t);
+        sr_drawing_finish(t->drawing, status == SR_OK ? PICTURES_S : PICTURES_STOPPED_S);
         sr_status written = write_exit(t, status, message);
         if (written != SR_OK && status != SR_OK)
             SR_WARN("%s", sr_error_message());

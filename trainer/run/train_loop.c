@@ -421,6 +421,7 @@ sr_status sr_training_run(sr_training *t) {
         SR_TRY(run_or_note(t, &stop));
         SR_TRY(sr_training_trace_end(t, stop || t->step == t->total_steps));
         show(t);
+        sr_drawing_poll(t->drawing);
         SR_TRY(after_step(t, before, stop));
     }
     return t->rank == 0 ? sr_csv_sync(t->digests) : SR_OK; // row of the last checkpoint

@@ -6,7 +6,6 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "trainer/report/results_plot.h"
 #include "trainer/run/training_internal.h"
 
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
@@ -19,9 +18,7 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     }
     if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
         SR_WARN("%s", sr_error_message());
-    if (sr_plots_available(NULL) &&
-        sr_confusion_plot(confusion, t->inputs.class_names, t->location.folder) != SR_OK)
-        SR_WARN("the confusion matrix was not drawn: %s", sr_error_message());
+    sr_drawing_confusion(t->drawing, confusion, t->inputs.class_names, t->location.folder);
     sr_free(csv);
 }
 
@@ -39,8 +36,8 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
     if (status == SR_OK)
         status = sr_make_folders(folder);
     if (status == SR_OK)
-        status = sr_examples_write(examples, t->inputs.class_names, title, path);
-    if (status != SR_OK)
+        sr_examples_draw(examples, t->inputs.class_names, title, path, t->drawing);
+    else
         SR_WARN("examples of predictions were not drawn: %s", sr_error_message());
     sr_free(path);
     sr_free(folder);

@@ -260,6 +260,7 @@ static sr_status open_tables(sr_training *t) {
 
 static sr_status choose_folder(sr_training *t) {
     if (t->rank == 0) {
+        SR_TRY(sr_drawing_create(&t->drawing));
         SR_TRY(open_folder(t));
         SR_TRY(find_generation(t));
     }
@@ -392,6 +393,7 @@ static sr_status check_inputs(sr_training *t) {
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));
+    SR_TRY(sr_inputs_agree_on_val(t->comm, t->inputs.val_identity));
     SR_TRY(sr_inputs_read_labels(t->recipe, t->comm, &t->inputs));
     SR_TRY(sr_check_ranks(t->recipe, t->ranks));
     SR_TRY(sr_placement_make(t->comm, &t->cores));
@@ -429,6 +431,7 @@ sr_status sr_training_begin(sr_training *t) {
 }
 
 void sr_training_release(sr_training *t) {
+    sr_drawing_free(t->drawing);
     sr_feed_free(t->feed);
     sr_training_release_damage(t);
     sr_engine_free(t->engine);

@@ -11,6 +11,7 @@
 #include "trainer/engine/state.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/report/csv_file.h"
+#include "trainer/report/drawing.h"
 #include "trainer/report/examples.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/inputs.h"
@@ -61,6 +62,7 @@ typedef struct sr_training {
 
     sr_board_entry *entry; // of this rank on the rank board
     sr_run_folder *run;    // rank 0
+    sr_drawing *drawing;   // rank 0
     sr_run_location location;
     sr_csv *metrics, *digests; // rank 0
 

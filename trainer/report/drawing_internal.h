@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a child that draws is given, shared by both sides (drawing.h).
+#ifndef SR_TRAINER_DRAWING_INTERNAL_H
+#define SR_TRAINER_DRAWING_INTERNAL_H
+
+#include "kernels/base/memory.h"
+#include "kernels/base/text.h"
+#include "trainer/report/samples_picture.h"
+#include "trainer/tasks/metrics.h"
+
+typedef enum sr_drawing_kind {
+    SR_DRAWING_RESULTS = 1,
+    SR_DRAWING_CONFUSION,
+    SR_DRAWING_SAMPLES,
+} sr_drawing_kind;
+
+typedef struct sr_picture {
+    sr_drawing_kind kind;
+    const char *path; // of the folder, for samples of the file
+    sr_confusion confusion;
+    const char *const *classes; // names, or NULL
+    sr_samples sheet;
+} sr_picture;
+
+// All of it as bytes, and back; the result refers to the bytes and to memory of the arena.
+void sr_picture_encode(const sr_picture *picture, sr_text *out);
+SR_NODISCARD sr_status sr_picture_decode(const void *bytes, size_t count, sr_arena *arena,
+                                         sr_picture *out);
+// Draws it in this process.
+SR_NODISCARD sr_status sr_picture_draw(const sr_picture *picture);
+
+#endif
