@@ -661,23 +661,6 @@ static void test_print_loads_again(void **state) {
     }
 }
 
-static void test_origins(void **state) {
-    (void)state;
-    const char *const override = "seed=3";
-    sr_recipe *r = recipe_load("planar", &override, 1);
-    sr_text text;
-    sr_text_init(&text);
-    assert_int_equal(sr_recipe_print_yaml(r, true, &text), SR_OK);
-    assert_non_null(
-        strstr(text.data, "batch: 32                                   # planar.yaml:2\n"));
-    assert_non_null(strstr(text.data, "# plain.yaml:2\n"));
-    assert_non_null(
-        strstr(text.data, "seed: 3                                     # command line\n"));
-    assert_non_null(strstr(text.data, "precision: fp32                             # default\n"));
-    sr_text_release(&text);
-    sr_recipe_free(r);
-}
-
 static void check_identity(const char *override, bool same) {
     char plain[65], changed[65];
     identity_of(recipe_load("plain", NULL, 0), plain);
@@ -803,7 +786,6 @@ int main(void) {
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_choose_and_fail),
         cmocka_unit_test(test_print_loads_again),
-        cmocka_unit_test(test_origins),
         cmocka_unit_test(test_identity),
     };
     return cmocka_run_group_tests(tests, recipe_enter, recipe_leave);

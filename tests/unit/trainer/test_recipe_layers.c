@@ -161,6 +161,23 @@ static void test_evaluation_follows_image(void **state) {
     assert_int_equal(unlink("shipped/sized.yaml"), 0);
 }
 
+static void test_origins(void **state) {
+    (void)state;
+    const char *const override = "seed=3";
+    sr_recipe *r = recipe_load("planar", &override, 1);
+    sr_text text;
+    sr_text_init(&text);
+    assert_int_equal(sr_recipe_print_yaml(r, true, &text), SR_OK);
+    assert_non_null(
+        strstr(text.data, "batch: 32                                   # planar.yaml:2\n"));
+    assert_non_null(strstr(text.data, "# plain.yaml:2\n"));
+    assert_non_null(
+        strstr(text.data, "seed: 3                                     # command line\n"));
+    assert_non_null(strstr(text.data, "precision: fp32                             # default\n"));
+    sr_text_release(&text);
+    sr_recipe_free(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_circle),
@@ -168,6 +185,7 @@ int main(void) {
         cmocka_unit_test(test_bases),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_evaluation_follows_image),
+        cmocka_unit_test(test_origins),
     };
     return cmocka_run_group_tests_name("recipe_layers", tests, recipe_enter, recipe_leave);
 }
