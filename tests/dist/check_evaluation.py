@@ -320,6 +320,30 @@ class Evaluation(suite.Suite):
         self.report(not raw, "control characters", repr(raw)[:1500])
 
 
+    def other_encodings(self):
+        """A class name of a foreign data set that is not UTF-8 is written as \\xNN by every command alike."""
+        data, run = self.path("latin"), self.path("latin-run")
+        subprocess.run([self.serried, "pack", self.path("pictures"), data, "--format=kpl-dir"], check=True,
+                       capture_output=True)
+        for folder, _, names in os.walk(data):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.endswith(".sums"):
+                    os.remove(path)
+                elif name.endswith(".prop"):
+                    with open(path, "rb") as file:
+                        content = file.read()
+                    with open(path, "wb") as file:
+                        file.write(content.replace(b"hazel", b"h\xe4zel"))
+        kept, self.data = self.data, data
+        results = [self.train("latin-run", "16", "data.val=" + data)]
+        self.data = kept
+        results += [self.run(*words) for words in (("val", run), ("predict", run, self.path("pictures/val/elm"), "--top=7"),
+                                                   ("stat", data, "--json"), ("verify", run))]
+        self.report(all(code == 0 for code, _, _ in results) and "h\\xe4zel" in results[2][1] and
+                    "h\\\\xe4zel" in results[3][1], "class names that are not UTF-8", repr(results)[-1500:])
+
+
 def body(folder):
     tests = Evaluation(sys.argv[1], folder)
     rng = random.Random(1)
@@ -334,6 +358,7 @@ def body(folder):
     tests.not_finite()
     tests.not_finite_aside()
     tests.names()
+    tests.other_encodings()
     return tests
 
 

@@ -40,6 +40,8 @@ SR_NODISCARD sr_status sr_checkpoint_begin(const char *run, int64_t generation, 
 // been read back.
 SR_NODISCARD sr_status sr_checkpoint_write_optimizer(sr_checkpoint_writer *writer,
                                                      const sr_checkpoint_state *states, int count);
+// SR_E_LIMIT for names of classes that the header of a weights file has no room for.
+SR_NODISCARD sr_status sr_checkpoint_check_classes(const char *const *classes, int count);
 // On rank 0, once for each kind. The file's metadata gets serried.classes (JSON array),
 // serried.mean, serried.std, serried.model and serried.data from the manifest, so that the file can
 // be used on its own.

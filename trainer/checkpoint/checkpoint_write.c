@@ -236,6 +236,35 @@ static void format_doubles(const double *values, int count, sr_text *out) {
     sr_text_add(out, "]");
 }
 
+static void format_classes(const char *const *classes, int count, sr_text *out) {
+    sr_text_add(out, "[");
+    for (int i = 0; i < count; ++i) {
+        sr_text_add(out, i > 0 ? "," : "");
+        sr_text_add_json_string(out, classes[i]);
+    }
+    sr_text_add(out, "]");
+}
+
+sr_status sr_checkpoint_check_classes(const char *const *classes, int count) {
+    const size_t most = SR_SAFETENSORS_MAX_HEADER / 5 * 4; // the rest is for tensors
+    sr_text list, string;
+    sr_text_init(&list);
+    sr_text_init(&string);
+    format_classes(classes, count, &list);
+    sr_text_add_json_string(&string, list.data);
+    sr_status status = sr_text_check(&list);
+    if (status == SR_OK)
+        status = sr_text_check(&string);
+    if (status == SR_OK && string.length > most)
+        status = SR_FAIL(SR_E_LIMIT,
+                         "the names of %d classes take %zu bytes, but the header of a checkpoint "
+                         "has %zu for them; pack the data with shorter names",
+                         count, string.length, most);
+    sr_text_release(&list);
+    sr_text_release(&string);
+    return status;
+}
+
 sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, sr_weights_kind kind,
                                     const sr_stored_tensor *tensors, int count,
                                     const sr_manifest *manifest) {
@@ -243,12 +272,7 @@ sr_status sr_checkpoint_write_model(sr_checkpoint_writer *writer, sr_weights_kin
     sr_text_init(&classes);
     sr_text_init(&mean);
     sr_text_init(&std);
-    sr_text_add(&classes, "[");
-    for (int i = 0; i < manifest->class_count; ++i) {
-        sr_text_add(&classes, i > 0 ? "," : "");
-        sr_text_add_json_string(&classes, manifest->classes[i]);
-    }
-    sr_text_add(&classes, "]");
+    format_classes(manifest->classes, manifest->class_count, &classes);
     format_doubles(manifest->mean, manifest->channels, &mean);
     format_doubles(manifest->std, manifest->channels, &std);
     sr_status status = sr_text_check(&classes);

@@ -216,7 +216,7 @@ static sr_status read_header(sr_safetensors *file) {
         header_bytes |= (uint64_t)prefix[k] << (8 * k);
     if (header_bytes > SR_SAFETENSORS_MAX_HEADER)
         return SR_FAIL(SR_E_DATA,
-                       "%s: header of %llu bytes is over the limit of 8 MiB (or this is not a "
+                       "%s: header of %llu bytes is over the limit of 100 MB (or this is not a "
                        "safetensors file)",
                        file->path, (unsigned long long)header_bytes);
     if (header_bytes > length - sizeof prefix)

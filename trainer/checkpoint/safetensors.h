@@ -19,9 +19,11 @@
 extern "C" {
 #endif
 
-#define SR_SAFETENSORS_MAX_RANK 8                     // dimensions of a tensor
-#define SR_SAFETENSORS_MAX_HEADER ((uint64_t)8 << 20) // bytes, 8 MiB
-#define SR_SAFETENSORS_MAX_TENSORS 65536              // of a file
+#define SR_SAFETENSORS_MAX_RANK 8 // dimensions of a tensor
+// Bytes: the limit of the format's own library, beyond which other programs refuse a file. A header
+// is large where it has the names of very many classes.
+#define SR_SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
+#define SR_SAFETENSORS_MAX_TENSORS 65536 // of a file
 
 // A tensor as it is stored. BOOL reads as SR_U8; dtypes that sr_dtype lacks are refused by name.
 typedef struct sr_stored_tensor {
@@ -49,7 +51,7 @@ typedef struct sr_metadata {
 // One thread at a time.
 typedef struct sr_safetensors sr_safetensors;
 
-// Reads and checks the header: at most 8 MiB and 65,536 tensors, unique names, contiguous offsets
+// Reads and checks the header: at most 100 MB and 65,536 tensors, unique names, contiguous offsets
 // up to the exact end of the file, products without overflow. Otherwise SR_E_DATA naming tensor and
 // byte, SR_E_UNSUPPORTED for a dtype that serried lacks, SR_E_NOT_FOUND for a missing file.
 SR_NODISCARD sr_status sr_safetensors_open(const char *path, sr_safetensors **out);

@@ -141,7 +141,7 @@ static sr_status build_header(const sr_safetensors_writer *writer, const sr_stor
         sr_text_add(text, " ");
     SR_TRY(sr_text_check(text));
     if (text->length > SR_SAFETENSORS_MAX_HEADER)
-        return SR_FAIL(SR_E_LIMIT, "%s: a header of %zu bytes is over the limit of 8 MiB",
+        return SR_FAIL(SR_E_LIMIT, "%s: a header of %zu bytes is over the limit of 100 MB",
                        writer->path, text->length);
     *data_bytes = offset;
     return SR_OK;

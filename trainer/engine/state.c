@@ -392,7 +392,7 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     if (!text)
         return SR_OK;
     sr_arena_init(&arena);
-    sr_status status = sr_json_parse(text, strlen(text), (size_t)1 << 20, sr_safetensors_path(file),
+    sr_status status = sr_json_parse(text, strlen(text), (size_t)1 << 22, sr_safetensors_path(file),
                                      &arena, &list);
     const sr_json *item = status == SR_OK ? list->first : NULL;
     for (int i = 0; status == SR_OK && (item || i < count); i++, item = item ? item->next : NULL) {

@@ -185,11 +185,14 @@ static sr_status explain_damage(sr_status status) {
 }
 
 // The same on all ranks: weights with a value that is not finite are named, else they overflow.
-static sr_status check_finite(sr_engine *engine, const sr_evaluation *e, sr_metrics metrics,
-                              sr_metrics *out) {
+static sr_status check_metrics(sr_engine *engine, const sr_evaluation *e, sr_metrics metrics,
+                               sr_metrics *out) {
     const sr_phase *phase = sr_engine_get_phase(engine, 0);
     const bool average = e->average && sr_phase_has_average(phase);
     const sr_param *where;
+    if (metrics.samples == 0)
+        return SR_FAIL(SR_E_DATA, "%s: no val sample has a class, so there is nothing to evaluate",
+                       e->dataset);
     if (metrics.not_finite == 0) {
         *out = metrics;
         return SR_OK;
@@ -221,7 +224,7 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     if (status == SR_OK && e->examples)
         status = sr_examples_gather(e->examples, comm);
     if (status == SR_OK)
-        status = check_finite(engine, e, sr_metrics_total(blocks, count), out);
+        status = check_metrics(engine, e, sr_metrics_total(blocks, count), out);
     sr_free(list.blocks);
     sr_free(blocks);
     if (status != SR_OK && status != SR_E_INTERRUPTED)

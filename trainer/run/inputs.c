@@ -12,6 +12,7 @@
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/engine/state.h"
 
 enum { LABELS_AT_ONCE = 4096 };
@@ -36,6 +37,7 @@ static sr_status take_class_names(sr_inputs *in) {
     for (int i = 0; i < in->class_count; i++)
         names[i] = sr_dataset_class_name(in->train, i);
     in->class_names = names;
+    SR_TRY(sr_checkpoint_check_classes(names, in->class_count)); // not hours later
     in->class_sizes =
         sr_alloc_array((size_t)in->class_count + 1, sizeof *in->class_sizes, "class sizes");
     if (!in->class_sizes)

@@ -389,9 +389,27 @@ static void survives_failing_memory(void **state) {
     }
 }
 
+// A million names of usual length fit into a header; what would not is refused before training.
+static void checks_class_names(void **state) {
+    (void)state;
+    enum { COUNT = 1000000, LONG = 100 };
+    const char **names = sr_alloc_array(COUNT, sizeof *names, "names");
+    assert_non_null(names);
+    for (int i = 0; i < COUNT; i++)
+        names[i] = "Phalaenopsis \"hybrid\" of unknown origin";
+    assert_int_equal(sr_checkpoint_check_classes(names, COUNT), SR_OK);
+    for (int i = 0; i < COUNT; i++)
+        names[i] =
+            "Phalaenopsis \"hybrid\" of unknown origin, collected in the south of the island";
+    assert_int_equal(sr_checkpoint_check_classes(names, COUNT), SR_E_LIMIT);
+    assert_non_null(strstr(sr_error_message(), "pack the data with shorter names"));
+    sr_free(names);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checks_class_names),
         CASE(any_writers_any_readers),
         CASE(manifest_comes_back),
         CASE(temporary_files_of_generations_are_removed),

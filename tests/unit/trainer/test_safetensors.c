@@ -254,9 +254,9 @@ static void refuses_bad_lengths(void **state) {
     sr_safetensors *file;
     write_crafted(UINT64_MAX, "{}", 0);
     assert_int_equal(sr_safetensors_open(path, &file), SR_E_DATA);
-    write_crafted(((uint64_t)8 << 20) + 1, "{}", 0);
+    write_crafted(100000001, "{}", 0);
     assert_int_equal(sr_safetensors_open(path, &file), SR_E_DATA);
-    assert_non_null(strstr(sr_error_message(), "8 MiB"));
+    assert_non_null(strstr(sr_error_message(), "100 MB"));
     write_crafted(3, "{}", 0);
     assert_int_equal(sr_safetensors_open(path, &file), SR_E_DATA);
     assert_non_null(strstr(sr_error_message(), "truncated"));
