@@ -334,22 +334,34 @@ static const struct {
 #undef SR_X86
 };
 
-static const sr_x86_set *set_of_processor(void) {
-    const uint32_t features = sr_cpu_features();
-    if (features & SR_CPU_AVX512)
-        return &sr_x86_avx512;
-    return features & SR_CPU_AVX2 ? &sr_x86_avx2 : NULL;
+static const struct family {
+    unsigned first; // row
+    const sr_x86_kernel *avx2, *avx512;
+} families[] = {
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages)
+#define SR_X86_FAMILY(name) {SR_X86_BEGIN_##name, sr_x86_avx2_##name, sr_x86_avx512_##name},
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
+    {SR_X86_COUNT, NULL, NULL},
+};
+
+// The functions of a row for the processor's instruction set, which is AVX2 at the least.
+static const sr_x86_kernel *kernel_of(unsigned place, sr_dtype t) {
+    const struct family *f = families;
+    while (f[1].first <= place)
+        f++;
+    const unsigned count = f[1].first - f[0].first;
+    return (sr_cpu_features() & SR_CPU_AVX512 ? f->avx512 : f->avx2) + t * count + place - f->first;
 }
 
 static bool row_supports(unsigned place, const sr_kernel_request *request) {
     const sr_dtype t = sr_kernel_activation(request);
-    return set_of_processor() != NULL && t < SR_X86_TYPES && sr_kernel_fits(request) &&
-           (rows[place].fits == NULL || rows[place].fits(request));
+    return (sr_cpu_features() & (SR_CPU_AVX512 | SR_CPU_AVX2)) != 0 && t < SR_X86_TYPES &&
+           sr_kernel_fits(request) && (rows[place].fits == NULL || rows[place].fits(request));
 }
 
 static sr_status row_prepare(unsigned place, const sr_kernel_request *request, sr_prepared *out) {
-    const sr_dtype t = sr_kernel_activation(request);
-    const sr_x86_kernel *kernel = &set_of_processor()->kernel[t][place];
+    const sr_x86_kernel *kernel = kernel_of(place, sr_kernel_activation(request));
     SR_TRY(rows[place].plan(request, out));
     for (int s = 0; s < out->stages; s++)
         out->stage[s].run = kernel->stage[s];

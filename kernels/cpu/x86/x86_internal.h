@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by provider_x86.c and the two compilations of its kernels: the table of stage functions,
+// Shared by provider_x86.c and the compilations of its kernels: the tables of stage functions,
 // block sizes, and plans of kernels with several stages.
 #ifndef SR_KERNELS_CPU_X86_INTERNAL_H
 #define SR_KERNELS_CPU_X86_INTERNAL_H
@@ -25,9 +25,10 @@
 // Channels of one block of a stage that combines partial sums.
 #define SR_X86_CHANNEL_BLOCK 256
 
-// Rows of x86_list.def.
+// Rows of x86_list.def. SR_X86_BEGIN_NAME is the first row of a family.
 enum {
 #define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages) SR_X86_##place,
+#define SR_X86_FAMILY(name) SR_X86_BEGIN_##name, SR_X86_BEFORE_##name = SR_X86_BEGIN_##name - 1,
 #include "kernels/cpu/x86/x86_list.def"
 #undef SR_X86
     SR_X86_COUNT
@@ -45,13 +46,14 @@ enum {
     SR_X86_NEEDS_DOT = SR_CPU_BF16_DOT,
 };
 
-// Functions of one instruction set by T (sr_dtype: f32, bf16, f16) and row; the same bits from both
-// sets.
+// A family's functions for one instruction set: all rows for T f32, then for bf16 and for f16. The
+// sets give the same bits.
 #define SR_X86_TYPES 3
-_Static_assert(SR_F32 == 0 && SR_BF16 == 1 && SR_F16 == 2, "indices of sr_x86_set.kernel");
-typedef struct sr_x86_set {
-    sr_x86_kernel kernel[SR_X86_TYPES][SR_X86_COUNT];
-} sr_x86_set;
+_Static_assert(SR_F32 == 0 && SR_BF16 == 1 && SR_F16 == 2, "the order of the tables");
+#define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages)
+#define SR_X86_FAMILY(name) extern const sr_x86_kernel sr_x86_avx2_##name[], sr_x86_avx512_##name[];
+#include "kernels/cpu/x86/x86_list.def"
+#undef SR_X86
 
 // Makes the stage functions NAME_f32, NAME_bf16 and NAME_f16 of a body, which uses args, block,
 // worker and type (T). What the body calls is inlined, so that 'type' is constant in it.
@@ -68,8 +70,6 @@ typedef struct sr_x86_set {
     SR_X86_STAGE(name, f32, SR_F32, __VA_ARGS__)                                                   \
     SR_X86_STAGE(name, bf16, SR_BF16, __VA_ARGS__)                                                 \
     SR_X86_STAGE(name, f16, SR_F16, __VA_ARGS__)
-
-extern const sr_x86_set sr_x86_avx2, sr_x86_avx512;
 
 // [begin, end) of the elements of a block.
 typedef struct sr_x86_range {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sixteen fp32 elements: one AVX-512 register, or two AVX2 registers.
 //
-// Kernels are written once against these types and compiled twice (x86_avx2_kernels.c,
-// x86_avx512_kernels.c). Both widths do the same operations on the same sixteen virtual elements in
-// the same order, so they give the same bits and are one numerics class. Everything is static: no
-// function compiled with wide instructions can be linked into generic code.
+// Kernels are written once against these types and compiled for each width (CMakeLists). Both
+// widths do the same operations on the same sixteen virtual elements in the same order, so they
+// give the same bits and are one numerics class. Everything but the tables is static: no function
+// compiled with wide instructions can be linked into generic code.
 //
 // Elements beyond the end of an array are never accessed: the *_first forms read zeros there and do
 // not write. Rounding to bf16 and f16 gives the bits of kernels/base/dtype.h: to bf16 in integer
