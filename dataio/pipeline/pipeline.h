@@ -13,13 +13,15 @@
 
 #include "dataio/pipeline/image_growth.h"
 #include "dataio/record/dataset.h"
-#include "dataio/transforms/transform.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct sr_transform_spec;
+struct sr_transform_window;
 
 #define SR_ARRAY_MAX_RANK 5   // dimensions of a slot's array
 #define SR_SLOT_MAX_ARRAYS 16 // named arrays of a slot
@@ -72,11 +74,11 @@ typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
     const char *transformer; // "classify", "detect", "segment"; NULL: classify
-    const sr_transform_spec *transforms;
+    const struct sr_transform_spec *transforms;
     int transform_count;
-    const sr_transform_window *windows; // of each transform, or NULL: all are always applied
-    int64_t image_height, image_width;  // of the slot's images after all transforms
-    sr_image_growth growth;             // of square images; zero: all steps have this size
+    const struct sr_transform_window *windows; // of each transform, or NULL: all are always applied
+    int64_t image_height, image_width;         // of the slot's images after all transforms
+    sr_image_growth growth;                    // of square images; zero: all steps have this size
     sr_data_order order;
     uint64_t seed;
     int repeats;           // copies of each sample, in different lanes (sampler.h); 0: 1

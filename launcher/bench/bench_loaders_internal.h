@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dataio/pipeline/pipeline.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/cores.h"
 #include "kernels/base/text.h"
 #include "kernels/kernel.h"

@@ -6,6 +6,7 @@
 #include <argp.h>
 
 #include "dataio/pipeline/pipeline.h"
+#include "dataio/transforms/transform.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,6 +11,7 @@
 
 #include "dataio/record/dataset.h"
 #include "dataio/record/record.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "launcher/bench/bench.h"

@@ -42,7 +42,7 @@ long sr_command_number(struct argp_state *state, const char *name, const char *t
                        long high);
 
 // Parses "NAME KEY=VALUE ..."; the result points into 'text', which is changed.
-sr_transform_spec sr_command_transform(char *text);
+struct sr_transform_spec sr_command_transform(char *text);
 
 // The commands, each in its own file cmd_NAME.c.
 #define SR_COMMAND_GROUP(title)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/transforms/transform.h"
 #include "launcher/commands/command.h"
 
 int sr_command_fail(sr_status status) {

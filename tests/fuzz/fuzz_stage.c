@@ -7,6 +7,7 @@
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/record/record.h"
 #include "dataio/record/shard.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "tests/fuzz/scratch.h"

@@ -7,6 +7,7 @@
 #ifndef SR_TRAINER_CHOICES_H
 #define SR_TRAINER_CHOICES_H
 
+#include "dataio/pipeline/image_growth.h"
 #include "kernels/device/device.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/pipeline/pipeline.h"
 #include "trainer/recipe/recipe_internal.h"
 
 #define CHANNELS 3 // of every image: red, green, blue

@@ -31,12 +31,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dataio/pipeline/pipeline.h"
 #include "kernels/base/options.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct sr_transform_spec;
 
 // What the model learns to do.
 typedef enum sr_task {
@@ -125,7 +126,7 @@ typedef struct sr_recipe {
         int64_t workers;         // DataTransformer processes per rank; 0: one per core
         int64_t memory;          // bytes of the rings per rank; 0: 256 MiB
         bool threads;            // data.processes: 0
-        sr_on_corrupt on_corrupt;
+        int on_corrupt;          // sr_on_corrupt
         int64_t skip_limit;      // of on_corrupt: skip:N
         int order;               // sr_data_order
         int64_t repeats;         // copies of each sample in a batch
@@ -150,8 +151,8 @@ typedef struct sr_recipe {
     bool numerics_portable, numerics_strict;
     const char *device; // "auto", or a name of the device table
 
-    const sr_transform_spec *augment;    // of training, in order
-    const sr_recipe_span *augment_spans; // of each
+    const struct sr_transform_spec *augment; // of training, in order
+    const sr_recipe_span *augment_spans;     // of each
     int augment_count;
     struct {
         double mixup, cutmix; // alpha; 0: none

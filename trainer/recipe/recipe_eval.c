@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/image/canvas.h"
 #include "trainer/recipe/recipe_internal.h"
 
 typedef struct sides {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/transforms/transform.h"
 #include "trainer/recipe/recipe_internal.h"
 
 // ---- one choice -------------------------------------------------------------------------------

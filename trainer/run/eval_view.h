@@ -4,6 +4,7 @@
 #ifndef SR_TRAINER_EVAL_VIEW_H
 #define SR_TRAINER_EVAL_VIEW_H
 
+#include "dataio/transforms/transform.h"
 #include "trainer/recipe/recipe.h"
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/transforms/transform.h"
 #include "trainer/engine/stop.h"
 #include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dataio/pipeline/sampler.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
 #include "kernels/device/device.h"

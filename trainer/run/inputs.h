@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+struct sr_transform_window;
+
 // The data sets of a run. Strings are borrowed from it.
 typedef struct sr_inputs {
     sr_dataset *train;
@@ -65,7 +67,7 @@ SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64
 // augment_count of them in the arena, or is NULL if nothing changes during the run. SR_E_USAGE for
 // one that is never applied, and if what remains gives pictures of another size.
 SR_NODISCARD sr_status sr_inputs_windows(sr_recipe *recipe, const sr_schedule_lengths *lengths,
-                                         sr_arena *arena, const sr_transform_window **out);
+                                         sr_arena *arena, const struct sr_transform_window **out);
 
 // Checks that the device has the memory for a step of the 'ranks' on this host: activations of
 // concurrent lanes, parameters and optimiser state. Plans the lane program. SR_E_USAGE at `batch`

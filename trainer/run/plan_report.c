@@ -145,7 +145,7 @@ static void release(plan_work *w) {
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     sr_schedule_lengths lengths;
     sr_schedule schedule;
-    const sr_transform_window *windows;
+    const struct sr_transform_window *windows;
     int64_t steps;
     if (!r->data.train)
         return SR_OK;

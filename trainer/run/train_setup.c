@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataio/transforms/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/float_control.h"

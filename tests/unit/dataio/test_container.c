@@ -15,6 +15,7 @@
 #include "dataio/record/property.h"
 #include "dataio/record/record.h"
 #include "dataio/record/store_internal.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 #include "tests/unit/support/pictures.h"

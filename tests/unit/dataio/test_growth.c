@@ -2,6 +2,7 @@
 // Pictures that grow during a run: the sizes of FFCV's recipes, and slots with the bytes that a
 // pipeline of that size gives at the same positions, from a run's start and from its middle.
 #include "dataio/pipeline/pipeline.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/hash.h"
 #include "tests/unit/support/pictures.h"
 #include "tests/unit/support/test_support.h"

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "dataio/pipeline/pipeline.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/rng.h"

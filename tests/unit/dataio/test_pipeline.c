@@ -13,6 +13,7 @@
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/record/record.h"
 #include "dataio/record/shard.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"

@@ -6,6 +6,7 @@
 
 #include "dataio/pipeline/pipeline.h"
 #include "dataio/pipeline/stage_internal.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/base/rng.h"

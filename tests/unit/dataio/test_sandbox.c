@@ -21,6 +21,7 @@
 #include "dataio/pipeline/stage_internal.h"
 #include "dataio/record/dataset.h"
 #include "dataio/record/links.h"
+#include "dataio/transforms/transform.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"

@@ -3,6 +3,7 @@
 // compiling, packing, the data pipeline, checkpoints, and whole runs of training and evaluation.
 //
 //   test_alloc_failures [all [SCENARIO]]: all failures instead of a sample; one scenario
+#include "dataio/transforms/transform.h"
 #include "tests/unit/support/test_support.h"
 
 #include <fcntl.h>

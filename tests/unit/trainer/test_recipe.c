@@ -3,6 +3,8 @@
 // recipes that load again, identity.
 #include <unistd.h>
 
+#include "dataio/pipeline/pipeline.h"
+#include "dataio/transforms/transform.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/recipe_fixture.h"
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/transforms/transform.h"
 #include "tests/unit/support/test_support.h"
 #include "tests/unit/trainer/recipe_fixture.h"
 
