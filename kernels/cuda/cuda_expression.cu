@@ -1,238 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of expression_list.def: kernels/cpu/reference/reference_expression.c. Each row's
-// program is compiled to a function of its own, whose stack is in registers. And sum_to.
-//
-// A thread has 16 bytes of neighbouring results. Of an input that is repeated it has as many
-// neighbours, or one element for all of them, if the last dimension is a multiple of that many
-// elements; otherwise a thread has one result.
-#include "kernels/base/math_inline.h"
-#include "kernels/cuda/cuda_index.h"
-#include "kernels/cuda/cuda_prepare.h"
+// What prepares the kernels of expression_list.def (cuda_expression.h), and sum_to:
+// kernels/cpu/reference/reference_expression.c.
+#include "kernels/cuda/cuda_expression.h"
 #include "kernels/cuda/cuda_sum.h"
-#include "kernels/cuda/cuda_vector.h"
-#include "kernels/expression_programs.h"
-
-// ---- Evaluation ----
-
-// Arguments of a formula with so many inputs.
-template <int INPUTS> struct expression_args {
-    const void *x[INPUTS];
-    void *y, *workspace;
-    int64_t count;
-    float constant[SR_EXPRESSION_CONSTANTS];
-    int32_t lanes; // results of a thread: sr_lanes or 1
-    int32_t dims;  // 0: all inputs have the output's shape
-    int64_t dim[SR_EXPRESSION_DIMS];
-    int64_t step[INPUTS][SR_EXPRESSION_DIMS]; // 0 where the input is repeated
-};
-
-static __device__ float sigmoid_of(float x) {
-    if (x >= 0)
-        return 1.0f / (1.0f + sr_expf_inline(-x));
-    const float e = sr_expf_inline(x);
-    return e / (1.0f + e);
-}
-
-// log(1 + e) for 0 <= e <= 1 without loss for small e; see the CPU's.
-static __device__ float log1p_of(float e) {
-    const float u = 1.0f + e;
-    return u == 1.0f ? e : sr_logf_inline(u) * (e / (u - 1.0f));
-}
-
-// What the thread has of the inputs of type T.
-template <int INPUTS, int N> struct expression_inputs { float x[INPUTS][N]; };
-
-// What an opcode below SR_CODE_ADD pushes, for result 'lane' of the thread.
-template <int ROW, int OPCODE, int INPUTS, int N>
-static __device__ float pushed(const expression_args<INPUTS> &a,
-                               const expression_inputs<INPUTS, N> &in, int lane) {
-    if constexpr (OPCODE <= SR_CODE_X2) {
-        return in.x[OPCODE - SR_CODE_X0][lane];
-    } else if constexpr (OPCODE <= SR_CODE_P2) {
-        return *(const float *)a.x[OPCODE - SR_CODE_P0];
-    } else if constexpr (OPCODE <= SR_CODE_K3) {
-        return a.constant[OPCODE - SR_CODE_K0];
-    } else if constexpr (OPCODE <= SR_CODE_L3) {
-        constexpr float literal = (float)sr_programs[ROW].literal[OPCODE - SR_CODE_L0];
-        return literal;
-    } else {
-        return OPCODE == SR_CODE_ONE;
-    }
-}
-
-template <int OPCODE> static __device__ float applied(float x) {
-    if constexpr (OPCODE == SR_CODE_NEG)
-        return -x;
-    else if constexpr (OPCODE == SR_CODE_SQRT)
-        return sqrtf(x);
-    else if constexpr (OPCODE == SR_CODE_EXP)
-        return sr_expf_inline(x);
-    else if constexpr (OPCODE == SR_CODE_EXPM1)
-        return sr_expm1f_inline(x);
-    else if constexpr (OPCODE == SR_CODE_LOG)
-        return sr_logf_inline(x);
-    else if constexpr (OPCODE == SR_CODE_LOG1P)
-        return log1p_of(x);
-    else if constexpr (OPCODE == SR_CODE_ERF)
-        return sr_erff_inline(x);
-    else if constexpr (OPCODE == SR_CODE_TANH)
-        return sr_tanhf_inline(x);
-    else if constexpr (OPCODE == SR_CODE_SIGMOID)
-        return sigmoid_of(x);
-    else if constexpr (OPCODE == SR_CODE_SIN)
-        return sr_sinf_inline(x);
-    else if constexpr (OPCODE == SR_CODE_COS)
-        return sr_cosf_inline(x);
-    else
-        return sr_atanf_inline(x);
-}
-
-template <int OPCODE> static __device__ float applied(float x, float y) {
-    if constexpr (OPCODE == SR_CODE_ADD)
-        return x + y;
-    else if constexpr (OPCODE == SR_CODE_SUB)
-        return x - y;
-    else if constexpr (OPCODE == SR_CODE_MUL)
-        return x * y;
-    else if constexpr (OPCODE == SR_CODE_DIV)
-        return x / y;
-    else if constexpr (OPCODE == SR_CODE_LT)
-        return x < y ? 1.0f : 0.0f;
-    else if constexpr (OPCODE == SR_CODE_GT)
-        return x > y ? 1.0f : 0.0f;
-    else if constexpr (OPCODE == SR_CODE_EQ)
-        return x == y ? 1.0f : 0.0f;
-    else if constexpr (OPCODE == SR_CODE_MIN)
-        return x < y || x != x ? x : y;
-    else if constexpr (OPCODE == SR_CODE_MAX)
-        return x > y || x != x ? x : y;
-    else
-        return sr_powf_inline(x, y);
-}
-
-// The result of the program from opcode AT on; the stack is the last parameters, its top first.
-template <int ROW, int AT, int INPUTS, int N, class... Stack>
-static __device__ float run(const expression_args<INPUTS> &a,
-                            const expression_inputs<INPUTS, N> &in, int lane, Stack... stack);
-
-template <int ROW, int AT, int INPUTS, int N, class... Rest>
-static __device__ float run_1(const expression_args<INPUTS> &a,
-                              const expression_inputs<INPUTS, N> &in, int lane, float x,
-                              Rest... rest) {
-    return run<ROW, AT + 1>(a, in, lane, applied<sr_programs[ROW].code[AT]>(x), rest...);
-}
-
-template <int ROW, int AT, int INPUTS, int N, class... Rest>
-static __device__ float run_2(const expression_args<INPUTS> &a,
-                              const expression_inputs<INPUTS, N> &in, int lane, float y, float x,
-                              Rest... rest) {
-    return run<ROW, AT + 1>(a, in, lane, applied<sr_programs[ROW].code[AT]>(x, y), rest...);
-}
-
-template <int ROW, int AT, int INPUTS, int N, class... Rest>
-static __device__ float run_pick(const expression_args<INPUTS> &a,
-                                 const expression_inputs<INPUTS, N> &in, int lane, float no,
-                                 float yes, float condition, Rest... rest) {
-    return run<ROW, AT + 1>(a, in, lane, condition != 0 ? yes : no, rest...);
-}
-
-template <int ROW, int AT, int INPUTS, int N, class... Rest>
-static __device__ float run_dup(const expression_args<INPUTS> &a,
-                                const expression_inputs<INPUTS, N> &in, int lane, float x,
-                                Rest... rest) {
-    return run<ROW, AT + 1>(a, in, lane, x, x, rest...);
-}
-
-static __device__ float only(float x) {
-    return x;
-}
-
-template <int ROW, int AT, int INPUTS, int N, class... Stack>
-static __device__ float run(const expression_args<INPUTS> &a,
-                            const expression_inputs<INPUTS, N> &in, int lane, Stack... stack) {
-    constexpr int code = sr_programs[ROW].code[AT];
-    if constexpr (code == SR_CODE_END)
-        return only(stack...);
-    else if constexpr (code < SR_CODE_ADD)
-        return run<ROW, AT + 1>(a, in, lane, pushed<ROW, code>(a, in, lane), stack...);
-    else if constexpr (code < SR_CODE_PICK)
-        return run_2<ROW, AT>(a, in, lane, stack...);
-    else if constexpr (code == SR_CODE_PICK)
-        return run_pick<ROW, AT>(a, in, lane, stack...);
-    else if constexpr (code == SR_CODE_DUP)
-        return run_dup<ROW, AT>(a, in, lane, stack...);
-    else
-        return run_1<ROW, AT>(a, in, lane, stack...);
-}
-
-// Whether a program reads input K as one of type T, from opcode AT on.
-template <int ROW, int K, int AT = 0>
-constexpr bool reads = sr_programs[ROW].code[AT] == SR_CODE_X0 + K || reads<ROW, K, AT + 1>;
-template <int ROW, int K> constexpr bool reads<ROW, K, SR_EXPRESSION_CODES_MOST> = false;
-
-// Where the inputs have what is needed for result i.
-template <int INPUTS>
-static __device__ void find_places(const expression_args<INPUTS> &a, int64_t i, int64_t *place) {
-    for (int k = 0; k < INPUTS; k++)
-        place[k] = a.dims == 0 ? i : 0;
-    for (int d = a.dims - 1; d >= 0; d--) {
-        const int64_t next = sr_divide(i, a.dim[d]), at = i - next * a.dim[d];
-        for (int k = 0; k < INPUTS; k++)
-            place[k] += at * a.step[k][d];
-        i = next;
-    }
-}
-
-// Loads input K and those after it.
-template <class T, int ROW, int K, int INPUTS, int N>
-static __device__ void load_inputs(const expression_args<INPUTS> &a, const int64_t *place,
-                                   expression_inputs<INPUTS, N> *in) {
-    if constexpr (K < INPUTS) {
-        if constexpr (reads<ROW, K>) {
-            if (a.dims == 0) {
-                sr_load_vector<T>(a.x[K], place[K], a.count, in->x[K]);
-            } else if (N > 1 && a.step[K][a.dims - 1] != 0) {
-                sr_load_vector<T>(a.x[K], place[K], in->x[K]);
-            } else {
-                const float x = sr_load<T>(a.x[K], place[K]);
-                SR_UNROLL
-                for (int i = 0; i < N; i++)
-                    in->x[K][i] = x;
-            }
-        }
-        load_inputs<T, ROW, K + 1>(a, place, in);
-    }
-}
-
-// Results first .. first + N - 1, without those beyond the end.
-template <class T, int ROW, int N, int INPUTS>
-static __device__ void evaluate(const expression_args<INPUTS> &a, int64_t first) {
-    expression_inputs<INPUTS, N> in;
-    int64_t place[INPUTS];
-    float y[N];
-    if (first >= a.count)
-        return;
-    find_places(a, first, place);
-    load_inputs<T, ROW, 0>(a, place, &in);
-    SR_UNROLL
-    for (int i = 0; i < N; i++)
-        y[i] = run<ROW, 0>(a, in, i);
-    sr_store_vector<T>(a.y, first, a.count, y);
-}
 
 // ---- Rows ----
-
-#define SR_EXPRESSION(name, ...)                                                                   \
-    typedef expression_args<sr_programs[SR_PROGRAM_##name].inputs> expression_args_of_##name;      \
-    template <class T> static __device__ void cuda_##name(const expression_args_of_##name &a) {    \
-        if (a.lanes == 1)                                                                          \
-            evaluate<T, SR_PROGRAM_##name, 1>(a, sr_thread());                                     \
-        else                                                                                       \
-            evaluate<T, SR_PROGRAM_##name, sr_lanes<T>>(a, sr_thread() * sr_lanes<T>);             \
-    }                                                                                              \
-    SR_CUDA_TYPED(cuda_##name, expression_args_of_##name, 256, 0)
-#include "kernels/expression_list.def"
-#undef SR_EXPRESSION
 
 // Whether dimensions d and d + 1 are one: each input is repeated along both, or along none.
 static bool are_one(const sr_expression_params *p, int inputs, int d) {
@@ -266,8 +38,15 @@ static void set_dims(const sr_expression_params *p, expression_args<INPUTS> *a) 
     }
 }
 
+// The kernels of each element type, by row.
+typedef const sr_cuda_kernel *const *kernel_tables[3];
+static const kernel_tables functions = {sr_cuda_functions_f32, sr_cuda_functions_bf16,
+                                        sr_cuda_functions_f16};
+static const kernel_tables derivatives = {sr_cuda_derivatives_f32, sr_cuda_derivatives_bf16,
+                                          sr_cuda_derivatives_f16};
+
 template <int INPUTS>
-static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel *const *kernels,
+static sr_status prepare(const sr_kernel_request *request, const kernel_tables &kernels, int row,
                          sr_prepared *out) {
     const sr_expression_params *p = sr_cuda_params<sr_expression_params>(request);
     expression_args<INPUTS> a = {};
@@ -278,13 +57,14 @@ static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel 
     const int64_t lanes = sr_cuda_lanes(dtype);
     set_dims(p, &a);
     a.lanes = a.dims == 0 || a.dim[a.dims - 1] % lanes == 0 ? (int32_t)lanes : 1;
-    return sr_cuda_elementwise(request, a, kernels[dtype], sr_blocks_for(a.count, a.lanes), out);
+    return sr_cuda_elementwise(request, a, kernels[dtype][row], sr_blocks_for(a.count, a.lanes),
+                               out);
 }
 
-#define SR_EXPRESSION(name, ...)                                                                   \
+#define SR_EXPRESSION(name, formula, call, ...)                                                    \
     sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
-        return prepare<sr_programs[SR_PROGRAM_##name].inputs>(request, cuda_##name##_kernels,      \
-                                                              out);                                \
+        return prepare<sr_programs[SR_PROGRAM_##name].inputs>(                                     \
+            request, SR_CUDA_##call(functions, derivatives), SR_PROGRAM_##name, out);              \
     }
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION

@@ -53,7 +53,7 @@ EXERCISES = {
         ("docs/augmentation.md", "| `invert.probability` |", "(written by docs/make_recipe_tables.py)"),
     ],
     "recipe key": [
-        ("trainer/recipe/recipe.h", "sr_on_corrupt on_corrupt;",
+        ("trainer/recipe/recipe.h", "int on_corrupt;",
          "        const char *source; // where the pictures come from, for people; or NULL"),
         ("trainer/recipe/recipe_keys.c", "static const sr_option recipe_options[] = {",
          '    {"data.source", "where the pictures come from, for people", SR_OPT_STRING, AT(recipe.data.source), NULL,\n'
