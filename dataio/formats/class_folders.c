@@ -20,6 +20,7 @@
 
 typedef struct level {
     bool whole[SR_SPLIT_COUNT], word[SR_SPLIT_COUNT]; // splits that names or words of names mean
+    bool all_alike;                                   // they do, or resemble splits
     bool all_whole, all_words;                        // of the folders of this level
     bool joint, alone; // a folder of train and val; one of train or val
     size_t folders;    // that differ from the one before
@@ -29,7 +30,7 @@ typedef struct level {
 } level;
 
 static level look_at(const sr_source *source, int number) {
-    level l = {.all_whole = true, .all_words = true};
+    level l = {.all_whole = true, .all_words = true, .all_alike = true};
     const char *last = NULL;
     size_t last_bytes = 0;
     int word = -1;
@@ -52,6 +53,7 @@ static level look_at(const sr_source *source, int number) {
             l.alone = l.alone || (!joint && (word == SR_SPLIT_TRAIN || word == SR_SPLIT_VAL));
             l.all_whole = l.all_whole && whole >= 0;
             l.all_words = l.all_words && word >= 0;
+            l.all_alike = l.all_alike && (word >= 0 || sr_split_resembles(name, bytes));
             l.folders++;
             last = name;
             last_bytes = bytes;
@@ -103,6 +105,21 @@ static sr_status contains_splits(const sr_source *source, int number, const leve
     return share_names(source, number, out);
 }
 
+// Whether the level of classes rather contains splits, of which one has a name that is not known.
+static sr_status find_doubts(const sr_source *source, const level *l, sr_class_folders *out) {
+    if (out->has_splits || !l->all_alike || l->all_words || !l->whole[SR_SPLIT_TRAIN] ||
+        l->flat_train)
+        return SR_OK;
+    for (size_t i = 0; i < source->files.count; i++) {
+        const char *name;
+        size_t bytes;
+        if (sr_path_folder_at(source->files.items[i].path, out->level, &name, &bytes) &&
+            sr_split_word(name, bytes) < 0)
+            sr_few_names_add(&out->doubts, name, bytes);
+    }
+    return share_names(source, out->level, &out->unclear);
+}
+
 static sr_status find_level(const sr_source *source, sr_class_folders *out) {
     level l = look_at(source, 0);
     for (int number = 0;; number++) {
@@ -117,7 +134,7 @@ static sr_status find_level(const sr_source *source, sr_class_folders *out) {
             out->level = number;
             out->has_splits = splits;
             out->mixed = splits && l.joint && l.alone;
-            return SR_OK;
+            return find_doubts(source, &l, out);
         }
         l = below;
     }
@@ -138,7 +155,7 @@ bool sr_class_folders_class(const sr_class_folders *folders, const char *path, c
 
 // Counts the classes of the first split that has some, and the splits.
 static void count_classes(const sr_source *source, sr_class_folders *out) {
-    for (int split = 0; split < SR_SPLIT_COUNT && out->names.count == 0; split++)
+    for (int split = 0; split < SR_SPLIT_COUNT && out->names.count == 0; split++) {
         for (size_t i = 0; i < source->files.count; i++) {
             const char *path = source->files.items[i].path, *name;
             size_t bytes;
@@ -146,6 +163,7 @@ static void count_classes(const sr_source *source, sr_class_folders *out) {
                 sr_class_folders_class(out, path, &name, &bytes))
                 sr_few_names_add(&out->names, name, bytes);
         }
+    }
     for (size_t i = 0; i < source->files.count && out->has_splits; i++) {
         const char *name;
         size_t bytes;

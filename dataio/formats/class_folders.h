@@ -20,6 +20,8 @@ typedef struct sr_class_folders {
     int level;           // of the splits or, without splits, of the classes; 0: the first folder
     bool has_splits;     // pictures in other folders of that level are in no split
     bool mixed;          // trainval is beside train or val
+    bool unclear;        // names beside train resemble splits, and their folders those of train
+    sr_few_names doubts; // these names
     sr_few_names names;  // classes of one split
     sr_few_names splits; // folders of splits
 } sr_class_folders;

@@ -88,12 +88,13 @@ sr_status sr_folder_splits_find(const sr_source *source, sr_folder_splits *out) 
         find_doubts(&splits, file, &doubts);
     }
     *out = splits;
-    if (met[0] && met[1])
+    if (met[0] && met[1]) {
         return SR_FAIL(
             SR_E_DATA,
             "%s: folders of trainval and of train or val; as trainval repeats both, keep "
             "one or the other",
             source->path);
+    }
     sr_folder_splits_doubt(source, &doubts, "not taken as splits");
     return SR_OK;
 }

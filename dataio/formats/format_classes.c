@@ -109,12 +109,19 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     }
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sr_class_folders_find(source, &folders));
-    if (folders.mixed)
+    if (folders.mixed) {
         return SR_FAIL(
             SR_E_DATA,
             "%s: folders of trainval and of train or val; as trainval repeats both, keep "
             "one or the other",
             source->path);
+    }
+    if (folders.unclear) {
+        return SR_FAIL(SR_E_DATA,
+                       "%s: beside train there is %s: is it a split? Rename it to val or test; for "
+                       "classes of these names, write a list (--list)",
+                       source->path, folders.doubts.text);
+    }
     for (int split = 0; split < SR_SPLIT_COUNT && out->class_count == 0; split++)
         SR_TRY(collect_classes(source, &folders, split, out));
     if (out->class_count == 0)

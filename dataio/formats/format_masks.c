@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
@@ -173,59 +172,33 @@ static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
     return SR_OK;
 }
 
-// Whether a word of the name is one of the list, which NULL ends; digits after it do not count.
-static bool has_word(const char *name, size_t bytes, const char *const *words) {
+// Whether a word of the name, without digits after it, is one of the words in the text.
+static bool has_word(const char *name, size_t bytes, const char *words) {
     for (size_t at = 0, n; at < bytes; at += n + 1) {
+        char wanted[40] = " ";
         for (n = 0; at + n < bytes && strchr("_-. ", name[at + n]) == NULL;)
             n++;
         size_t letters = n;
         while (letters > 0 && name[at + letters - 1] >= '0' && name[at + letters - 1] <= '9')
             letters--;
-        for (size_t i = 0; words[i] != NULL; i++)
-            if (strlen(words[i]) == letters && strncasecmp(name + at, words[i], letters) == 0)
-                return true;
+        if (letters == 0 || letters + 3 > sizeof wanted)
+            continue;
+        memcpy(wanted + 1, name + at, letters);
+        wanted[letters + 1] = ' ';
+        if (strcasestr(words, wanted) != NULL)
+            return true;
     }
     return false;
 }
 
 // Whether the names of the two folders say that one has pictures and the other their masks.
 static bool is_named(const pairing *p) {
-    static const char *const pictures[] = {
-        "image", "images",   "img",       "imgs",   "im",  "picture",     "pictures",
-        "photo", "photos",   "input",     "inputs", "rgb", "jpegimages",  "frames",
-        "raw",   "original", "originals", "data",   "x",   "leftimg8bit", NULL};
-    static const char *const masks[] = {"mask",
-                                        "masks",
-                                        "label",
-                                        "labels",
-                                        "labelled",
-                                        "labeled",
-                                        "labelids",
-                                        "annotation",
-                                        "annotations",
-                                        "annot",
-                                        "annots",
-                                        "ann",
-                                        "anns",
-                                        "seg",
-                                        "segs",
-                                        "segmentation",
-                                        "segmentations",
-                                        "segmentationclass",
-                                        "segmentationmask",
-                                        "segmentationmasks",
-                                        "semantic",
-                                        "gt",
-                                        "gts",
-                                        "groundtruth",
-                                        "gtfine",
-                                        "truth",
-                                        "target",
-                                        "targets",
-                                        "trimap",
-                                        "trimaps",
-                                        "y",
-                                        NULL};
+    static const char pictures[] = " image images img imgs picture pictures photo photos input "
+                                   "inputs rgb frames original originals JPEGImages leftImg8bit ";
+    static const char masks[] =
+        " mask masks label labels labelled labeled labelIds annotation annotations annot annots "
+        "ann anns seg segs segmentation segmentations segmentationClass segmentationMask "
+        "segmentationMasks semantic gt gts gtFine groundtruth truth target targets trimap trimaps ";
     const int m = p->masks;
     return has_word(p->names[m], p->bytes[m], masks) &&
            !has_word(p->names[!m], p->bytes[!m], masks) &&

@@ -166,11 +166,10 @@ static sr_status take_ordered_numbers(settling *s) {
     s->layout->classes = names;
     s->layout->class_count = count;
     tell_same(s);
-    SR_WARN("%s: the labels are numbers from %s to %s with large gaps: they are taken as names of "
-            "%d classes, in their order; if they are class numbers, name the classes with "
-            "--classes",
-            s->source->path, text_at(s, s->numbers[0].text),
-            text_at(s, s->numbers[s->number_count - 1].text), count);
+    SR_WARN(
+        "%s: few of the numbers up to %s are labels: they are taken as names of classes, in their "
+        "order; if they are class numbers, name the classes with --classes",
+        s->source->path, text_at(s, s->numbers[s->number_count - 1].text));
     return SR_OK;
 }
 

@@ -259,6 +259,15 @@ class Settings(suite.Suite):
             done = self.call([self.serried, "pack", os.path.join(self.folder, "pictures"),
                               os.path.join(self.folder, "as-" + name), "--format", name])
             self.report(done.returncode == 0, f"pack --format {name}", done.stderr[-400:])
+        names = re.search(r"--format-in=NAME.*?detecting it: (.*?)\n +-", text, re.S).group(1)
+        for name in [*re.split(r",\s+|\s+or\s+", names), "clases"]:
+            done = self.call([self.serried, "pack", os.path.join(self.folder, "pictures"),
+                              os.path.join(self.folder, "in-" + name), "--format-in", name])
+            first = done.stdout.partition("\n")[0]
+            right = name == "classes" and done.returncode == 0 and "read as classes, class folders: " in first or \
+                name == "clases" and done.returncode == 2 and "did you mean 'classes'?" in done.stderr or \
+                done.returncode == 3 and f"cannot be read as {name}, " in done.stderr
+            self.report(right, f"pack --format-in {name}", f"{done.returncode} {first} {done.stderr[-400:]}")
         text = self.call([self.serried, "bench", "step", "--help"]).stdout
         kinds = re.search(r"--precision=P\s+(.*?) \(", text, re.S).group(1).replace(" or ", ", ").split(", ")
         for kind in kinds:

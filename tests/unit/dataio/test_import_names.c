@@ -150,6 +150,9 @@ static void test_split_folders(void **state) {
     PUT_JPEGS("train/a/1.jpg", "trainval/a/1.jpg", "val/a/1.jpg");
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), (sr_pack_options){0}, &r));
     assert_message("trainval repeats both");
+    PUT_JPEGS("train/a/1.jpg", "train/b/1.jpg", "dev/a/1.jpg");
+    assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), (sr_pack_options){0}, &r));
+    assert_message("dev: is it a split? Rename it to val or test");
     PUT_JPEGS("trainval/a/1.jpg", "test/a/1.jpg");
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 0, 1);
@@ -257,7 +260,7 @@ static void test_numbers(void **state) {
     assert_int_equal(4, r.classes);
     check_class(0, "2019");
     check_class(3, "10000"); // in the order of the numbers
-    check_said("from 2019 to 10000 with large gaps: they are taken as names of 4 classes");
+    check_said("few of the numbers up to 10000 are labels: they are taken as names of classes");
     r = pack_list("0.jpg\t1\n1.jpg\t2\n2.jpg\t4\n3.jpg\t4\n"); // gaps are said
     assert_int_equal(5, r.classes);
     assert_int_equal(4, label_of("train", "2.jpg"));
@@ -308,11 +311,9 @@ static void test_masks_or_classes(void **state) {
     static const struct {
         const char *pictures, *masks;
         bool are_masks;
-    } pairs[] = {{"photo", "xray", false},
-                 {"without_mask", "with_mask", false},
-                 {"cat", "masks", false},
-                 {"images", "masks", true},
-                 {"JPEGImages", "SegmentationClass", true},
+    } pairs[] = {{"photo", "xray", false},  {"without_mask", "with_mask", false},
+                 {"cat", "masks", false},   {"x", "y", false},
+                 {"images", "masks", true}, {"JPEGImages", "SegmentationClass", true},
                  {"img_01", "gt", true}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char path[96];
