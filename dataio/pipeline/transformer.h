@@ -60,6 +60,9 @@ typedef struct sr_transformer {
     // which are NULL for a foreign sample.
     sr_status (*open)(const sr_transformer_context *context, sr_canvas *canvas,
                       const sr_transformer_call *call);
+    // SR_E_DATA saying what a record lacks for this transformer: whether a data set is of the kind
+    // that it reads is asked before a run begins. NULL: any record is.
+    sr_status (*check)(const void *record, size_t bytes);
     // Fills the rows; a ragged array at most up to its capacity (SR_E_LIMIT where a sample has
     // more, because other samples' rows follow). Errors of the group of SR_E_DATA concern this
     // sample only.

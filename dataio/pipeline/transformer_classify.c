@@ -15,13 +15,25 @@ static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
     return 2;
 }
 
-static sr_status open_sample(const sr_transformer_context *context, sr_canvas *canvas,
-                             const sr_transformer_call *call, sr_sample *sample) {
-    const sr_pipeline_options *o = context->options;
-    SR_TRY(sr_sample_read(call->record, call->bytes, sample));
+static sr_status read_sample(const void *record, size_t bytes, sr_sample *sample) {
+    SR_TRY(sr_sample_read(record, bytes, sample));
     if (sample->label < 0 || sample->label > INT32_MAX)
         return SR_FAIL(SR_E_DATA, "the record has no class in its key 'label'%s",
                        sample->mask ? "; it is one with a mask, for segmentation" : "");
+    return SR_OK;
+}
+
+static sr_status check(const void *record, size_t bytes) {
+    sr_sample sample;
+    if (read_sample(record, bytes, &sample) == SR_OK)
+        return SR_OK;
+    return SR_FAIL(SR_E_DATA, "%s; pack pictures with one class each", sr_error_message());
+}
+
+static sr_status open_sample(const sr_transformer_context *context, sr_canvas *canvas,
+                             const sr_transformer_call *call, sr_sample *sample) {
+    const sr_pipeline_options *o = context->options;
+    SR_TRY(read_sample(call->record, call->bytes, sample));
     const sr_encoded picture = sr_encoded_of(sample);
     return sr_canvas_open(canvas, &picture, &call->identity, o->image_height, o->image_width,
                           call->rows[0]);
@@ -49,5 +61,6 @@ const sr_transformer sr_transformer_classify = {
     .help = "a picture and its class",
     .arrays = arrays,
     .open = open_record,
+    .check = check,
     .apply = apply,
 };

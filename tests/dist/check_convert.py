@@ -10,6 +10,7 @@ where it is installed.
 """
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -211,11 +212,50 @@ def python_with_torch():
     return None
 
 
+def write_parts(path, found, metadata):
+    """The inverse of parts."""
+    header, at = {"__metadata__": metadata}, 0
+    for name, (kind, shape, data) in found.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in found.values()))
+
+
+def from_timm(tests):
+    """The command of docs/fine-tuning.md takes a file as timm publishes it: timm's names, 1000 classes, no class names."""
+    with open(os.path.join("docs", "fine-tuning.md"), encoding="utf-8") as file:
+        text = re.search(r"```sh download\n.*?^serried (.*?)^```", file.read(), re.M | re.S)[1]
+    words = text.replace("\\\n", " ").split()
+    small = ["image=32", "batch=8", "lanes=1", "steps=1", "schedule=constant"]
+    made = tests.call([tests.serried, *words[:3], "-o", tests.path("made"), f"data.train={tests.data}", "data.repeats=1",
+                       *small])
+    found = parts(tests.path("made/last/model.safetensors")) if made.returncode == 0 else {}
+    for name in [name for name in found if name.startswith("head.")]:
+        kind, shape, data = found[name]
+        found[name] = (kind, [1000, *shape[1:]], data * (1000 // shape[0]))
+    write_parts(tests.path("timm.safetensors"), found, {"format": "pt"})
+    values = {"weights": tests.path("timm.safetensors"), "data.train": tests.data}
+    line = [tests.serried]
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if key not in ("epochs", "schedule.warmup"):
+            line.append(f"{key}={values[key]}" if equals and key in values else word)
+    done = tests.call([*line, "-o", tests.path("from-timm"), *small])
+    said = re.search(r"(\d+) tensors loaded", done.stderr)
+    tests.report(done.returncode == 0 and said and int(said[1]) == len(found) - 2, "a file of timm as it is",
+                 f"{made.stderr[-800:]}\n{done.stderr[-2000:]}")
+    done = tests.call([*(word for word in line if not word.startswith("weights_reset")), "--dry-run", *small])
+    tests.report(done.returncode == 2 and "weights_reset" in done.stderr, "its last layer has to be named", done.stderr[-800:])
+
+
 def check(folder):
     tests = Convert(os.path.abspath(sys.argv[1]), sys.argv[2], folder)
     if not tests.train():
         return tests
     tests.all_of_it("stand-in", sys.executable, True)
+    from_timm(tests)
     tests.versions()
     python = python_with_torch()
     if python:

@@ -12,9 +12,11 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 import suite
 
@@ -54,6 +56,64 @@ class Runs(suite.Suite):
         subprocess.run([self.serried, "pack", pictures, data, "--val-fraction", fraction], check=True,
                        capture_output=True)
         return data
+
+    def classes_file(self, classes):
+        """A safetensors file without tensors that records its classes."""
+        header = json.dumps({"__metadata__": {"serried.classes": json.dumps(classes)}}).encode()
+        with open(self.path("classes.safetensors"), "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+        return self.path("classes.safetensors")
+
+    def kinds(self):
+        """Data of another kind than the task's is refused by train, --dry-run and recipe check alike."""
+        for kind, made in (("boxes", self.boxes), ("mask", self.masks)):
+            data = self.path(f"of-{kind}")
+            packed = self.command("pack", made(), data, "--val-fraction", "0.25")
+            recipe = self.path(f"{kind}.yaml")
+            with open(recipe, "w", encoding="utf-8") as file:
+                file.write(f"base: {os.path.abspath(self.recipe)}\ndata: {{train: {data}}}\n")
+            for what, done in (("train", self.command("train", recipe, "-o", self.path("never"))),
+                               ("train -n 2", self.command("train", recipe, "-n", "2", "-o", self.path("never"))),
+                               ("--dry-run", self.command("train", recipe, "--dry-run")),
+                               ("recipe check", self.command("recipe", "check", recipe))):
+                self.expect(f"{what} on {kind}", done, 3, "task classify cannot be trained on it")
+                self.report(kind in done.stderr, f"{what} names {kind}", packed.stderr[-500:] + done.stderr[-500:])
+        self.report(not os.path.exists(self.path("never")), "no run folder", "made")
+        for names, words in ((["x", "y"], "class 0 is 'x' in it and 'arrow' in the data"),
+                             (["arrow", "circle"], "has 2 classes and the data 10; only the data has 'crescent'")):
+            done = self.train("never", f"weights={self.classes_file(names)}", options=("--dry-run", "-o"))
+            self.expect("weights of other classes", done, 2, words)
+
+    def boxes(self):
+        """Four pictures with a box each, in YOLO's format."""
+        top = self.path("yolo")
+        subprocess.run([self.serried, "render", os.path.join(top, "drawn"), "--count", "4"], check=True, capture_output=True)
+        for part in ("images", "labels"):
+            os.makedirs(os.path.join(top, part))
+        for number in range(4):
+            shutil.move(os.path.join(top, "drawn", "circle", f"000{number}.jpg"), os.path.join(top, "images", f"{number}.jpg"))
+            with open(os.path.join(top, "labels", f"{number}.txt"), "w", encoding="ascii") as file:
+                file.write("0 0.5 0.5 0.4 0.4\n")
+        shutil.rmtree(os.path.join(top, "drawn"))
+        with open(os.path.join(top, "data.yaml"), "w", encoding="ascii") as file:
+            file.write("{train: images, names: {0: circle}}\n")
+        return top
+
+    def masks(self):
+        """The same with a mask each."""
+        top = self.path("masked")
+        shutil.copytree(self.path("yolo", "images"), os.path.join(top, "images"))
+        os.makedirs(os.path.join(top, "masks"))
+        rows = b"".join(b"\0" + bytes(64) for _ in range(64))
+
+        def chunk(name, data):
+            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+        for number in range(4):
+            with open(os.path.join(top, "masks", f"{number}.png"), "wb") as file:
+                file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 64, 64, 8, 0, 0, 0, 0)) +
+                           chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+        return top
 
     def refused(self):
         """Refused before the first step and without a run folder, with the same message by training and --dry-run."""
@@ -337,6 +397,7 @@ class Runs(suite.Suite):
     def all(self):
         self.prepare(10)
         self.refused()
+        self.kinds()
         self.foreign()
         self.evaluation()
         self.extended()

@@ -7,7 +7,8 @@ check_pages.py BUILD SOURCE [--slurm] [PAGE...]
 Each page runs in its own folder, in a home where ~/serried is the source tree. Its sh blocks form one bash script; a
 text block after one contains lines that must occur in its output in this order ("..." matches anything). A c block
 after <!-- FILE --> must be in that file. Blocks marked `sh slurm` run only with --slurm, on a Slurm of one node that
-the test starts; those marked `sh torch` run where python3 has PyTorch. --selftest checks that wrong pages are detected.
+the test starts; those marked `sh torch` run where python3 has PyTorch; those marked `sh whole` and `sh download` are run by
+check_quickstart.py and check_convert.py. --selftest checks that wrong pages are detected.
 """
 import os
 import re
@@ -24,7 +25,7 @@ PAGES = ["index", "README", "own-data", "kplrecord", "recipes", "runs", "picture
          "own-model", "inference", "own-loop", "cluster", "inspect", "performance"]
 LIMIT = 160  # seconds for one page, beside another one
 MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch",  # blocks that not every machine can run
-          "sh whole": "what this suite is a part of", "python": "a fragment of a program"}
+          "sh download": "the network", "sh whole": "check_quickstart.py", "python": "a fragment of a program"}
 BLOCK = re.compile(r"(?:^<!-- (?P<file>\S+) -->\n)?^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 
 

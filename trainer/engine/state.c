@@ -385,6 +385,8 @@ sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_str
     return SR_OK;
 }
 
+#define INTENDED "; if that is intended, name the last layer in weights_reset"
+
 sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes, int count) {
     const char *text = sr_safetensors_metadata(file, "serried.classes");
     const sr_json *list = NULL;
@@ -398,12 +400,15 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     for (int i = 0; status == SR_OK && (item || i < count); i++, item = item ? item->next : NULL) {
         const char *theirs = item ? sr_json_string(item) : NULL,
                    *ours = i < count ? classes[i] : NULL;
-        if (!theirs || !ours || strcmp(theirs, ours) != 0) {
-            status = SR_FAIL(SR_E_USAGE,
-                             "%s: class %d is '%s' there and '%s' in the data; if that is "
-                             "intended, name the last layer in weights_reset",
-                             sr_safetensors_path(file), i, theirs ? theirs : "", ours ? ours : "");
-        }
+        if (theirs && ours && strcmp(theirs, ours) == 0)
+            continue;
+        if (theirs && ours)
+            status = SR_FAIL(SR_E_USAGE, "%s: class %d is '%s' in it and '%s' in the data" INTENDED,
+                             sr_safetensors_path(file), i, theirs, ours);
+        else
+            status = SR_FAIL(SR_E_USAGE, "%s has %d classes and the data %d; only %s '%s'" INTENDED,
+                             sr_safetensors_path(file), (int)list->count, count,
+                             ours ? "the data has" : "the file has", ours ? ours : theirs);
     }
     sr_arena_release(&arena);
     return status;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dataio/pipeline/sampler.h"
+#include "dataio/pipeline/transformer.h"
 #include "dataio/transforms/transform.h"
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
@@ -16,18 +17,49 @@
 #include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/engine/state.h"
 
-enum { LABELS_AT_ONCE = 4096 };
+enum { LABELS_AT_ONCE = 4096, RECORDS_TO_ASK = 16 };
 
 // ---- Data sets ----
 
+// Whether the records are of the kind that the task reads, by the first ones. Damaged records are
+// left to the run, which may skip them.
+static sr_status check_kind(const sr_task_desc *task, const char *path, sr_dataset *data) {
+    const sr_transformer *transformer;
+    char name[300];
+    SR_TRY(sr_transformer_find(task->transformer, &transformer));
+    sr_kept_error refused = {.status = SR_OK};
+    for (int64_t i = 0; i < RECORDS_TO_ASK && i < sr_dataset_count(data); i++) {
+        const void *record;
+        size_t bytes;
+        if (!transformer->check || sr_dataset_read(data, i, &record, &bytes) != SR_OK)
+            continue;
+        const sr_status status = transformer->check(record, bytes);
+        if (status == SR_OK)
+            return SR_OK;
+        if (refused.status == SR_OK) {
+            sr_error_prefix("%s: task %s cannot be trained on it: %s", path, task->name,
+                            sr_dataset_sample_name(data, i, name));
+            sr_error_keep(&refused, status);
+        }
+    }
+    return sr_error_restore(&refused);
+}
+
 // Opens the split of a packed data set that 'key' of the recipe names.
-static sr_status open_split(sr_recipe *recipe, const char *key, const char *path, const char *split,
-                            sr_dataset **out) {
+static sr_status open_split(sr_recipe *recipe, const sr_task_desc *task, const char *key,
+                            const char *path, const char *split, sr_dataset **out) {
     if (!sr_path_exists(path))
         return sr_recipe_fail(
             recipe, key, "%s does not exist; pack your pictures first: serried pack PICTURES %s",
             path, path);
-    return sr_dataset_open(path, split, out);
+    sr_dataset *data;
+    SR_TRY(sr_dataset_open(path, split, &data));
+    const sr_status status = check_kind(task, path, data);
+    if (status == SR_OK)
+        *out = data;
+    else
+        sr_dataset_free(data);
+    return status;
 }
 
 static sr_status take_class_names(sr_inputs *in) {
@@ -130,9 +162,10 @@ sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity) {
     return status;
 }
 
-static sr_status open_val(sr_recipe *recipe, const char *path, const char *key, sr_inputs *in) {
+static sr_status open_val(sr_recipe *recipe, const sr_task_desc *task, const char *path,
+                          const char *key, sr_inputs *in) {
     sr_dataset *data = NULL;
-    SR_TRY(open_split(recipe, key, path, "val", &data));
+    SR_TRY(open_split(recipe, task, key, path, "val", &data));
     sr_status status =
         sr_inputs_check_classes(data, path, in->class_names, in->class_count, recipe->data.train);
     if (status != SR_OK) {
@@ -156,15 +189,16 @@ sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs 
     if (!train)
         return sr_recipe_fail(recipe, "data.train",
                               "data.train is missing: give a folder that 'serried pack' wrote");
-    SR_TRY(open_split(recipe, "data.train", train, "train", &out->train));
+    SR_TRY(open_split(recipe, task, "data.train", train, "train", &out->train));
     out->count = sr_dataset_count(out->train);
     (void)snprintf(out->identity, sizeof out->identity, "%s", sr_dataset_identity(out->train));
     SR_TRY(take_class_names(out));
     if (!task->infer)
         return SR_OK;
     if (val)
-        return open_val(recipe, val, "data.val", out);
-    return sr_dataset_has_split(train, "val") ? open_val(recipe, train, "data.train", out) : SR_OK;
+        return open_val(recipe, task, val, "data.val", out);
+    return sr_dataset_has_split(train, "val") ? open_val(recipe, task, train, "data.train", out)
+                                              : SR_OK;
 }
 
 void sr_inputs_release(sr_inputs *in) {

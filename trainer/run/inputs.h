@@ -30,8 +30,8 @@ typedef struct sr_inputs {
 
 // Opens data.train and the val split, which is that of data.val or else that of data.train if it
 // has one. SR_E_USAGE naming the key for a path that is missing or not packed, and for classes of
-// the val split that are not those of the training split; errors of the data sets. To be released
-// even after a failure.
+// the val split that are not those of the training split; SR_E_DATA for data that the task cannot
+// read, such as boxes; errors of the data sets. To be released even after a failure.
 SR_NODISCARD sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs *out);
 // Zeroed inputs are legal.
 void sr_inputs_release(sr_inputs *inputs);
