@@ -140,9 +140,12 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
     sr_class_folders folders;
     SR_TRY(sr_class_folders_find(source, &folders));
     out->certainty = SR_FORMAT_YES;
-    (void)snprintf(out->why, sizeof out->why, "%zu folder%s of pictures, %s%s%s",
-                   folders.names.count, folders.names.count == 1 ? "" : "s", folders.names.text,
-                   folders.has_splits ? "; splits " : "", folders.splits.text);
+    if (folders.names.count == 0)
+        (void)snprintf(out->why, sizeof out->why, "nothing else, and no folder of pictures");
+    else
+        (void)snprintf(out->why, sizeof out->why, "%zu folder%s of pictures, %s%s%s",
+                       folders.names.count, folders.names.count == 1 ? "" : "s", folders.names.text,
+                       folders.has_splits ? "; splits " : "", folders.splits.text);
     return SR_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dataio/formats/few_names.h"
 #include "kernels/base/log.h"
@@ -30,8 +31,9 @@ static int64_t number_of(const char *text) {
                                                                : NO_NUMBER;
 }
 
-static bool is_negative_number(const char *text) {
-    return text[0] == '-' && number_of(text + 1) != NO_NUMBER;
+// Whether the text says that there is no class; nan is how Python writes an empty cell of numbers.
+static bool is_no_class(const char *text) {
+    return (text[0] == '-' && number_of(text + 1) != NO_NUMBER) || strcasecmp(text, "nan") == 0;
 }
 
 sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_layout *layout,
@@ -54,7 +56,7 @@ sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_la
         labels->in_train = grown;
     }
     const char *copy = sr_name_table_name(&labels->texts, number);
-    if (is_negative_number(copy))
+    if (is_no_class(copy))
         return sr_source_refuse_for(source, path, "label %.40s, which is no class", copy);
     labels->in_train[number] = labels->in_train[number] || split == SR_SPLIT_TRAIN;
     layout->files[i].split = (int8_t)split;
@@ -101,7 +103,7 @@ static void find_numbers(settling *s) {
         const int64_t number = number_of(text);
         if (number != NO_NUMBER)
             s->numbers[s->number_count++] = (numbered){.number = number, .text = i};
-        else if (!is_negative_number(text))
+        else if (!is_no_class(text))
             sr_few_names_add(&s->others, text, strlen(text));
     }
     if (s->number_count > 0)
@@ -180,7 +182,7 @@ static sr_status name_classes(settling *s) {
     const bool any_train = has_train(labels);
     for (uint32_t i = 0; i < labels->texts.count && status == SR_OK; i++) {
         const char *name = text_at(s, i);
-        if (labels->in_train[i] || (!any_train && !is_negative_number(name)))
+        if (labels->in_train[i] || (!any_train && !is_no_class(name)))
             status = sr_name_list_add(&list, &s->layout->arena, name, strlen(name));
     }
     const sr_status set = sr_layout_set_classes(s->layout, &list);

@@ -4,7 +4,7 @@
 // Where all labels are whole numbers and at least half of those from 0 to the largest occur, they
 // are the numbers of the classes. Other whole numbers, such as years, are names in the order of the
 // numbers; everything else is names in byte order. 3.0 is the whole number 3, as tables of other
-// programs write it. A blank label and a negative number mean that a picture has no class.
+// programs write it. A blank label, a negative number and nan mean that a picture has no class.
 #ifndef SR_DATAIO_LABEL_TEXT_H
 #define SR_DATAIO_LABEL_TEXT_H
 

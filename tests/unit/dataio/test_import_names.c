@@ -275,6 +275,9 @@ static void test_numbers(void **state) {
     check_splits(&r, 2, 0, 0);
     assert_int_equal(2, r.classes);
     check_refused("\n1.jpg,\"label -1, which is no class\"\n2.jpg,its label is blank\n");
+    r = pack_list("0.jpg\t1.0\n1.jpg\tnan\n2.jpg\t0.0\n3.jpg\t2.0\n");
+    assert_int_equal(3, r.classes);
+    check_refused("\n1.jpg,\"label nan, which is no class\"");
     r = pack_list("0.jpg\t0\n1.jpg\t1\n2.jpg\t2.5\n3.jpg\t3\n");
     check_said("3 labels are whole numbers and 1 are not (2.5)");
     put_text("names.txt", "2021\n2019\n2020\n"); // names are names, and other numbers ids
