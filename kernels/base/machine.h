@@ -20,8 +20,11 @@ typedef struct sr_machine_memory {
 sr_machine_memory sr_machine_get_memory(void);
 
 // Calls visit with the folder of each cgroup that this process is in, from its own to the root:
-// "/sys/fs/cgroup/a/b". The limits of all of them apply.
-void sr_machine_visit_cgroups(void (*visit)(const char *folder, void *user), void *user);
+// those of the controller ("memory") in version 1 of the kernel's interface,
+// "/sys/fs/cgroup/memory/a/b", then those of version 2, "/sys/fs/cgroup/a/b". The limits of all of
+// them apply.
+void sr_machine_visit_cgroups(const char *controller, void (*visit)(const char *folder, void *user),
+                              void *user);
 
 #ifdef __cplusplus
 }

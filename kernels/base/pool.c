@@ -232,21 +232,30 @@ static int affinity_count(void) {
     return 1;
 }
 
-// The processors that one cgroup's quota allows, rounded up, where they are fewer than *user.
-static void bound_by_cgroup(const char *folder, void *user) {
-    char path[4200], text[64];
-    double quota = 0, period = 0;
-    int *count = user;
-    (void)snprintf(path, sizeof path, "%s/cpu.max", folder);
+// The first numbers of a file of a cgroup; those that are missing, or "max", stay 0.
+static void read_numbers(const char *folder, const char *name, double *first, double *second) {
+    char path[4300], text[64];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
     if (fgets(text, sizeof text, file) != NULL) { // "max 100000" or "150000 100000"
         char *rest = text;
-        quota = strtod(text, &rest);
-        period = strtod(rest, NULL);
+        *first = strtod(text, &rest);
+        *second = strtod(rest, NULL);
     }
     (void)fclose(file);
+}
+
+// The processors that one cgroup's quota allows, rounded up, where they are fewer than *user.
+static void bound_by_cgroup(const char *folder, void *user) {
+    double quota = 0, period = 0, none;
+    int *count = user;
+    read_numbers(folder, "cpu.max", &quota, &period);
+    if (quota <= 0) { // version 1
+        read_numbers(folder, "cpu.cfs_quota_us", &quota, &none);
+        read_numbers(folder, "cpu.cfs_period_us", &period, &none);
+    }
     if (quota <= 0 || period <= 0)
         return;
     double allowed = (quota + period - 1) / period; // may be more than an int holds
@@ -256,6 +265,6 @@ static void bound_by_cgroup(const char *folder, void *user) {
 
 int sr_cpu_count(void) {
     int count = affinity_count();
-    sr_machine_visit_cgroups(bound_by_cgroup, &count);
+    sr_machine_visit_cgroups("cpu", bound_by_cgroup, &count);
     return count < 1 ? 1 : count;
 }

@@ -5,9 +5,11 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "dataio/pipeline/pipeline.h"
 #include "kernels/base/text.h"
@@ -22,6 +24,8 @@ static const sr_command commands[] = {
 #undef SR_COMMAND_GROUP
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
+
+enum { STACK_LEAST = 1 << 20, STACK_BYTES = 8 << 20 };
 
 // Internal commands, by which serried starts itself.
 static const struct {
@@ -152,9 +156,39 @@ static void fill_standard_files(void) {
             (void)open("/dev/null", flags[fd]); // opens the lowest free descriptor
 }
 
+// Stacks of threads have the size of the main thread's limit. A small one would end this process,
+// MPI or a library at some call that needs more.
+static bool has_stack(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_LEAST)
+        return true;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = STACK_BYTES;
+    if (limit.rlim_max < STACK_BYTES) // root may raise it
+        limit.rlim_max = STACK_BYTES;
+    if (setrlimit(RLIMIT_STACK, &limit) != 0 && getrlimit(RLIMIT_STACK, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_STACK, &limit);
+    }
+    pthread_attr_t threads;
+    if (limit.rlim_cur >= STACK_LEAST && pthread_attr_init(&threads) == 0) {
+        (void)pthread_attr_setstacksize(&threads, (size_t)limit.rlim_cur);
+        (void)pthread_setattr_default_np(&threads);
+        (void)pthread_attr_destroy(&threads);
+        return true;
+    }
+    fprintf(
+        stderr,
+        "serried: the limit on stacks is %llu KiB, and at least %d are needed: ulimit -s 8192\n",
+        (unsigned long long)before >> 10, STACK_LEAST >> 10);
+    return false;
+}
+
 int sr_command_main(int argc, char **argv) {
     fill_standard_files();
     (void)signal(SIGXFSZ, SIG_IGN); // a file over `ulimit -f` fails with a message instead
+    if (!has_stack())
+        return 1;
     sr_drawing_allow_children();
     int code = dispatch(argc, argv);
     // Lost results are a failure, even if the disk was full only at their last byte.

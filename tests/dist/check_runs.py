@@ -283,6 +283,33 @@ class Runs(suite.Suite):
                               text=True, capture_output=True, timeout=100, check=False)
         self.report(done.returncode == 0, "ulimit -v", done.stderr[-800:])
 
+    def small_stack(self):
+        """ulimit -s of 96 KiB: the limit is raised where it may be, also for mpirun, and otherwise refused."""
+        values = [self.recipe, f"data.train={self.data}", "steps=2"]
+        for what, words, hard in (("two ranks", ["train", "-n", "2", "-o", self.path("small-stack"), *values], "S"),
+                                  ("a picture", ["show", self.data, "-o", self.path("stack.png")], "S"),
+                                  ("a hard limit", ["show", self.data, "-o", self.path("hard.png")], "")):
+            done = subprocess.run(["bash", "-c", f'ulimit -{hard}s 96 && exec "$@"', "bash", self.serried, *words],
+                                  env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW, check=False)
+            refused = done.returncode == 1 and "the limit on stacks is 96 KiB" in done.stderr
+            self.report(done.returncode == 0 or (refused and not hard), f"ulimit -s, {what}",
+                        f"{done.returncode} {done.stderr[-800:]}")
+
+    def long_paths(self):
+        """Paths longer than a thousand bytes are not cut."""
+        deep = os.path.join(self.folder, *["long" * 50] * 6)
+        data, run = os.path.join(deep, "data"), os.path.join(deep, "run")
+        shutil.copytree(self.data, data)
+        line = [self.serried, "train", self.recipe, f"data.train={data}", "steps=2", "profile=1:2", "-o", run]
+        for what, words in (("train", suite.under_mpirun(2, line)), ("val", [self.serried, "val", run]),
+                            ("verify", [self.serried, "verify", run])):
+            done = subprocess.run(words, env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW,
+                                  check=False)
+            self.report(done.returncode == 0, f"long paths: {what}", f"{done.returncode} {done.stderr[-1500:]}")
+        missing = [name for name in ("log.txt", "exit.json", "trace.json", "log/rank-0001.txt", "samples/aug_0.png")
+                   if not os.path.exists(os.path.join(run, name))]
+        self.report(not missing, "long paths: files", f"{missing}")
+
     def small_machine(self):
         """Limits that mpirun would not survive are refused before it starts; a soft limit is raised."""
         line = [self.serried, "train", self.recipe, "-n", "2", f"data.train={self.data}", "steps=2", "-o"]
@@ -406,6 +433,8 @@ class Runs(suite.Suite):
         self.json()
         self.pictures()
         self.few_addresses()
+        self.small_stack()
+        self.long_paths()
         self.small_machine()
         self.no_place()
         self.full_output()

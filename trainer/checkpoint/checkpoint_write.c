@@ -416,11 +416,12 @@ static sr_status link_best(const char *run, int64_t newest, int64_t best_step) {
 }
 
 sr_status sr_checkpoint_link(const char *run, const sr_manifest *manifest) {
-    SR_TRY(link_generation(run, "last", manifest->generation));
+    const sr_status last = link_generation(run, "last", manifest->generation);
     // Even if an older generation has this step: it may be damaged.
-    if (manifest->step == manifest->best_step)
-        return link_generation(run, "best", manifest->generation);
-    return link_best(run, manifest->generation, manifest->best_step);
+    const sr_status best = manifest->step == manifest->best_step
+                               ? link_generation(run, "best", manifest->generation)
+                               : link_best(run, manifest->generation, manifest->best_step);
+    return last != SR_OK ? last : best;
 }
 
 // Removes a generation's folder, its manifest first, so that a partly removed one is no checkpoint.
@@ -488,16 +489,24 @@ static bool is_kept(pruning *p, int64_t generation, const char *folder, bool fin
     return true;
 }
 
-static sr_status prune(const char *run, int64_t newest, int keep) {
+// The generation that is the best: by its link, or by its step if something else is in its place.
+static int64_t find_best(const char *run, int64_t best_step, const int64_t *list, size_t count) {
+    const int64_t linked = sr_generation_linked(run, "best");
+    if (best_step <= 0 || (linked > 0 && step_of(run, linked) == best_step))
+        return linked;
+    for (size_t i = 0; i < count; ++i)
+        if (step_of(run, list[i]) == best_step)
+            return list[i];
+    return linked;
+}
+
+static sr_status prune(const char *run, const sr_manifest *newest, int keep) {
     int64_t *list;
     size_t count;
     char name[64];
-    pruning p = {.newest = newest,
-                 .best = sr_generation_linked(run, "best"),
-                 .keep = keep < 2 ? 2 : keep,
-                 .kept = 1,
-                 .whole = 1};
+    pruning p = {.newest = newest->generation, .keep = keep < 2 ? 2 : keep, .kept = 1, .whole = 1};
     SR_TRY(sr_generations_list(run, &list, &count));
+    p.best = find_best(run, newest->best_step, list, count);
     for (size_t i = 0; i < count; ++i) {
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         char *manifest = folder == NULL ? NULL : sr_path_join(folder, MANIFEST_NAME);
@@ -522,11 +531,12 @@ sr_status sr_checkpoint_commit(sr_checkpoint_writer *writer, const sr_manifest *
     SR_TRY(write_manifest(writer->folder, &own, &writer->files));
     writer->committed = true;
     sr_status status = sr_checkpoint_link(writer->run, &own);
-    if (status == SR_OK)
-        status = prune(writer->run, writer->generation, keep);
     if (status != SR_OK)
-        SR_WARN("checkpoint %s is complete, but: %s; older generations are kept", writer->folder,
-                sr_error_message());
+        SR_WARN("checkpoint %s is complete, but: %s", writer->folder, sr_error_message());
+    // Links are for people: without them generations are found by number and step, for which there
+    // must be memory.
+    if (status != SR_E_MEMORY && prune(writer->run, &own, keep) != SR_OK)
+        SR_WARN("%s: older generations are kept: %s", writer->run, sr_error_message());
     return SR_OK;
 }
 
@@ -546,7 +556,7 @@ sr_status sr_checkpoint_amend(const char *run, const sr_manifest *manifest, int 
     if (status == SR_OK) {
         sr_status links = sr_checkpoint_link(run, &own);
         if (links == SR_OK && own.step == own.best_step) // the previous best may be removed
-            links = prune(run, own.generation, keep);
+            links = prune(run, &own, keep);
         if (links != SR_OK)
             SR_WARN("checkpoint %s is complete, but: %s", folder, sr_error_message());
     }

@@ -4,6 +4,8 @@
 #ifndef SR_TRAINER_INPUTS_H
 #define SR_TRAINER_INPUTS_H
 
+#include <limits.h>
+
 #include "dataio/record/dataset.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
@@ -20,12 +22,12 @@ typedef struct sr_inputs {
     int64_t count; // of samples for training
     int class_count;
     const char *const *class_names;
-    int64_t *class_sizes;  // samples for training of each class
-    int32_t *labels;       // class of each sample, if samples are drawn by class
-    char identity[65];     // of the training split
-    char val_path[1024];   // of the data set with the val split; "": no evaluation
-    int64_t val_count;     //
-    char val_identity[65]; // "" as val_path
+    int64_t *class_sizes;    // samples for training of each class
+    int32_t *labels;         // class of each sample, if samples are drawn by class
+    char identity[65];       // of the training split
+    char val_path[PATH_MAX]; // of the data set with the val split; "": no evaluation
+    int64_t val_count;       //
+    char val_identity[65];   // "" as val_path
 } sr_inputs;
 
 // Opens data.train and the val split, which is that of data.val or else that of data.train if it

@@ -28,7 +28,7 @@ sr_status sr_training_trace_begin(sr_training *t) {
 
 static void write_all(const sr_training *t, const char *text, const size_t *offsets,
                       const size_t *sizes) {
-    char path[1100];
+    char *path = sr_run_folder_file(t->run, "trace.json");
     sr_text file;
     sr_text_init(&file);
     sr_text_add(&file, SR_TRACE_HEAD);
@@ -37,8 +37,7 @@ static void write_all(const sr_training *t, const char *text, const size_t *offs
         sr_text_add_bytes(&file, text + offsets[r], sizes[r]);
     }
     sr_text_add(&file, SR_TRACE_TAIL);
-    (void)snprintf(path, sizeof path, "%s/trace.json", t->location.folder);
-    sr_status status = sr_text_check(&file);
+    sr_status status = path ? sr_text_check(&file) : SR_E_MEMORY;
     if (status == SR_OK)
         status = sr_file_write_atomic(path, file.data, file.length);
     if (status == SR_OK)
@@ -47,6 +46,7 @@ static void write_all(const sr_training *t, const char *text, const size_t *offs
     else
         SR_WARN("%s", sr_error_message());
     sr_text_release(&file);
+    sr_free(path);
 }
 
 typedef struct gathered_traces {

@@ -3,6 +3,8 @@
 #ifndef SR_TRAINER_TRAINING_INTERNAL_H
 #define SR_TRAINER_TRAINING_INTERNAL_H
 
+#include <limits.h>
+
 #include "kernels/base/trace.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
@@ -23,7 +25,7 @@
 
 // The run folder and checkpoint that rank 0 chose, sent to the other ranks.
 typedef struct sr_run_location {
-    char folder[1024];
+    char folder[PATH_MAX];
     int64_t generation; // checkpoint to resume from, later the last written; 0: none
 } sr_run_location;
 

@@ -2,6 +2,9 @@
 // The memory and control groups that limit this process.
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kernels/base/machine.h"
 #include "tests/unit/support/test_support.h"
@@ -39,16 +42,44 @@ static void note(const char *folder, void *user) {
 static void cgroups(void **state) {
     (void)state;
     folders f = {0};
-    sr_machine_visit_cgroups(note, &f);
+    sr_machine_visit_cgroups("memory", note, &f);
     assert_true(f.count >= 1);
     assert_int_equal(0, strncmp(f.first, "/sys/fs/cgroup", 14));
     assert_string_equal("/sys/fs/cgroup", f.last);
+}
+
+// In a cgroup of version 1 with a limit, if this process may make one.
+static void old_cgroup(void **state) {
+    (void)state;
+    char folder[96], path[128];
+    int end = 1;
+    (void)snprintf(folder, sizeof folder, "/sys/fs/cgroup/memory/serried-test-%d", (int)getpid());
+    (void)snprintf(path, sizeof path, "%s/memory.limit_in_bytes", folder);
+    if (mkdir(folder, 0700) != 0 || access(path, W_OK) != 0) {
+        (void)rmdir(folder);
+        test_skip("no cgroup of version 1 can be made");
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        FILE *limit = fopen(path, "w");
+        (void)snprintf(path, sizeof path, "%s/cgroup.procs", folder);
+        FILE *members = fopen(path, "w");
+        const bool set = limit && members && fputs("1073741824", limit) >= 0 &&
+                         fclose(limit) == 0 && fputs("0", members) >= 0 && fclose(members) == 0;
+        const sr_machine_memory memory = sr_machine_get_memory();
+        _exit(!set ? 2 : memory.total == (uint64_t)1 << 30 ? 0 : 1);
+    }
+    assert_int_equal(child, waitpid(child, &end, 0));
+    (void)rmdir(folder);
+    assert_true(WIFEXITED(end));
+    assert_int_equal(0, WEXITSTATUS(end));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory),
         cmocka_unit_test(cgroups),
+        cmocka_unit_test(old_cgroup),
     };
     return cmocka_run_group_tests_name("base_machine", tests, NULL, NULL);
 }

@@ -329,6 +329,18 @@ static void verify_and_describe(void **state) {
     sr_text_release(&text);
 }
 
+// Generations are found by number, so a link that cannot be made keeps none from being removed.
+static void a_folder_in_place_of_a_link(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_run("last"), 0700), 0);
+    for (int64_t n = 1; n <= 5; n++)
+        assert_int_equal(state_save(run, n, 1, n == 2), SR_OK);
+    assert_false(sr_path_exists(in_run("checkpoints/00000001")));
+    assert_true(sr_path_exists(in_run("checkpoints/00000002"))); // the best
+    assert_false(sr_path_exists(in_run("checkpoints/00000003")));
+    assert_true(state_loads(run, 5));
+}
+
 // Everything that reads checkpoints, while a job writes new ones as fast as it can and keeps two.
 static void read_all(const char *path) {
     sr_checkpoint *checkpoint;
@@ -419,6 +431,7 @@ int main(void) {
         CASE(unfinished_generations_do_not_count),
         CASE(states_refuse_what_does_not_fit),
         CASE(verify_and_describe),
+        CASE(a_folder_in_place_of_a_link),
         CASE(a_live_run_is_whole),
         CASE(survives_failing_memory),
     };
