@@ -3,9 +3,9 @@
 // of another container (container.h).
 //
 // DST then contains SPLIT-NNNNN.kpl or a folder for each split, pack.txt (what was packed; its last
-// line ends with "complete") and, where files were refused, refused.csv (file,reason; RFC 4180).
-// The bytes of all of them are a function of the source's files and the options, not of workers,
-// time or interruptions.
+// line ends with "complete") and, where files were refused, refused.csv (file,reason; RFC 4180,
+// control characters as \xNN). The bytes of all of them are a function of the source's files and
+// the options, not of workers, time or interruptions.
 //
 // Records of a split are in a fixed shuffled order, so that neighbouring records have unrelated
 // classes and shuffling by chunks works: the samples in byte order of their paths, shuffled by

@@ -528,21 +528,6 @@ static int by_path(const void *a, const void *b) {
     return order ? order : strcmp(x->reason, y->reason);
 }
 
-static void add_csv(sr_text *out, const char *field) {
-    bool quote = strpbrk(field, ",\"\r\n") != NULL;
-    if (!quote) {
-        sr_text_add(out, "%s", field);
-        return;
-    }
-    sr_text_add(out, "\"");
-    for (const char *p = field; *p; p++) {
-        if (*p == '"')
-            sr_text_add(out, "\"");
-        sr_text_add(out, "%c", *p);
-    }
-    sr_text_add(out, "\"");
-}
-
 static sr_status write_refused(sr_pack_state *state, sr_source *source) {
     if (source->refused_count == 0)
         return SR_OK;
@@ -551,9 +536,9 @@ static sr_status write_refused(sr_pack_state *state, sr_source *source) {
     sr_text_init(&text);
     sr_text_add(&text, "file,reason\n");
     for (size_t i = 0; i < source->refused_count; i++) {
-        add_csv(&text, source->refused[i].path);
+        sr_text_add_csv_cell(&text, source->refused[i].path);
         sr_text_add(&text, ",");
-        add_csv(&text, source->refused[i].reason);
+        sr_text_add_csv_cell(&text, source->refused[i].reason);
         sr_text_add(&text, "\n");
     }
     sr_status status = write_file(state, "refused.csv", &text);

@@ -35,6 +35,7 @@ int sr_command_main(int argc, char **argv);
 // Prints the current error to stderr and returns its exit code.
 int sr_command_fail(sr_status status);
 // Prints a result to stdout unless 'status' or the text records a failure; releases the text.
+// Control characters other than line breaks and tabs are printed as \xNN.
 SR_NODISCARD sr_status sr_command_print(sr_status status, sr_text *text);
 // Parses a whole number within [low, high]. Anything else ends the program with a message, as
 // argp's own errors do, that begins with 'name' (NULL: none).

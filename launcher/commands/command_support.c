@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dataio/transforms/transform.h"
+#include "kernels/base/memory.h"
 #include "launcher/commands/command.h"
 
 int sr_command_fail(sr_status status) {
@@ -22,8 +23,14 @@ int sr_command_fail(sr_status status) {
 sr_status sr_command_print(sr_status status, sr_text *text) {
     if (status == SR_OK)
         status = sr_text_check(text);
-    if (status == SR_OK)
-        (void)fputs(text->data, stdout);
+    // Paths, names and messages may come from anybody's files.
+    const size_t capacity = 4 * text->length + 1;
+    char *visible = status == SR_OK ? sr_alloc(capacity, "a command's output") : NULL;
+    if (visible)
+        (void)fputs(sr_text_visible_message(text->data, visible, capacity), stdout);
+    else if (status == SR_OK)
+        status = SR_E_MEMORY;
+    sr_free(visible);
     sr_text_release(text);
     return status;
 }

@@ -309,8 +309,15 @@ class Evaluation(suite.Suite):
         outputs += [self.run(*words) for words in (
             ("predict", run, pictures), ("predict", run, pictures, "--json"), ("val", run), ("stat", data), ("stat", run),
             ("stat", data, "--json"), ("stat", run, "--json"), ("verify", data), ("verify", run), ("stat", pictures),
-            ("train", self.path("odd-run.yaml"), "data.train=" + data, "data.balance=1", "--dry-run"))]
+            ("train", self.path("odd-run.yaml"), "data.train=" + data, "data.balance=1", "--dry-run"),
+            ("train", self.path("odd-run.yaml"), "data.train=" + data, "data.val=" + self.data, "-o", self.path("other")),
+            ("val", run, "--data=" + self.data), ("stat", self.path("\x1b[31m")), ("verify", self.path("\x9b")))]
         rows = list(csv.reader(io.StringIO(outputs[2][1])))
+        with open(os.path.join(pictures, "\x1b[31mred", "cut\x07.png"), "wb") as file:
+            file.write(b"\x89PNG")
+        refused = self.path("odd-refused")
+        outputs.append(self.run("pack", pictures, refused, "--allow-refused=1"))
+        outputs.append((0, open(os.path.join(refused, "refused.csv"), encoding="utf-8").read(), ""))
         self.report(outputs[2][0] == 0 and len(rows) == 13 and all(len(row) == 4 for row in rows) and
                     {row[1] for row in rows[1:]} <= {"\\x1b[31mred", 'a,"b"', "caf\\x85e"}, "odd names in CSV", str(rows))
         outputs += [(0, open(os.path.join(run, name), encoding="utf-8").read(), "")

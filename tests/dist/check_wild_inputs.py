@@ -462,7 +462,7 @@ class WildInputs(suite.Suite):
 
     def names(self):
         """Names are printed to a terminal, here stderr and stdout of a pseudo-terminal, without control characters, and
-        written to refused.csv unchanged."""
+        so they are written to refused.csv."""
         source, data = self.fresh("source"), self.fresh("data")
         put_sound(source)
         odd = "a/\x1b]0;title\x07\x1b[31mred\nline,\"quoted\"\x9b2J"
@@ -471,7 +471,8 @@ class WildInputs(suite.Suite):
         done = self.pack(source, data)
         refused = read_refused(data)
         faults = [] if done.returncode == 3 and "5 train" in done.stdout else [f"exit code {done.returncode}"]
-        if [row[0] for row in refused] != [odd + ".jpg"]:
+        shown = "".join(c if " " <= c < "\x7f" or c >= "\xa0" else f"\\x{ord(c):02x}" for c in odd)
+        if [row[0] for row in refused] != [shown + ".jpg"]:
             faults.append(f"refused.csv says {refused}")
         self.note("odd names, packed", faults, done.stderr)
         self.train(data, 1, "steps=3")

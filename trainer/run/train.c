@@ -118,10 +118,11 @@ static sr_status train(sr_training *t) {
 
 // Mistakes in recipes begin with file and line and are printed without a prefix.
 static void print_failure(sr_status status, const char *message) {
+    char visible[4096];
     if (status == SR_E_INTERRUPTED)
         SR_INFO("%s", message);
     else if (strstr(message, ": error: "))
-        (void)fprintf(stderr, "%s\n", message);
+        (void)fprintf(stderr, "%s\n", sr_text_visible_message(message, visible, sizeof visible));
     else
         SR_ERROR("%s", message);
 }
