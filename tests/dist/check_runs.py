@@ -412,7 +412,8 @@ class Runs(suite.Suite):
 
     def not_finite(self):
         """The message says where it happened and which checkpoint to resume from; rows up to the failure are kept."""
-        done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]")
+        done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]",
+                          data=self.path("unsplit"))
         self.expect("not finite", done, 5, "there is no checkpoint yet")
         self.expect("not finite: where", done, 5, "first in ")
         with open(self.path("burst", "metrics.csv"), encoding="utf-8") as file:

@@ -63,6 +63,12 @@ typedef struct sr_manifest {
     int extra_count;                     //
 } sr_manifest;
 
+// Keys of 'extra'.
+#define SR_EXTRA_VAL_DATA "val_data" // identity of the val split; "": none
+#define SR_EXTRA_VAL_VIEW "val_view" // how its pictures are seen
+// The value of a key of 'extra', or NULL.
+const char *sr_manifest_extra(const sr_manifest *manifest, const char *key);
+
 // The weight files of a generation.
 typedef enum sr_weights_kind {
     SR_WEIGHTS_MODEL = 0, // model.safetensors

@@ -159,6 +159,13 @@ sr_status sr_manifest_format(const sr_manifest *manifest, const sr_manifest_file
     return sr_text_check(out);
 }
 
+const char *sr_manifest_extra(const sr_manifest *manifest, const char *key) {
+    for (int i = 0; i < manifest->extra_count; i++)
+        if (strcmp(manifest->extra[i].key, key) == 0)
+            return manifest->extra[i].value;
+    return NULL;
+}
+
 // -- reading ---------------------------------------------------------------------------------
 
 // Compares the last line with the hash of everything before it.
@@ -357,6 +364,21 @@ static sr_status check_version(fields *f, const char *path) {
     return SR_OK;
 }
 
+// Training resumes from the position, schedules and names of steps from the step: they must agree.
+static sr_status check_progress(const sr_manifest *m, const char *path) {
+    const bool fits = m->step >= 0 && m->batch >= 1 && m->step <= INT64_MAX / m->batch;
+    if (!fits || m->position != m->step * m->batch)
+        return SR_FAIL(SR_E_DATA,
+                       "%s: damaged: %" PRId64 " steps of %" PRId64
+                       " samples do not end at sample %" PRId64,
+                       path, m->step, m->batch, m->position);
+    if (m->best_step < 0 || m->best_step > m->step)
+        return SR_FAIL(SR_E_DATA,
+                       "%s: damaged: its best step is %" PRId64 ", but it is of step %" PRId64,
+                       path, m->best_step, m->step);
+    return SR_OK;
+}
+
 static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena *arena,
                                 sr_manifest *manifest, sr_manifest_files *files) {
     fields f = {.root = root};
@@ -370,6 +392,7 @@ static sr_status parse_manifest(const sr_json *root, const char *path, sr_arena 
         f.missing = "files";
     if (f.missing != NULL)
         return SR_FAIL(SR_E_DATA, "%s: '%s' is missing or has the wrong type", path, f.missing);
+    SR_TRY(check_progress(manifest, path));
     for (const sr_json *node = list->first; node != NULL; node = node->next)
         SR_TRY(parse_file(node, path, files));
     char name[64];

@@ -157,8 +157,8 @@ sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
 sr_image_growth sr_choose_growth(const sr_recipe *recipe, const sr_schedule_lengths *lengths) {
     if (recipe->progressive.from == 0)
         return (sr_image_growth){0};
-    const int64_t begin = (int64_t)sr_length_samples(recipe->progressive.begin, lengths),
-                  end = (int64_t)sr_length_samples(recipe->progressive.end, lengths);
+    const int64_t begin = sr_length_position(recipe->progressive.begin, lengths),
+                  end = sr_length_position(recipe->progressive.end, lengths);
     return (sr_image_growth){.from = recipe->progressive.from,
                              .step = recipe->progressive.step,
                              .begin = begin,

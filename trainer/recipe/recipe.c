@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "dataio/pipeline/pipeline.h"
+#include "kernels/base/file.h"
 #include "trainer/recipe/recipe_internal.h"
 
 #define CHANNELS 3 // of every image: red, green, blue
@@ -436,6 +437,30 @@ sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, .
 const char *sr_recipe_get(const sr_recipe *recipe, const char *path) {
     const sr_recipe_node *node = sr_recipe_node_find(recipe->internal->resolved, path);
     return node && node->kind == SR_RECIPE_NODE_TEXT ? node->text : NULL;
+}
+
+bool sr_recipe_is_override(const sr_recipe *recipe, const char *path) {
+    const sr_recipe_node *node = sr_recipe_node_find(recipe->internal->resolved, path);
+    return node && node->at.source && node->at.source->is_override;
+}
+
+static sr_status use_folder(sr_recipe *r, const char *folder, const char *key, const char **path) {
+    if (!*path || **path == '/' || sr_recipe_is_override(r, key))
+        return SR_OK;
+    const char *there = sr_recipe_format(r->internal, "%s/%s", folder, *path);
+    if (r->internal->out_of_memory)
+        return SR_FAIL(SR_E_MEMORY, "out of memory while reading a recipe");
+    if (!sr_path_exists(there))
+        return SR_OK;
+    *path = there;
+    row(r->internal, key)->text = there;
+    return SR_OK;
+}
+
+sr_status sr_recipe_use_folder(sr_recipe *recipe, const char *folder) {
+    SR_TRY(use_folder(recipe, folder, "data.train", &recipe->data.train));
+    SR_TRY(use_folder(recipe, folder, "data.val", &recipe->data.val));
+    return use_folder(recipe, folder, "weights", &recipe->weights);
 }
 
 sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,

@@ -3,7 +3,9 @@
 // defaults resolved out.
 //
 // The language is a subset of YAML: maps, lists and text. No anchors, aliases, tags, merge keys or
-// second documents; at most 1 MiB and 32 levels; a key occurs once in its map. The type of a text
+// second documents; at most 32 levels; a key occurs once in its map. A recipe and its bases have at
+// most 1 MiB, and there are at most 64 bases: recipes of a few lines must not name the same base
+// again and again, until memory is out. The type of a text
 // is that of the key's row in an option table (kernels/base/options.h) and is never guessed: `no`
 // is text where the option is text. `key:` without a value (or with null, ~) removes what a base
 // set.
@@ -229,6 +231,12 @@ SR_NODISCARD sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, con
 // position if there is none) and returns SR_E_USAGE with it:
 //   return sr_recipe_fail(recipe, "lanes", "batch 256 has 8 lanes, so at most 8 ranks; ...");
 sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, ...) SR_PRINTF(3, 4);
+
+// Paths of data and weights that are relative and were not given on the command line are those of
+// 'folder' from now on; one that does not exist there stays as it is.
+SR_NODISCARD sr_status sr_recipe_use_folder(sr_recipe *recipe, const char *folder);
+// Whether the value of a key comes from the command line.
+bool sr_recipe_is_override(const sr_recipe *recipe, const char *path);
 
 // Resolved text of one key, or NULL if it has none. Valid while the recipe lives.
 const char *sr_recipe_get(const sr_recipe *recipe, const char *path);

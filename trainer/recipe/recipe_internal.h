@@ -7,11 +7,14 @@
 
 #include "trainer/recipe/recipe.h"
 
-#define SR_RECIPE_MAX_BYTES ((size_t)1 << 20)
+#define SR_RECIPE_MAX_BYTES ((size_t)1 << 20) // of a file, and of a recipe with all its bases
 #define SR_RECIPE_MAX_DEPTH 32
-#define SR_RECIPE_MAX_KEYS 1000    // of one map
-#define SR_RECIPE_MAX_NODES 50000  // of one file
-#define SR_RECIPE_MAX_BASES 16     // in a chain
+#define SR_RECIPE_MAX_KEYS 1000   // of one map
+#define SR_RECIPE_MAX_NODES 50000 // of a recipe with all its bases
+#define SR_RECIPE_MAX_BASES 64    // in all; one that is reached in two ways counts twice
+#define SR_RECIPE_MAX_CHAIN 16    // of bases, each based on the next
+#define SR_RECIPE_MAX_PHASES 16
+#define SR_RECIPE_MAX_SIDE 65536   // of images
 #define SR_RECIPE_MAX_REPORT 1900  // bytes, so that a report fits into an error message
 #define SR_RECIPE_MAX_MISTAKES 100 // kept
 #define SR_RECIPE_MAX_PATH 256     // bytes of a dotted path
@@ -74,6 +77,8 @@ typedef struct sr_recipe_internal {
     const char *name, *file;
     sr_arena arena;
     int sources;
+    int bases, nodes;   // read so far
+    size_t bytes;       // of all files
     bool out_of_memory; // where it could not be returned; the verdict reports it
     bool base_missing;  // a base could not be read: keys that are missing may be in it
     int mistakes;

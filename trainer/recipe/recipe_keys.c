@@ -149,8 +149,10 @@ static const sr_option recipe_options[] = {
      SR_OPT_BOOL, AT(recipe.ema.buffers), "true", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
-    {"checkpoint.every", "intervals between checkpoints, by progress and by time", SR_OPT_STRINGS,
-     AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
+    {"checkpoint.every",
+     "intervals between checkpoints, by progress and by time; the best evaluation so far has one, "
+     "too",
+     SR_OPT_STRINGS, AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
     {"checkpoint.keep", "number of checkpoints to keep", SR_OPT_INT, AT(recipe.checkpoint.keep),
      "2", 1, 1000000, NULL, NEUTRAL},
     {"checkpoint.metric",

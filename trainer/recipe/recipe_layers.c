@@ -40,6 +40,13 @@ static bool is_in_chain(const base_chain *link, const char *path) {
     return false;
 }
 
+static int chain_length(const base_chain *link) {
+    int length = 0;
+    for (; link; link = link->parent)
+        length++;
+    return length;
+}
+
 static bool same_file(const char *path, const char *real) {
     char other[PATH_MAX];
     return realpath(path, other) && strcmp(other, real) == 0;
@@ -92,6 +99,12 @@ static sr_status merge_base(sr_recipe_internal *in, const sr_recipe_node *name, 
                             const base_chain *link, sr_recipe_node *into) {
     if (name->kind != SR_RECIPE_NODE_TEXT || name->text[0] == '\0')
         return no_base(in, name, "'base' must be the name or the path of a recipe");
+    if (++in->bases > SR_RECIPE_MAX_BASES) // one report is enough
+        return in->bases > SR_RECIPE_MAX_BASES + 1
+                   ? SR_OK
+                   : no_base(in, name,
+                             "more than %d bases in all (a base of two bases counts twice)",
+                             SR_RECIPE_MAX_BASES);
     const char *path;
     SR_TRY(find_beside(in, file, link->real, name->text, &path));
     if (!path)
@@ -99,12 +112,11 @@ static sr_status merge_base(sr_recipe_internal *in, const sr_recipe_node *name, 
     if (!path)
         return no_base(in, name, "no recipe '%s' in this file's folder or among the shipped ones%s",
                        name->text, hint_at_recipes(in, name->text));
-    int depth = 0;
-    for (const base_chain *up = link; up; up = up->parent)
-        depth++;
-    if (is_in_chain(link, path) || depth > SR_RECIPE_MAX_BASES)
+    if (is_in_chain(link, path))
         return no_base(in, name, "base '%s' is itself based on this file: bases form a cycle",
                        name->text);
+    if (chain_length(link) > SR_RECIPE_MAX_CHAIN)
+        return no_base(in, name, "a chain of more than %d bases", SR_RECIPE_MAX_CHAIN);
     sr_recipe_node *base = NULL;
     const int before = in->mistakes;
     const sr_status status = read_file(in, path, link, &base);
@@ -169,12 +181,13 @@ static sr_status parse_text(sr_recipe_internal *in, const char *path, const void
 static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_node **out) {
     void *text = NULL;
     size_t bytes = 0;
-    sr_status read = sr_file_read(path, SR_RECIPE_MAX_BYTES, &text, &bytes);
+    sr_status read = sr_file_read(path, SR_RECIPE_MAX_BYTES - in->bytes, &text, &bytes);
     if (read == SR_E_IO) // a folder, or not readable: the user must name another recipe
         return SR_FAIL(SR_E_USAGE, "%s", sr_error_message());
     if (read == SR_E_LIMIT)
-        return SR_FAIL(SR_E_USAGE, "%s: error: a recipe has at most 1 MiB", path);
+        return SR_FAIL(SR_E_USAGE, "%s: error: a recipe and its bases have at most 1 MiB", path);
     SR_TRY(read);
+    in->bytes += bytes;
     const sr_status status = parse_text(in, path, text, bytes, out);
     sr_free(text);
     return status;

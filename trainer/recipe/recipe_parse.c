@@ -17,7 +17,7 @@ typedef struct yaml_reader {
     sr_recipe_node *root;
     sr_recipe_node *open[SR_RECIPE_MAX_DEPTH];
     sr_recipe_node *key[SR_RECIPE_MAX_DEPTH]; // of the map at this level, whose value follows
-    int depth, nodes, documents;
+    int depth, documents;
     bool stop; // after a mistake that makes the rest meaningless
     bool out_of_memory;
 } yaml_reader;
@@ -95,8 +95,8 @@ static sr_recipe_node *new_node(yaml_reader *r, sr_recipe_node_kind kind, struct
         const sr_recipe_node *key = r->key[r->depth - 1];
         at = key ? key->at : r->open[r->depth - 1]->at;
     }
-    if (++r->nodes > SR_RECIPE_MAX_NODES) {
-        refuse(r, at, "more than 50000 values in one recipe");
+    if (++r->in->nodes > SR_RECIPE_MAX_NODES) {
+        refuse(r, at, "a recipe and its bases have at most 50000 values");
         return NULL;
     }
     sr_recipe_node *node = sr_recipe_node_new(r->in, kind, NULL, at);

@@ -5,6 +5,7 @@
 // Options that belong to descriptors are copied as written; recipe_options.c reads them later
 // through the descriptors' tables.
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,6 +168,11 @@ static sr_status read_optimizer(sr_recipe_internal *in, sr_recipe_node *written,
     out->lr = out->lr_given;
     if (out->lr_per > 0)
         out->lr = out->lr_given * ((double)in->v.recipe.batch / out->lr_per);
+    if (!isfinite(out->lr))
+        sr_recipe_mistake(in, sr_recipe_node_child(s.resolved, "lr_per")->at,
+                          "a learning rate of %g for every %g samples is too large for a batch of "
+                          "%lld",
+                          out->lr_given, out->lr_per, (long long)in->v.recipe.batch);
     lr->counts_as = sr_recipe_format(in, "%.17g", out->lr);
     read_added(in, &s, out);
     return SR_OK;
@@ -262,6 +268,10 @@ static sr_status read_phases(sr_recipe_internal *in) {
         written->used = true;
     if (!flat && (written->kind != SR_RECIPE_NODE_MAP || written->count == 0)) {
         sr_recipe_mistake(in, written->at, "'phases' is a map of NAME: {model, optimizer, ...}");
+        flat = true;
+    }
+    if (!flat && written->count > SR_RECIPE_MAX_PHASES) { // each has a copy of the top level
+        sr_recipe_mistake(in, written->at, "a recipe has at most %d phases", SR_RECIPE_MAX_PHASES);
         flat = true;
     }
     size_t count = flat ? 1 : (size_t)written->count;

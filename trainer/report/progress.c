@@ -32,8 +32,10 @@ static void add(progress_line *l, const char *fmt, ...) {
 }
 
 char *sr_progress_duration(double seconds, char *out) {
-    int64_t s = (int64_t)(seconds + 0.5);
-    if (s < 60)
+    int64_t s = seconds < 1e14 ? (int64_t)(seconds + 0.5) : 0;
+    if (!(seconds < 1e14))
+        snprintf(out, 24, "over 10^9 d");
+    else if (s < 60)
         snprintf(out, 24, "%" PRId64 " s", s);
     else if (s < 3600)
         snprintf(out, 24, "%" PRId64 ":%02" PRId64, s / 60, s % 60);

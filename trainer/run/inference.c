@@ -120,12 +120,20 @@ static sr_status compare_recipe(const sr_inference *in, const char *path, const 
     return SR_OK;
 }
 
+static sr_status copy_data_identity(sr_inference *in, const sr_manifest *m) {
+    const char *identity = sr_manifest_extra(m, SR_EXTRA_VAL_DATA);
+    if (!identity)
+        return SR_OK;
+    in->val_identity = sr_arena_strdup(&in->arena, identity);
+    return in->val_identity ? SR_OK : SR_E_MEMORY;
+}
+
 static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o) {
     char path[PATH_MAX];
     sr_checkpoint *checkpoint;
     sr_safetensors *file;
     SR_TRY(find_recipe(o->source, path));
-    SR_TRY(sr_recipe_load(path, o->overrides, o->override_count, &in->recipe));
+    SR_TRY(sr_run_recipe_load(path, o->overrides, o->override_count, &in->recipe));
     SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_FOUND));
     SR_TRY(sr_checkpoint_open(o->source, NULL, &checkpoint));
     const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
@@ -133,6 +141,8 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
     sr_weights_kind kind = !o->raw && sr_checkpoint_has_weights(checkpoint, SR_WEIGHTS_EMA)
                                ? SR_WEIGHTS_EMA
                                : SR_WEIGHTS_MODEL;
+    if (status == SR_OK)
+        status = copy_data_identity(in, m);
     if (status == SR_OK)
         status = create_engine(in, o->threads);
     if (status == SR_OK)
@@ -211,16 +221,31 @@ void sr_inference_free(sr_inference *in) {
 
 // ---- Use ----
 
+// Data that the user has not named must be those of the run: its recipe has their path alone.
+static sr_status check_data_of_run(const sr_inference *in, const sr_dataset *data,
+                                   const char *path) {
+    if (!in->val_identity || strcmp(in->val_identity, sr_dataset_identity(data)) == 0)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE,
+                   "%s has not the val split that the run was evaluated on%s: name the data set "
+                   "with --data DATA, which may be this one",
+                   path, in->val_identity[0] ? ", its content is another" : ", which had none");
+}
+
 sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metrics *out) {
     const sr_recipe *r = in->recipe;
+    const char *key = r->data.val ? "data.val" : "data.train";
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
     sr_dataset *data;
     if (!path)
         return sr_recipe_fail(in->recipe, "data.val",
                               "data.val is missing: give a packed data set");
     SR_TRY(sr_dataset_open(path, "val", &data));
-    sr_status status =
-        sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
+    sr_status status = SR_OK;
+    if (!dataset && !sr_recipe_is_override(r, key))
+        status = check_data_of_run(in, data, path);
+    if (status == SR_OK)
+        status = sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
     if (status == SR_OK)
         status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
     sr_dataset_free(data);

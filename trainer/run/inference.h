@@ -26,6 +26,7 @@ typedef struct sr_inference {
     sr_arena arena;
     int class_count;
     const char **class_names; // UTF-8, by number of the class; NULL if they are not known
+    const char *val_identity; // of the val split that the run was evaluated on; NULL: not known
 } sr_inference;
 
 // What to open. All zero but 'source' is the usual choice. Borrowed during the call.
@@ -48,10 +49,11 @@ SR_NODISCARD sr_status sr_inference_open(const sr_inference_options *options, sr
 // NULL is legal. Collective under mpirun.
 void sr_inference_free(sr_inference *inference);
 
-// Metrics of the val split of 'dataset' (NULL: the recipe's data.val or data.train), which must
-// have the model's classes. Collective: all ranks share the work and get the same result.
-// SR_E_USAGE, SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED for a task without
-// evaluation.
+// Metrics of the val split of 'dataset', which must have the model's classes. NULL: the recipe's
+// data.val or data.train; those of a run are found from the folder in which it was started, and
+// must be the same still, unless an override names them. Collective: all ranks share the work and
+// get the same result. SR_E_USAGE, SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED
+// for a task without evaluation.
 SR_NODISCARD sr_status sr_inference_evaluate(sr_inference *inference, const char *dataset,
                                              sr_metrics *out);
 

@@ -233,7 +233,14 @@ sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const cha
 // ---- Length and memory ----
 
 sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_schedule_lengths *out) {
-    const double samples = r->steps ? (double)(r->steps * r->batch) : r->epochs * (double)count;
+    const double samples =
+        r->steps ? (double)r->steps * (double)r->batch : r->epochs * (double)count;
+    if (samples > (double)SR_MOST_SAMPLES)
+        return sr_recipe_fail(
+            r, r->steps ? "steps" : "epochs",
+            "the recipe trains on %.3g samples, but a run has at most %.3g: lower "
+            "%s",
+            samples, (double)SR_MOST_SAMPLES, r->steps ? "steps" : "epochs");
     *steps = (int64_t)ceil(samples / (double)r->batch);
     *out = (sr_schedule_lengths){.total = *steps * r->batch, .epoch = count, .batch = r->batch};
     if (*steps >= 1)
@@ -246,8 +253,9 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
 
 // The first step's position that is not before the length.
 static int64_t position_of(sr_length length, const sr_schedule_lengths *lengths) {
-    const double batch = (double)lengths->batch;
-    return (int64_t)(ceil(sr_length_samples(length, lengths) / batch) * batch);
+    const double batch = (double)lengths->batch,
+                 samples = ceil(sr_length_samples(length, lengths) / batch) * batch;
+    return samples < (double)SR_MOST_SAMPLES ? (int64_t)samples : SR_MOST_SAMPLES;
 }
 
 static sr_status rehearse_at(sr_recipe *r, const sr_transform_chain *chain,

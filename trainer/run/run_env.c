@@ -88,7 +88,7 @@ static void add_versions(sr_text *text, const sr_run_pair *versions, int count) 
 
 static void add_command(sr_text *text, int argc, char *const *argv) {
     char *folder = getcwd(NULL, 0);
-    add_string(text, "working_folder", folder == NULL ? "?" : folder);
+    add_string(text, SR_RUN_START_FOLDER, folder == NULL ? "?" : folder);
     free(folder);
     sr_text_add(text, ",\n \"command\": [");
     for (int i = 0; i < argc; ++i) {

@@ -64,12 +64,13 @@ static folder_state look_inside(const char *path) {
     return state;
 }
 
-// Parses exit.json into the arena; *root is NULL if it is missing or not JSON.
-static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **root) {
+// Parses a file of the folder into the arena; *root is NULL if it is missing or not JSON.
+static sr_status read_json(const char *folder, const char *name, sr_arena *arena,
+                           const sr_json **root) {
     void *text = NULL;
     size_t bytes;
     *root = NULL;
-    char *path = sr_path_join(folder, "exit.json");
+    char *path = sr_path_join(folder, name);
     if (path == NULL)
         return SR_E_MEMORY;
     sr_status status = sr_path_is_stream(path) // stores nothing
@@ -78,7 +79,7 @@ static sr_status read_exit(const char *folder, sr_arena *arena, const sr_json **
     sr_free(path);
     if (status != SR_OK)
         return status == SR_E_NOT_FOUND ? SR_OK : status;
-    status = sr_json_parse(text, bytes, 100000, "exit.json", arena, root);
+    status = sr_json_parse(text, bytes, 100000, name, arena, root);
     sr_free(text);
     if (status != SR_OK)
         *root = NULL;
@@ -89,11 +90,23 @@ static sr_status is_finished(const char *folder, bool *finished) {
     sr_arena arena;
     const sr_json *root;
     sr_arena_init(&arena);
-    sr_status result = read_exit(folder, &arena, &root);
+    sr_status result = read_json(folder, "exit.json", &arena, &root);
     const char *status = sr_json_string(sr_json_get(root, "status"));
     *finished = status != NULL && strcmp(status, SR_RUN_FINISHED) == 0;
     sr_arena_release(&arena);
     return result;
+}
+
+sr_status sr_run_start_folder(const char *run, sr_text *out) {
+    sr_arena arena;
+    const sr_json *root;
+    sr_arena_init(&arena);
+    sr_status status = read_json(run, "env.json", &arena, &root);
+    const char *folder = sr_json_string(sr_json_get(root, SR_RUN_START_FOLDER));
+    if (folder != NULL && folder[0] == '/')
+        sr_text_add(out, "%s", folder);
+    sr_arena_release(&arena);
+    return status == SR_OK ? sr_text_check(out) : status;
 }
 
 // The folder is listed before the identity is read: a job that is just starting writes its identity
@@ -359,17 +372,27 @@ static sr_status extend(sr_run_folder *run, const sr_run_options *options, folde
     return write_recipe(run->path, options);
 }
 
+// What is longer must be this run: with other data, the identity of its recipe is another one.
 static sr_status find_extension(const sr_run_folder *run, const sr_run_options *options,
-                                bool *extends) {
+                                sr_text *identities, bool *extends) {
+    char before[65] = "";
     *extends = false;
     if (options->extends == NULL)
         return SR_OK;
     char *path = sr_path_join(run->path, "recipe.yaml");
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = options->extends(options->user, path, extends);
+    sr_kept_error kept = {.status = SR_OK};
+    sr_error_keep(&kept, options->extends(options->user, path, before, extends));
     sr_free(path);
-    return status;
+    bool own = sr_run_identity_has(identities->data, before);
+    if (!own && before[0] != '\0') { // the file may be damaged
+        SR_TRY(sr_checkpoint_all_of(run->path, before, &own));
+        if (own)
+            sr_text_add(identities, "%s\n", before);
+    }
+    *extends = *extends && own;
+    return own || kept.status == SR_E_MEMORY ? sr_error_restore(&kept) : SR_OK;
 }
 
 static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *options,
@@ -386,7 +409,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
     SR_TRY(inspect(run->path, identities, &state));
     SR_TRY(is_of(run->path, identities, options->identity, &same));
     if (!same)
-        SR_TRY(find_extension(run, options, &extends));
+        SR_TRY(find_extension(run, options, identities, &extends));
     if (!same && !extends) {
         return SR_FAIL(SR_E_USAGE,
                        "--resume %s: it was started with other options, seed or data (compare its "
@@ -618,7 +641,7 @@ double sr_run_previous_seconds(const sr_run_folder *run) {
     const sr_json *root;
     double seconds = 0;
     sr_arena_init(&arena);
-    if (read_exit(run->path, &arena, &root) != SR_OK ||
+    if (read_json(run->path, "exit.json", &arena, &root) != SR_OK ||
         !sr_json_double(sr_json_get(root, "wall_seconds"), &seconds))
         seconds = 0; // only shown; nothing depends on it
     sr_arena_release(&arena);

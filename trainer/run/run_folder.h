@@ -37,8 +37,9 @@ typedef struct sr_run_options {
     const char *identity;    // of this run: 64 hex digits
     const char *recipe_yaml; // resolved recipe, written as recipe.yaml of a new run; NULL: none
     // Whether a run of another identity, whose recipe.yaml is at the path, becomes this one by
-    // training longer: --resume then resumes it, even if it is finished. NULL: never.
-    sr_status (*extends)(void *user, const char *recipe_path, bool *out);
+    // training longer, if its identity was 'before': --resume then resumes it, even if it is
+    // finished. NULL: never.
+    sr_status (*extends)(void *user, const char *recipe_path, char before[65], bool *out);
     void *user; // of extends
 } sr_run_options;
 
@@ -111,6 +112,11 @@ double sr_run_previous_seconds(const sr_run_folder *run);
 // names. Never the rest of the environment: it may hold secrets.
 SR_NODISCARD sr_status sr_run_write_env(sr_run_folder *run, const sr_run_pair *versions,
                                         int version_count, int argc, char *const *argv);
+
+// The member of env.json that names the folder in which the latest session was started.
+#define SR_RUN_START_FOLDER "working_folder"
+// Adds that folder, which relative paths of recipe.yaml begin at; nothing if it is not known.
+SR_NODISCARD sr_status sr_run_start_folder(const char *run, sr_text *out);
 
 // The log file of a rank: log.txt for rank 0, else log/rank-NNNN.txt (whose folder is created).
 // In new memory (sr_free); NULL with the error set.

@@ -12,11 +12,35 @@
 #include "trainer/engine/choices.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/recipe/recipe.h"
+#include "trainer/run/run_folder.h"
+
+sr_status sr_run_recipe_load(const char *path, const char *const *overrides, int override_count,
+                             sr_recipe **out) {
+    const char *slash = strrchr(path, '/');
+    sr_recipe *recipe;
+    sr_text run, start;
+    SR_TRY(sr_recipe_load(path, overrides, override_count, &recipe));
+    sr_text_init(&run);
+    sr_text_init(&start);
+    sr_text_add(&run, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    sr_status status = sr_text_check(&run);
+    if (status == SR_OK)
+        status = sr_run_start_folder(run.data, &start);
+    if (status == SR_OK && start.length > 0)
+        status = sr_recipe_use_folder(recipe, start.data);
+    sr_text_release(&run);
+    sr_text_release(&start);
+    if (status == SR_OK)
+        *out = recipe;
+    else
+        sr_recipe_free(recipe);
+    return status;
+}
 
 sr_status sr_run_recipe_check(const char *path, const char *data_identity, const char *identity) {
     sr_recipe *recipe = NULL;
     char found[65] = "";
-    sr_status status = sr_recipe_load(path, NULL, 0, &recipe);
+    sr_status status = sr_run_recipe_load(path, NULL, 0, &recipe);
     if (status == SR_OK)
         status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
     if (status == SR_OK)
@@ -55,7 +79,7 @@ static sr_status check_longer(sr_recipe *now, const sr_recipe *before) {
 static sr_status load_stored(const char *path, const char *override, sr_recipe **out) {
     const char *const overrides[] = {override};
     *out = NULL;
-    sr_status status = sr_recipe_load(path, overrides, override ? 1 : 0, out);
+    sr_status status = sr_run_recipe_load(path, overrides, override ? 1 : 0, out);
     if (status == SR_OK)
         status = sr_plugins_load(*out, SR_PLUGINS_LOADED);
     if (status == SR_OK)
@@ -67,19 +91,27 @@ static sr_status load_stored(const char *path, const char *override, sr_recipe *
     return status == SR_E_MEMORY ? status : SR_OK;
 }
 
+// As sr_recipe_identity, but "" where the weights that the recipe names are missing.
+static sr_status identity_of(const sr_recipe *recipe, const char *data_identity, char out[65]) {
+    out[0] = '\0';
+    return sr_recipe_identity(recipe, data_identity, out) == SR_E_MEMORY ? SR_E_MEMORY : SR_OK;
+}
+
 sr_status sr_run_recipe_extends(const char *path, sr_recipe *now, const char *data_identity,
-                                const char *identity, bool *out) {
+                                const char *identity, char before_identity[65], bool *out) {
     const char *key = now->steps ? "steps" : "epochs";
     char override[128], found[65] = "";
     sr_recipe *before = NULL, *longer = NULL;
     *out = false;
+    before_identity[0] = '\0';
     (void)snprintf(override, sizeof override, "%s=%s", key, sr_recipe_get(now, key));
     sr_status status = load_stored(path, override, &longer);
-    if (status == SR_OK && longer &&
-        sr_recipe_identity(longer, data_identity, found) == SR_E_MEMORY)
-        status = SR_E_MEMORY;
+    if (status == SR_OK && longer)
+        status = identity_of(longer, data_identity, found);
     if (status == SR_OK && strcmp(found, identity) == 0) {
         status = load_stored(path, NULL, &before);
+        if (status == SR_OK && before)
+            status = identity_of(before, data_identity, before_identity);
         if (status == SR_OK && before)
             status = check_longer(now, before);
         *out = status == SR_OK && before;

@@ -5,16 +5,22 @@
 
 #include "trainer/recipe/recipe.h"
 
+// Loads the recipe.yaml of a run, with overrides. Relative paths in it are those of the folder in
+// which the run was started, where they exist.
+SR_NODISCARD sr_status sr_run_recipe_load(const char *path, const char *const *overrides,
+                                          int override_count, sr_recipe **out);
+
 // Compares the identity of the recipe in this file, on data of 'data_identity', with 'identity'.
 // SR_E_DATA, naming the file, if it differs or the file is no longer a valid recipe; SR_OK also if
 // that cannot be determined (its weights are missing).
 SR_NODISCARD sr_status sr_run_recipe_check(const char *path, const char *data_identity,
                                            const char *identity);
 
-// Whether the recipe in this file, with the epochs or steps of 'now', has the identity of 'now':
-// whether 'now' is the same run, but longer. SR_E_USAGE if it is not longer.
+// Whether the recipe in this file, with the epochs or steps of 'now', has the identity of 'now' on
+// the same data: whether 'now' is the same run, but longer. 'before' is then the identity of the
+// file's own recipe on these data, which must be that of the run. SR_E_USAGE if it is not longer.
 SR_NODISCARD sr_status sr_run_recipe_extends(const char *path, sr_recipe *now,
                                              const char *data_identity, const char *identity,
-                                             bool *out);
+                                             char before[65], bool *out);
 
 #endif

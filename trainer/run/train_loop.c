@@ -388,7 +388,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
         SR_TRY(add_row(t));
         start_window(t);
     }
-    if (to_save)
+    if (to_save || sr_training_is_best(t))
         SR_TRY(save(t));
     return stop && !end ? stopped(t) : SR_OK;
 }

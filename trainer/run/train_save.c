@@ -10,6 +10,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"
 
 // NaN where this position was not evaluated.
@@ -19,7 +20,7 @@ static double metric_now(const sr_training *t) {
     return t->evaluated_here ? values[t->metric] : (double)NAN;
 }
 
-static bool is_best(const sr_training *t) {
+bool sr_training_is_best(const sr_training *t) {
     double now = metric_now(t), best = t->best_saved;
     if (isnan(now) || isnan(best))
         return !isnan(now);
@@ -28,8 +29,7 @@ static bool is_best(const sr_training *t) {
 
 // ---- Numbers that exit.json and the next row of metrics.csv need in addition to the state ----
 
-enum { NUMBERS = 10, NUMBER_BYTES = 32 };
-static const char val_key[] = "val_data"; // identity of the val split
+enum { NUMBERS = 10, NUMBER_BYTES = 32, VIEW_BYTES = 192 };
 
 typedef struct saved_number {
     const char *key;
@@ -61,19 +61,20 @@ static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
     }
 }
 
-// NULL where the manifest has none.
-static const char *find_extra(const sr_manifest *m, const char *key) {
-    for (int i = 0; i < m->extra_count; i++)
-        if (strcmp(m->extra[i].key, key) == 0)
-            return m->extra[i].value;
-    return NULL;
+// The settings of an evaluation that its metrics depend on.
+static const char *describe_view(const sr_training *t, char out[VIEW_BYTES]) {
+    sr_eval_view view;
+    sr_eval_view_of(t->recipe, &view);
+    (void)snprintf(out, VIEW_BYTES, "%s crop=%lldx%lld flip=%d", view.resize,
+                   (long long)view.height, (long long)view.width, t->recipe->eval.flip);
+    return out;
 }
 
 static void read_numbers(sr_training *t, const sr_manifest *m) {
     saved_number numbers[NUMBERS];
     list_numbers(t, numbers);
     for (int i = 0; i < NUMBERS; i++) {
-        const char *value = find_extra(m, numbers[i].key);
+        const char *value = sr_manifest_extra(m, numbers[i].key);
         if (value && numbers[i].real)
             *numbers[i].real = strtod(value, NULL);
         else if (value)
@@ -81,17 +82,32 @@ static void read_numbers(sr_training *t, const sr_manifest *m) {
     }
 }
 
-// Metrics of another val split are not comparable with those of this one.
+// Whether the manifest has this text under the key, or nothing (of an earlier version).
+static bool is_as_before(const sr_manifest *m, const char *key, const char *now) {
+    const char *before = sr_manifest_extra(m, key);
+    return !before || strcmp(before, now) == 0;
+}
+
+// Values of another metric, of other pictures or of pictures seen otherwise are not comparable with
+// those that follow.
 static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
-    const char *before = find_extra(m, val_key);
-    if (!before || strcmp(before, t->inputs.val_identity) == 0)
+    const char *now = sr_best_metric_name(t->metric), *other = NULL;
+    char view[VIEW_BYTES];
+    if (!is_as_before(m, SR_EXTRA_VAL_DATA, t->inputs.val_identity)) {
+        other = "evaluation pictures";
+        t->best_top1 = (double)NAN;
+    } else if (!is_as_before(m, SR_EXTRA_VAL_VIEW, describe_view(t, view))) {
+        other = "evaluation settings (eval)";
+        t->best_top1 = (double)NAN;
+    } else if (strcmp(m->metric, now) != 0) {
+        other = "checkpoint.metric";
+    }
+    if (!other)
         return;
-    t->best_saved = t->best_top1 = (double)NAN;
+    if (t->rank == 0 && t->inputs.val_path[0] && t->best_step > 0)
+        SR_WARN("other %s than so far in this run: 'best' starts over", other);
+    t->best_saved = (double)NAN;
     t->best_step = 0;
-    if (t->rank == 0 && t->inputs.val_path[0])
-        SR_WARN("%s has different evaluation pictures from those of this run so far: 'best' starts "
-                "over",
-                t->inputs.val_path);
 }
 
 // ---- Saving and resuming ----
@@ -195,17 +211,18 @@ static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
 }
 
 static sr_status save(sr_training *t) {
-    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES];
-    sr_metadata extra[NUMBERS + 1];
-    if (is_best(t)) {
+    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], view[VIEW_BYTES];
+    sr_metadata extra[NUMBERS + 2];
+    if (sr_training_is_best(t)) {
         t->best_saved = metric_now(t);
         t->best_step = t->step;
     }
     sr_manifest manifest = make_manifest(t, sr_fingerprint(&t->device, fingerprint));
     format_numbers(t, text, extra);
-    extra[NUMBERS] = (sr_metadata){.key = val_key, .value = t->inputs.val_identity};
+    extra[NUMBERS] = (sr_metadata){.key = SR_EXTRA_VAL_DATA, .value = t->inputs.val_identity};
+    extra[NUMBERS + 1] = (sr_metadata){.key = SR_EXTRA_VAL_VIEW, .value = describe_view(t, view)};
     manifest.extra = extra;
-    manifest.extra_count = NUMBERS + 1;
+    manifest.extra_count = NUMBERS + 2;
     if (t->rank == 0) {
         SR_TRY(sr_run_folder_check(t->run));
         SR_TRY(sr_csv_sync(t->metrics));

@@ -158,24 +158,27 @@ static sr_status first_state(sr_training *t) {
 
 // ---- Run folder (rank 0) ----
 
-// `val` and `predict` read the folder's recipe.yaml. A damaged one is rewritten here, where the
-// recipe is known.
-static sr_status repair_recipe(const sr_training *t, const sr_text *yaml) {
+// `val` and `predict` read the folder's recipe.yaml. It is written again in each session: neutral
+// options and paths may have changed, or the file may be damaged.
+static sr_status update_recipe(const sr_training *t, const sr_text *yaml) {
     char *path = sr_run_folder_file(t->run, "recipe.yaml");
     if (!path)
         return SR_E_MEMORY;
     sr_status status = sr_run_recipe_check(path, t->inputs.identity, t->identity);
     if (status == SR_E_DATA) {
         SR_WARN("%s; rewritten", sr_error_message());
-        status = sr_file_write_atomic(path, yaml->data, yaml->length);
+        status = SR_OK;
     }
+    if (status == SR_OK)
+        status = sr_file_write_atomic(path, yaml->data, yaml->length);
     sr_free(path);
     return status;
 }
 
-static sr_status extends(void *user, const char *recipe_path, bool *out) {
+static sr_status extends(void *user, const char *recipe_path, char before[65], bool *out) {
     sr_training *t = user;
-    return sr_run_recipe_extends(recipe_path, t->recipe, t->inputs.identity, t->identity, out);
+    return sr_run_recipe_extends(recipe_path, t->recipe, t->inputs.identity, t->identity, before,
+                                 out);
 }
 
 static sr_status open_folder(sr_training *t) {
@@ -193,7 +196,7 @@ static sr_status open_folder(sr_training *t) {
     if (status == SR_OK)
         status = sr_run_folder_open(&options, &t->run);
     if (status == SR_OK && sr_run_folder_resumed(t->run))
-        status = repair_recipe(t, &yaml);
+        status = update_recipe(t, &yaml);
     sr_text_release(&yaml);
     SR_TRY(status);
     (void)snprintf(t->location.folder, sizeof t->location.folder, "%s", sr_run_folder_path(t->run));

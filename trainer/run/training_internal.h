@@ -81,7 +81,7 @@ typedef struct sr_training {
     int64_t val_position;                // samples before it
     double best_top1;
     sr_best_metric metric; // that chooses best/
-    double best_saved;     // its best value among checkpoints; NaN before the first
+    double best_saved;     // its best value so far; NaN before the first
     int64_t best_step;     // of that checkpoint
     double last_loss;
     char digest[SR_SHA256_HEX];
@@ -99,6 +99,9 @@ void sr_training_release(sr_training *t);
 // All ranks: saves a checkpoint of this position; if it is already saved, adds the results of its
 // evaluation to the manifest.
 SR_NODISCARD sr_status sr_training_save(sr_training *t);
+// All ranks: whether this position was evaluated, with a better result than all before. It is then
+// saved whatever checkpoint.every says, so that 'best' is the state of the best evaluation.
+bool sr_training_is_best(const sr_training *t);
 SR_NODISCARD sr_status sr_training_load(sr_training *t);
 // Writes "the checkpoint of step 12 is complete" into out and returns it: what a failed run can
 // resume from.

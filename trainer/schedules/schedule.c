@@ -16,6 +16,11 @@ double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths) {
     return length.count;
 }
 
+int64_t sr_length_position(sr_length length, const sr_schedule_lengths *lengths) {
+    const double samples = sr_length_samples(length, lengths);
+    return samples < (double)SR_MOST_SAMPLES ? (int64_t)samples : SR_MOST_SAMPLES;
+}
+
 double sr_schedule_scale_lr(double lr, double lr_per, int64_t batch) {
     return lr_per > 0 ? lr * (double)batch / lr_per : lr;
 }

@@ -76,6 +76,10 @@ double sr_schedule_lr(const sr_schedule *schedule, int64_t position);
 double sr_schedule_scale_lr(double lr, double lr_per, int64_t batch);
 // A length in samples.
 double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths);
+// The most samples of a run, below 2^53: positions are exact as doubles, too.
+#define SR_MOST_SAMPLES 9000000000000000
+// The same as a position, rounded down; SR_MOST_SAMPLES for longer ones.
+int64_t sr_length_position(sr_length length, const sr_schedule_lengths *lengths);
 
 #ifdef __cplusplus
 }

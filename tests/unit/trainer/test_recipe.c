@@ -368,7 +368,8 @@ static void test_too_large(void **state) {
     recipe_put("r.yaml", text);
     free(text);
     assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &recipe), SR_E_USAGE);
-    assert_string_equal(sr_error_message(), "r.yaml: error: a recipe has at most 1 MiB");
+    assert_string_equal(sr_error_message(),
+                        "r.yaml: error: a recipe and its bases have at most 1 MiB");
 }
 
 static void test_many_mistakes_are_counted(void **state) {

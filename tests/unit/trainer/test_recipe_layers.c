@@ -34,6 +34,56 @@ static void test_circle(void **state) {
     assert_int_equal(remove("plain.yaml"), 0);
 }
 
+// Each recipe names the one before it twice, so that the last one would read 2^19 files.
+static void test_many_bases(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    char name[16], text[64];
+    recipe_put("x0.yaml", RECIPE_BASIS);
+    for (int i = 1; i <= 12; i++) {
+        (void)snprintf(name, sizeof name, "x%d.yaml", i);
+        (void)snprintf(text, sizeof text, "base: [x%d, x%d]\n", i - 1, i - 1);
+        recipe_put(name, text);
+    }
+    sr_recipe_free(recipe_load("x4.yaml", NULL, 0)); // 30 bases
+    assert_int_equal(sr_recipe_load("x5.yaml", NULL, 0, &recipe), SR_OK);
+    sr_recipe_free(recipe);
+    assert_int_equal(sr_recipe_load("x12.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("x1.yaml:1:8: error: more than 64 bases in all");
+    assert_null(strstr(sr_error_message(), "mistake")); // reported once
+    // A list of recipes that do not exist, each of which would be looked for.
+    sr_text list;
+    sr_text_init(&list);
+    sr_text_add(&list, "base: [no");
+    for (int i = 0; i < 40000; i++)
+        sr_text_add(&list, ", missing");
+    sr_text_add(&list, "]\n");
+    recipe_put("many.yaml", list.data);
+    sr_text_release(&list);
+    assert_int_equal(sr_recipe_load("many.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    const char *rest = strrchr(sr_error_message(), '(');
+    assert_non_null(rest);
+    assert_true(strtol(rest + 1, NULL, 10) < 64); // the other mistakes
+}
+
+// Two files of 0.6 MiB are each small enough, but not together.
+static void test_large_bases(void **state) {
+    (void)state;
+    sr_recipe *recipe = NULL;
+    const size_t bytes = (size_t)600 << 10;
+    char *text = calloc(1, bytes + 1);
+    assert_non_null(text);
+    memset(text, '#', bytes);
+    memcpy(text, "batch: 8\n", 9);
+    recipe_put("large.yaml", text);
+    free(text);
+    recipe_put("a.yaml", "base: large\n" RECIPE_BASIS);
+    sr_recipe_free(recipe_load("a.yaml", NULL, 0));
+    recipe_put("a.yaml", "base: [large, large]\n" RECIPE_BASIS);
+    assert_int_equal(sr_recipe_load("a.yaml", NULL, 0, &recipe), SR_E_USAGE);
+    assert_message("a recipe and its bases have at most 1 MiB");
+}
+
 static void test_pipes(void **state) {
     (void)state;
     sr_recipe *recipe = NULL;
@@ -184,6 +234,8 @@ int main(void) {
         cmocka_unit_test(test_circle),
         cmocka_unit_test(test_pipes),
         cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_many_bases),
+        cmocka_unit_test(test_large_bases),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_evaluation_follows_image),
         cmocka_unit_test(test_origins),

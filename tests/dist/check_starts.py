@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The start of a run: settings that would fail later are refused before the first step, what makes training weak is
+warned of, a run resumes with its own data only, and `best` is the state of the best evaluation.
+
+  check_starts.py SERRIED RECIPE
+"""
+import csv
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import suite
+
+
+class Starts(suite.Suite):
+    def __init__(self, serried, recipe, folder):
+        super().__init__(serried, folder)
+        self.recipe = os.path.abspath(recipe)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def command(self, *words, folder=None, ranks=1):
+        return subprocess.run(suite.under_mpirun(ranks, [self.serried, *words]), env=suite.environment(), text=True,
+                              capture_output=True, timeout=100 * suite.SLOW, check=False, cwd=folder or self.folder)
+
+    def train(self, run, *values, option="-o", recipe=None):
+        return self.command("train", recipe or self.recipe, option, run, *values)
+
+    def expect(self, what, done, code, *words):
+        missing = [word for word in words if word not in done.stderr + done.stdout]
+        self.report(done.returncode == code and not missing, what,
+                    f"exit code {done.returncode}, without {missing}:\n{done.stdout[-500:]}{done.stderr[-1500:]}")
+
+    def manifest(self, run, generation="last"):
+        with open(self.path(run, generation, "manifest.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def best(self):
+        """`best` does not depend on checkpoint.every, and starts over with another metric."""
+        values = ["data.train=data", "epochs=4", "optimizer.lr=0.4", "checkpoint.metric=val/loss"]
+        for run, every in (("often", "[1ep]"), ("seldom", "[1h]"), ("coarse", "[3ep]")):
+            done = self.train(run, *values, f"checkpoint.every={every}")
+            with open(self.path(run, "metrics.csv"), encoding="utf-8") as file:
+                rows = [(float(row["val/loss"]), int(row["step"])) for row in csv.DictReader(file) if row["val/loss"]]
+            best = self.manifest(run, "best")
+            self.report(done.returncode == 0 and len(rows) == 4 and best["step"] == min(rows)[1] and
+                        best["best_step"] == best["step"] and self.manifest(run)["best_step"] == best["step"],
+                        f"best with checkpoint.every={every}", f"{rows} {best['step']}\n{done.stderr[-500:]}")
+        values[1], values[3] = "epochs=5", "checkpoint.metric=val/top1"
+        done = self.train("seldom", *values, option="--resume")
+        self.expect("another metric", done, 0, "other checkpoint.metric than so far in this run: 'best' starts over")
+        self.report(self.manifest("seldom", "best")["step"] > 5, "its best", str(self.manifest("seldom", "best")["step"]))
+
+    def lengths(self):
+        """Products of numbers of a recipe that no 64 bits hold."""
+        for steps in (9000000000000000, 4503599627370499):
+            for option in (["--dry-run"], ["-o", "far"]):
+                done = self.command("train", self.recipe, *option, "data.train=data", "batch=4096", f"steps={steps}")
+                self.expect(f"{steps} steps of 4096 samples, {option[0]}", done, 2, "a run has at most 9e+15: lower steps")
+        self.expect("positions beyond 64 bits",
+                    self.train("beyond", "data.train=data", "steps=1", "progressive={from: 16, step: 16, end: 9e15ep}",
+                               "mix={mixup: 1, until: 9e15ep}", "schedule.warmup=0it"), 0)
+        self.expect("a transform from beyond 64 bits",
+                    self.train("late", "data.train=data", "steps=1", "schedule.warmup=0it",
+                               "augment=[{flip: {from: 9e15ep}}]"), 2,
+                    "flip is never applied")
+        self.expect("infinite rate", self.train("rate", "data.train=data", "optimizer.lr_per=1e-308",
+                                                "optimizer.lr=1000"), 2, "is too large for a batch of 64")
+
+    def progress(self):
+        """A manifest whose numbers disagree, with a checksum that matches."""
+        self.train("odd", "data.train=data", "steps=4", "checkpoint.every=[2it]")
+        path = self.path("odd", "checkpoints", "00000002", "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        os.remove(self.path("odd", "exit.json"))
+        for key, value in (("position", "255"), ("step", "5"), ("step", "-4"), ("batch", "0"), ("best_step", "9")):
+            body = re.sub(rf'"{key}": [0-9]+', f'"{key}": {value}', text[:text.rindex(',\n"sha256"')])
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f'{body},\n"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"}}\n')
+            done = self.command("verify", "odd")
+            self.report(done.returncode == 3 and "damaged: " in done.stdout, f"{key} {value}", done.stdout + done.stderr)
+        done = self.train("odd", "data.train=data", "steps=4", "checkpoint.every=[2it]")
+        self.expect("goes on from the generation before", done, 0, "resuming odd at step 2 of 4")
+
+    def pack(self, data, source, *options, folder=None):
+        done = self.command("pack", self.path(source), data, *options, folder=folder)
+        self.report(done.returncode == 0, f"pack {data}", done.stderr)
+
+    def permuted(self):
+        """The classes of a run keep their numbers: data in which they are others are other data, however long the run."""
+        names = sorted(os.listdir(self.path("pictures")))
+        for name, order in (("reversed", names[::-1]), ("swapped", [names[1], names[0], *names[2:]])):
+            with open(self.path(name + ".txt"), "w", encoding="utf-8") as file:
+                file.write("".join(f"{name}\n" for name in order))
+            self.pack(name, "pictures", "--val-fraction", "0.2", "--classes", self.path(name + ".txt"))
+        self.train("kept", "data.train=data", "epochs=1")
+        for data, epochs in (("reversed", "2"), ("swapped", "3"), ("reversed", "1")):
+            done = self.train("kept", f"data.train={data}", f"epochs={epochs}", option="--resume")
+            self.expect(f"classes {data}, epochs={epochs}", done, 2, "was started with other options, seed or data")
+        os.remove(self.path("kept", "identity"))
+        with open(self.path("kept", "identity"), "w", encoding="utf-8") as file:
+            file.write("0" * 64 + "\n")
+        done = self.train("kept", "data.train=reversed", "epochs=2", option="--resume")
+        self.expect("the same without an identity", done, 2, "was started with other options, seed or data")
+        done = self.train("kept", f"data.train={self.data}", "epochs=2", option="--resume")
+        self.expect("its own data by another path", done, 0, "resuming kept at step")
+
+    def found(self):
+        """`val` evaluates the data of the run, wherever it is started; others only if they are named."""
+        for name, count in (("p", "6"), ("q", "8")):
+            os.mkdir(self.path(name))
+            subprocess.run([self.serried, "render", self.path(name, "pictures"), "--count", count], check=True,
+                           capture_output=True)
+            self.pack("data", self.path(name, "pictures"), "--val-fraction", "0.5", folder=self.path(name))
+        short = ["data.train=data", "steps=2"]
+        self.command("train", self.recipe, "-o", "run", *short, folder=self.path("p"))
+        want = self.command("val", "run", folder=self.path("p"))
+        self.report(want.returncode == 0 and "samples 30" in want.stdout, "val where it was started",
+                    want.stdout + want.stderr)
+        for folder, run in (("q", "../p/run"), ("", "p/run/last"), ("p/run", ".")):
+            done = self.command("val", run, folder=self.path(folder))
+            self.report(done.stdout == want.stdout and done.returncode == 0 and "damaged" not in done.stderr,
+                        f"val {run} in '{folder}'", f"{done.stdout} {done.stderr}")
+        for words in (["--data", "data"], ["data.train=data"]):
+            done = self.command("val", "../p/run", *words, folder=self.path("q"))
+            self.expect(f"val {words}", done, 0, "samples 40")
+        # A session from another folder: the recipe of the run has its paths from there on.
+        weights = ["weights=run/last/model.safetensors", *short, "data.val=../q/data"]
+        self.command("train", self.recipe, "-o", "tuned", *weights, folder=self.path("p"))
+        done = self.command("val", "p/tuned")
+        self.expect("data.val and weights", done, 0, "samples 40")
+        self.report("damaged" not in done.stderr, "weights are found, too", done.stderr)
+        done = self.command("train", self.recipe, "--resume", "p/tuned", "steps=4", "data.train=p/data",
+                            "data.val=p/data", "weights=p/run/last/model.safetensors")
+        self.expect("resumed elsewhere", done, 0, "'best' starts over")
+        self.expect("val afterwards", self.command("val", "../p/tuned", folder=self.path("q")), 0, "samples 30")
+        os.rename(self.path("p"), self.path("moved"))
+        done = self.command("val", "run", folder=self.path("moved"))
+        self.expect("all folders were moved", done, 0, "samples 30")
+        done = self.command("val", "../moved/run", folder=self.path("q"))
+        self.expect("other data at the path", done, 2, "data has not the val split that the run was evaluated on",
+                    "--data DATA")
+
+    def all(self):
+        self.prepare(10)
+        self.permuted()
+        self.found()
+        self.best()
+        self.lengths()
+        self.progress()
+
+
+def check(folder):
+    starts = Starts(os.path.abspath(sys.argv[1]), sys.argv[2], folder)
+    starts.all()
+    return starts
+
+
+suite.run(check)
