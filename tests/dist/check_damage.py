@@ -14,8 +14,8 @@ import subprocess
 
 import suite
 
-GENERATION = os.path.join("checkpoints", "00000003")  # the newest of the whole run
-OLDER = os.path.join("checkpoints", "00000002")
+GENERATION = os.path.join("checkpoints", "00000002")  # the newest of the whole run
+OLDER = os.path.join("checkpoints", "00000001")
 WEIGHTS = ("model.safetensors", "model_ema.safetensors", "optimizer-00000-of-00001.safetensors")
 CODES = range(7)  # exit codes of a command if the damaged file may still be valid
 
@@ -36,7 +36,8 @@ class Damage(suite.Suite):
                               timeout=100 * suite.SLOW, check=False)
 
     def train(self, folder, *values, data=None, ranks=1):
-        return self.call("train", self.recipe, "-o", folder, "data.train=" + (data or self.data), *values, ranks=ranks)
+        return self.call("train", self.recipe, "-o", folder, "data.train=" + (data or self.data),
+                         "checkpoint.every=[3it]", *values, ranks=ranks)
 
     def copy(self, source):
         target = os.path.join(self.folder, f"case-{self.count}-{self.dice.randrange(1 << 30)}")

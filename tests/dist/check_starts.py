@@ -147,8 +147,62 @@ class Starts(suite.Suite):
         self.expect("other data at the path", done, 2, "data has not the val split that the run was evaluated on",
                     "--data DATA")
 
+    def lanes(self):
+        """What --dry-run says of lanes that are too small for batch norm, training says in its first lines."""
+        small = ["data.train=data", "device=cpu", "image=32", "augment=[resize, center_crop]", "steps=1", "lanes=8",
+                 "schedule.warmup=0it"]
+        rows = [
+            ("resnet18", ["batch=8"], 2, "one value for each channel"),
+            ("resnet18", ["batch=8", "image=64", "progressive.from=32"], 2, "one value for each channel"),
+            ("mobilenet-v3-large", ["batch=8"], 2, "give lanes=1 and a larger batch"),
+            (self.recipe, ["batch=32"], 0, "the statistics of 4 samples, which are noisy below 16: give lanes=2"),
+            (self.recipe, ["batch=256"], 0, ""),
+            ("vit-8.yaml", ["batch=8", "lanes=4"], 0, ""),
+        ]
+        with open(self.path("vit-8.yaml"), "w", encoding="utf-8") as file:
+            file.write("base: deit-small\nmodel: {name: vit_tiny_patch16_224}\nmix: ~\n"
+                       "data: {repeats: 1}\n")
+        for recipe, values, code, words in rows:
+            for option in (["--dry-run"], ["-o", f"lanes-{len(os.listdir(self.folder))}"]):
+                done = self.command("train", recipe, *option, *small, *values)
+                what = f"{os.path.basename(recipe)} {values} {option[0]}"
+                self.expect(what, done, code, words)
+                warned = [line for line in done.stderr.splitlines() if "batch norm" in line]
+                self.report(bool(warned) == bool(words), what + ": warned", done.stderr[-800:])
+
+    def milestones(self):
+        """Milestones of a recipe are epochs of its own run, whatever length those of its base are meant for."""
+        with open(self.path("mine.yaml"), "w", encoding="utf-8") as file:
+            file.write("base: resnet18\nmodel: tiny\nimage: 32\nbatch: 80\nlanes: 1\nepochs: 6\ndata: {train: data}\n"
+                       "device: cpu\naugment: [resize, center_crop]\noptimizer: {lr: 0.1, lr_per: ~}\n"
+                       "schedule: {name: step, milestones: [2, 4]}\n")
+        done = self.train("stairs", recipe="mine.yaml")
+        with open(self.path("stairs", "metrics.csv"), encoding="utf-8") as file:
+            rates = [float(f"{float(row['lr']):.3g}") for row in csv.DictReader(file)]
+        self.report(rates == [0.1, 0.1, 0.01, 0.01, 0.001, 0.001], "milestones", f"{rates} {done.stderr[-800:]}")
+        done = self.train("slow", "data.train=data", "steps=3")
+        self.expect("a long warm-up", done, 0, "schedule.warmup takes 67 % of this run")
+
+    def unequal(self):
+        """Ranks that were given other neutral keys would wait for each other at other steps."""
+        rows = [("eval.batch=64", "eval.batch=32", "eval.batch: rank 1"),
+                ("checkpoint.every=[1it]", "checkpoint.every=[3it]", "checkpoint.every[0]: rank 1"),
+                ("profile=1:2", "seed=0", "profile: rank 1"),
+                ("exchange.bucket=4096", "exchange.bucket=8192", "exchange.bucket: rank 1"),
+                ("data.workers=1", "data.workers=2", "")]
+        start = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        for number, (one, two, words) in enumerate(rows):
+            line = [self.serried, "train", self.recipe, "-o", f"unequal-{number}", "data.train=data", "steps=3"]
+            done = subprocess.run([*start, "-np", "1", *line, one, ":", "-np", "1", *line, two],
+                                  env=suite.environment(), text=True, capture_output=True, check=False,
+                                  timeout=100 * suite.SLOW, cwd=self.folder)
+            self.expect(f"{one} and {two}", done, 2 if words else 0, words and f"ranks disagree on {words}")
+
     def all(self):
         self.prepare(10)
+        self.lanes()
+        self.milestones()
+        self.unequal()
         self.permuted()
         self.found()
         self.best()

@@ -586,10 +586,15 @@ const sr_slot *sr_engine_get_slot(const sr_engine *e) {
     return &e->feed.lane;
 }
 
-sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
+sr_status sr_engine_compile_size(sr_engine *e, int phase, int64_t height, int64_t width,
+                                 sr_plan **out) {
     int count;
-    SR_TRY(use_size(e, e->image_height, e->image_width));
+    SR_TRY(use_size(e, height, width));
     return record_phase(e, phase, 0, out, &count);
+}
+
+sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
+    return sr_engine_compile_size(e, phase, e->image_height, e->image_width, out);
 }
 
 // ---- Inference ----

@@ -78,6 +78,9 @@ SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step
 // Records and compiles a phase's lane program without running it (reports, benchmarks). Borrowed as
 // sr_compile says.
 SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
+// The same for pictures of another size than the step's largest.
+SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int64_t height,
+                                              int64_t width, sr_plan **out);
 // What the task infers from a slot (classification: logits), as f32, into 'out' of 'bytes' bytes.
 // With the values that sr_engine_use_average chose, running statistics fixed. The slot needs the
 // arrays that the task reads and that are no targets (classification: "image" u8 [N,H,W,3], 64-byte

@@ -14,7 +14,6 @@
 #define SR_RECIPE_MAX_BASES 64    // in all; one that is reached in two ways counts twice
 #define SR_RECIPE_MAX_CHAIN 16    // of bases, each based on the next
 #define SR_RECIPE_MAX_PHASES 16
-#define SR_RECIPE_MAX_SIDE 65536   // of images
 #define SR_RECIPE_MAX_REPORT 1900  // bytes, so that a report fits into an error message
 #define SR_RECIPE_MAX_MISTAKES 100 // kept
 #define SR_RECIPE_MAX_PATH 256     // bytes of a dotted path
@@ -149,6 +148,11 @@ void sr_recipe_scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below,
                                 sr_recipe_node *layer);
 // recipe.eval from the rows of the table and the image size.
 void sr_recipe_read_evaluation(sr_recipe_internal *in);
+// recipe_lengths.c
+// Before 'layer' is merged into it: 'below' gets the lengths that it has in a run of the layer's
+// length.
+void sr_recipe_scale_lengths(sr_recipe_internal *in, sr_recipe_node *below,
+                             const sr_recipe_node *layer);
 
 // recipe_files.c
 // Path of a shipped recipe in the arena; *out is NULL if there is none.

@@ -150,6 +150,7 @@ static bool says(const sr_recipe_node *map, const char *key) {
 
 // Epochs of a layer remove steps of the layers below, and the reverse.
 static void merge_layer(sr_recipe_internal *in, sr_recipe_node *below, sr_recipe_node *layer) {
+    sr_recipe_scale_lengths(in, below, layer);
     bool epochs = says(layer, "epochs"), steps = says(layer, "steps");
     if (epochs && steps)
         sr_recipe_mistake(in, sr_recipe_node_child(layer, "steps")->key_at,

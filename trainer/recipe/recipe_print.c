@@ -225,9 +225,12 @@ sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out) {
 
 // ---- identity -----------------------------------------------------------------------------------
 
-static void add_leaves(sr_text *out, const sr_recipe_node *node, const char *path) {
+typedef bool leaf_filter(const sr_recipe_node *node, const char *path);
+
+static void add_leaves(sr_text *out, const sr_recipe_node *node, const char *path,
+                       leaf_filter *wanted) {
     char inner[2 * SR_RECIPE_MAX_PATH];
-    if (node->option_class == SR_OPTION_NEUTRAL)
+    if (!wanted(node, path))
         return;
     if (node->kind == SR_RECIPE_NODE_TEXT) {
         const char *text = node->counts_as ? node->counts_as : node->text;
@@ -241,11 +244,33 @@ static void add_leaves(sr_text *out, const sr_recipe_node *node, const char *pat
             snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "", child->key);
         else
             snprintf(inner, sizeof inner, "%s[%d]", path, index);
-        add_leaves(out, child, inner);
+        add_leaves(out, child, inner, wanted);
     }
     // A transform without options is part of the identity, too.
     if (node->kind == SR_RECIPE_NODE_MAP && !node->first)
         sr_text_add(out, "%s\n", path);
+}
+
+static bool is_numerics(const sr_recipe_node *node, const char *path) {
+    (void)path;
+    return node->option_class != SR_OPTION_NEUTRAL;
+}
+
+// Paths and settings of one host; new keys are shared.
+static bool is_shared(const sr_recipe_node *node, const char *path) {
+    static const char *const own[] = {
+        "about",          "expected",          "data.train",     "data.val", "data.workers",
+        "data.processes", "data.memory",       "weights",        "device",   "plugins",
+        "chooser",        "chooser_workspace", "numerics.strict"};
+    (void)node;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(path, own[i]) == 0)
+            return false;
+    return true;
+}
+
+void sr_recipe_add_shared(const sr_recipe *recipe, sr_text *out) {
+    add_leaves(out, recipe->internal->resolved, "", is_shared);
 }
 
 static sr_status hash_file(const char *path, char hex[SR_SHA256_HEX]) {
@@ -277,7 +302,7 @@ sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
     sr_text_add(&text, "serried recipe 1\ndata=%s\nweights=%s\n", data_identity, weights);
     for (size_t i = 0; recipe->internal->plugins_loaded && i < recipe->plugins.count; i++)
         sr_text_add(&text, "plugin=%s\n", recipe->internal->plugin_hashes[i]);
-    add_leaves(&text, recipe->internal->resolved, "");
+    add_leaves(&text, recipe->internal->resolved, "", is_numerics);
     sr_sha256 *sha = NULL;
     unsigned char digest[SR_SHA256_BYTES];
     sr_status status = sr_text_check(&text);

@@ -76,6 +76,11 @@ SR_NODISCARD sr_status sr_inputs_windows(sr_recipe *recipe, const sr_schedule_le
 // with the memory that is needed and available.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, int ranks);
 
+// Checks that batch norm has more than one value for each channel of a lane, also where images are
+// smallest: SR_E_USAGE at `lanes` otherwise. 'warn': warns of lanes with few samples. Plans the
+// lane programs.
+SR_NODISCARD sr_status sr_inputs_check_lanes(sr_engine *engine, bool warn);
+
 #ifdef __cplusplus
 }
 #endif

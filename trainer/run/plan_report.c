@@ -102,10 +102,7 @@ static void print_lanes(const sr_recipe *r, int ranks) {
     for (int rank = 0; rank < ranks; rank++)
         (void)printf("  rank %d: lanes %d..%d\n", rank, sr_lanes_first((int)r->lanes, ranks, rank),
                      sr_lanes_first((int)r->lanes, ranks, rank + 1) - 1);
-    (void)fflush(stdout); // the warning follows the report even if both go to one pipe
-    if (samples < 16)
-        SR_WARN("a lane has %lld sample%s: batch norm over fewer than 16 is noisy; lower lanes",
-                (long long)samples, samples == 1 ? "" : "s");
+    (void)fflush(stdout); // a warning follows the report even if both go to one pipe
 }
 
 static sr_status report_phase(sr_engine *engine, int p) {
@@ -181,6 +178,7 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
                                        .seed = (uint64_t)r->seed,
                                        .plans_only = true};
     SR_TRY(sr_engine_create(&options, &w->engine));
+    SR_TRY(sr_inputs_check_lanes(w->engine, false));
     SR_TRY(sr_inputs_check_memory(w->engine, 1));
     return w->inputs.train
                ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
@@ -219,7 +217,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
         SR_TRY(report_phase(w->engine, p));
     print_device(w->engine);
     print_lanes(r, ranks);
-    return SR_OK;
+    return sr_inputs_check_lanes(w->engine, true);
 }
 
 sr_status sr_plan_rehearse(sr_recipe *recipe) {

@@ -20,6 +20,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/checkpoint/run_identity.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/run/agreement.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
 
@@ -388,6 +389,7 @@ static sr_status check_folder(const sr_training *t) {
 // Checks and opens what the recipe names. Refuses what it can before anything is created.
 static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_recipe_check(t->recipe));
+    SR_TRY(sr_agree_on_recipe(t->comm, t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
     SR_TRY(sr_choose_metric(t->recipe, &t->metric));
@@ -411,6 +413,7 @@ static sr_status begin(sr_training *t) {
     t->best_top1 = t->best_saved = (double)NAN;
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
+    SR_TRY(sr_inputs_check_lanes(t->engine, t->rank == 0));
     SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
     SR_TRY(choose_folder(t));
     SR_TRY(t->location.generation ? sr_training_load(t) : first_state(t));

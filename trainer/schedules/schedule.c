@@ -2,6 +2,8 @@
 // Schedules: warm-up and lengths. The curves are in schedule_X.c.
 #include "trainer/schedules/schedule.h"
 
+#include "kernels/base/log.h"
+
 double sr_length_samples(sr_length length, const sr_schedule_lengths *lengths) {
     switch (length.unit) {
     case SR_LENGTH_EPOCHS:
@@ -38,6 +40,10 @@ sr_status sr_schedule_init(sr_schedule *schedule, const sr_schedule_desc *desc, 
                        "schedule.warmup: %.0f samples do not fit into a run of %.0f samples: "
                        "shorten the warm-up or train longer",
                        samples, total);
+    if (samples > total / 2)
+        SR_WARN("schedule.warmup takes %.0f %% of this run, so that the full learning rate comes "
+                "late; schedule.warmup=5%% fits runs of any length",
+                100 * samples / total);
     if (desc->check != NULL)
         SR_TRY(desc->check(options, total / (double)lengths->epoch));
     *schedule = (sr_schedule){.desc = desc,

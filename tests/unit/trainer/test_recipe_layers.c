@@ -66,6 +66,57 @@ static void test_many_bases(void **state) {
     assert_true(strtol(rest + 1, NULL, 10) < 64); // the other mistakes
 }
 
+// Of a base with 90 epochs: what is inherited keeps its share of the run, what is set is as it
+// says.
+static void test_lengths_of_a_base(void **state) {
+    (void)state;
+    static const char low[] =
+        "model: net\nbatch: 8\nepochs: 90\noptimizer: {name: sgd, lr: 1, groups: [{match: [a], "
+        "until: 30ep}]}\nschedule: {name: step, milestones: [30, 60], of: 90, warmup: 9ep}\n"
+        "ema: {decay: 0.9, warmup: 18ep}\nmix: {mixup: 1, until: 100it}\n"
+        "progressive: {end: 50%}\naugment: [{crop: {until: 45ep}}]\n"
+        "checkpoint: {every: [1ep]}\n";
+    static const struct {
+        const char *text, *override, *of, *warmup, *average, *crop;
+    } rows[] = {
+        {"base: low\n", NULL, "90", "9ep", "18ep", "45ep"},
+        {"base: low\nepochs: 90\n", NULL, "90", "9ep", "18ep", "45ep"},
+        {"base: low\nepochs: 6\n", NULL, "90", "10%", "20%", "50%"},
+        {"base: low\nsteps: 6\n", NULL, "90", "10%", "20%", "50%"},
+        {"base: low\nepochs: 6\nschedule: {milestones: [2, 4]}\n", NULL, NULL, "10%", "20%", "50%"},
+        {"base: low\nepochs: 6\nschedule: {milestones: [2, 4], of: 6, warmup: 1ep}\n", NULL, "6",
+         "1ep", "20%", "50%"},
+        {"base: low\nepochs: 6\naugment: [{crop: {until: 5ep}}]\nema: {warmup: 3ep}\n", NULL, "90",
+         "10%", "3ep", "5ep"},
+        {"base: low\n", "epochs=6", "90", "9ep", "18ep", "45ep"},
+        {"base: low\n", "schedule.milestones=[2, 4]", NULL, "9ep", "18ep", "45ep"},
+        {"base: low\n", "schedule.every=3", NULL, "9ep", "18ep", "45ep"},
+    };
+    recipe_put("low.yaml", low);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        recipe_put("a.yaml", rows[i].text);
+        sr_recipe *r = recipe_load("a.yaml", &rows[i].override, rows[i].override ? 1 : 0);
+        const char *of = sr_recipe_get(r, "schedule.of");
+        if (rows[i].of)
+            assert_string_equal(of, rows[i].of);
+        else
+            assert_null(of);
+        assert_string_equal(sr_recipe_get(r, "schedule.warmup"), rows[i].warmup);
+        assert_string_equal(sr_recipe_get(r, "ema.warmup"), rows[i].average);
+        assert_string_equal(sr_recipe_get(r, "augment[0].crop.until"), rows[i].crop);
+        assert_string_equal(sr_recipe_get(r, "mix.until"), "100it");
+        assert_string_equal(sr_recipe_get(r, "progressive.end"), "50%");
+        assert_string_equal(sr_recipe_get(r, "checkpoint.every[0]"), "1ep");
+        sr_recipe_free(r);
+    }
+    recipe_put("a.yaml", "base: low\nepochs: 6\n");
+    recipe_put("b.yaml", "base: a\nepochs: 18\n"); // the share of 90 epochs, still
+    sr_recipe *r = recipe_load("b.yaml", NULL, 0);
+    assert_string_equal(sr_recipe_get(r, "schedule.warmup"), "10%");
+    assert_true(r->phases[0].optimizer.groups[0].until.unit == SR_LENGTH_PERCENT);
+    sr_recipe_free(r);
+}
+
 // Two files of 0.6 MiB are each small enough, but not together.
 static void test_large_bases(void **state) {
     (void)state;
@@ -239,6 +290,7 @@ int main(void) {
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_evaluation_follows_image),
         cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_lengths_of_a_base),
     };
     return cmocka_run_group_tests_name("recipe_layers", tests, recipe_enter, recipe_leave);
 }
