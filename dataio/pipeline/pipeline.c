@@ -138,6 +138,26 @@ static sr_status make_copies(sr_pipeline *p) {
     return p->copies && p->states ? SR_OK : SR_E_MEMORY;
 }
 
+// To be freed even after a failure.
+static sr_status open_dataset(const sr_pipeline_options *o, sr_dataset **out) {
+    SR_TRY(sr_dataset_open(o->dataset, o->split, out));
+    return sr_dataset_count(*out) > 0 ? SR_OK
+                                      : SR_FAIL(SR_E_DATA, "%s: the split '%s' is empty",
+                                                o->dataset, o->split ? o->split : "");
+}
+
+sr_status sr_pipeline_measure(const sr_pipeline_options *options, uint64_t *bytes) {
+    sr_pipeline_options o = *options;
+    sr_dataset *dataset = NULL;
+    SR_TRY(check_options(&o));
+    fill_defaults(&o);
+    sr_status status = open_dataset(&o, &dataset);
+    if (status == SR_OK)
+        status = sr_stage_measure(&o, dataset, bytes);
+    sr_dataset_free(dataset);
+    return status;
+}
+
 sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out) {
     sr_pipeline_options o = *options;
     SR_TRY(check_options(&o));
@@ -147,12 +167,7 @@ sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out
         return SR_E_MEMORY;
     sr_status status;
     p->view.parent_pidfd = -1;
-    SR_TRY_GOTO(sr_dataset_open(o.dataset, o.split, &p->dataset), fail);
-    if (sr_dataset_count(p->dataset) < 1) {
-        status =
-            SR_FAIL(SR_E_DATA, "%s: the split '%s' is empty", o.dataset, o.split ? o.split : "");
-        goto fail;
-    }
+    SR_TRY_GOTO(open_dataset(&o, &p->dataset), fail);
     SR_TRY_GOTO(sr_stage_create(&o, p->dataset, &p->memory), fail);
     SR_TRY_GOTO(sr_stage_init(&p->view, &p->memory, SR_STAGE_READER), fail);
     SR_TRY_GOTO(make_copies(p), fail);

@@ -245,6 +245,14 @@ static sr_status seal_plan(const sr_stage_plan *plan, uint64_t bytes, const sr_d
     return status;
 }
 
+sr_status sr_stage_measure(const sr_pipeline_options *options, sr_dataset *dataset,
+                           uint64_t *bytes) {
+    sr_stage_plan plan = {.options = *options};
+    SR_TRY(make_plan(&plan, dataset));
+    *bytes = plan.slot_buffers + plan.layout.bytes * (uint64_t)plan.slots;
+    return SR_OK;
+}
+
 sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                           sr_stage_memory *out) {
     sr_stage_plan plan = {.options = *options};

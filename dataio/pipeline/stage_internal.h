@@ -170,6 +170,9 @@ typedef struct sr_stage {
     uint64_t row_bytes[SR_SLOT_MAX_ARRAYS];
 } sr_stage;
 
+// The size of the shared memory for these options (already checked).
+SR_NODISCARD sr_status sr_stage_measure(const sr_pipeline_options *options, sr_dataset *dataset,
+                                        uint64_t *bytes);
 // Creates and fills the memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                                        sr_stage_memory *out);

@@ -198,8 +198,38 @@ class Starts(suite.Suite):
                                   timeout=100 * suite.SLOW, cwd=self.folder)
             self.expect(f"{one} and {two}", done, 2 if words else 0, words and f"ranks disagree on {words}")
 
+    def evaluation(self):
+        """Settings of evaluation that cannot work are refused before the first step; a corrected one is the same run."""
+        rows = [("eval.batch=50", "eval.batch 50 cannot be divided into 8 equal lanes; give 48 or 56"),
+                ("eval.batch=4", "eval.batch 4 cannot be divided into 8 equal lanes; give 8"),
+                ("eval.crop=1", "error: evaluation: "), ("eval.crop=65536", "error: evaluation: "),
+                ("eval.batch=16777216", "lower eval.batch")]
+        for value, words in rows:
+            for option in (["--dry-run"], ["-o", "never"]):
+                done = self.command("train", "cifar10-fast", *option, "data.train=data", "image=32", "batch=80", "lanes=8",
+                                    "epochs=1", value)
+                self.expect(f"{value} {option[0]}", done, 2, words)
+        self.report(not os.path.exists(self.path("never")), "no run folder", "there is one")
+        values = ["data.train=data", "steps=3"]
+        for run, more in (("first", []), ("second", ["eval.batch=16", "eval.crop=24", "eval.flip=true"])):
+            self.train(run, *values, *more)
+        files = []
+        for run in ("first", "second"):
+            with open(self.path(run, "identity"), encoding="utf-8") as file:
+                files.append(file.read())
+        digests = [self.manifest(run)["digest"] for run in ("first", "second")]
+        self.report(files[0] == files[1] and digests[0] == digests[1], "another evaluation is the same run",
+                    f"{files} {digests}")
+        os.remove(self.path("first", "exit.json"))
+        done = self.train("first", *values, "eval.crop=24")
+        self.expect("resumed with another crop", done, 0, "resuming first at step 3 of 3",
+                    "other evaluation settings (eval) than so far in this run: 'best' starts over")
+        with open(self.path("first", "recipe.yaml"), encoding="utf-8") as file:
+            self.report("crop: 24" in file.read(), "recipe.yaml has it", "no")
+
     def all(self):
         self.prepare(10)
+        self.evaluation()
         self.lanes()
         self.milestones()
         self.unequal()

@@ -620,9 +620,7 @@ static sr_status inference_sink(void *user, int index, sr_address data, size_t b
     return sr_stream_download(stream, run->out, data, bytes);
 }
 
-sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t bytes) {
-    sr_plan *plan;
-    sr_lane_run *run = &e->runs[0];
+static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_plan **out) {
     sr_lane_recording r;
     sr_float_control();
     if (!e->task->infer)
@@ -630,7 +628,22 @@ sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t 
     SR_TRY(begin_record(e, 0, false, 0, slot, &r));
     const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
-    SR_TRY(sr_compile(e->context, &target, 1, &plan));
+    return sr_compile(e->context, &target, 1, out);
+}
+
+sr_status sr_engine_compile_inference(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                                      sr_plan **out) {
+    const sr_pipeline_options options = {
+        .transformer = e->task->transformer, .image_height = height, .image_width = width};
+    sr_slot slot;
+    SR_TRY(sr_pipeline_describe(&options, samples, &slot));
+    return compile_inference(e, &slot, out);
+}
+
+sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t bytes) {
+    sr_plan *plan;
+    sr_lane_run *run = &e->runs[0];
+    SR_TRY(compile_inference(e, slot, &plan));
     run->out = out;
     run->out_bytes = bytes;
     return replay_once(e, plan, slot, NULL, inference_sink, run);

@@ -253,6 +253,11 @@ SR_NODISCARD sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *ou
 SR_NODISCARD sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
                                           char hex[65]);
 
+// The same as computed before the keys of evaluation, which change nothing that is trained, became
+// neutral: runs of then have it.
+SR_NODISCARD sr_status sr_recipe_identity_with_eval(const sr_recipe *recipe,
+                                                    const char *data_identity, char hex[65]);
+
 // Adds a line "key=value" for every key in which the ranks of a job must not differ: all that have
 // a value but paths, whose content is compared otherwise, and what is adapted to a host.
 void sr_recipe_add_shared(const sr_recipe *recipe, sr_text *out);

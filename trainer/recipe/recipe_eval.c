@@ -146,11 +146,4 @@ void sr_recipe_read_evaluation(sr_recipe_internal *in) {
     r->eval.crop_width = crop.width;
     r->eval.resize_height = resize.height;
     r->eval.resize_width = shorter_side ? 0 : resize.width;
-    // Recipes without these keep the identity that they had before the keys existed.
-    if (r->eval.filter == SR_FILTER_BILINEAR)
-        sr_recipe_node_find(in->resolved, "eval.filter")->option_class = SR_OPTION_NEUTRAL;
-    if (!r->eval.exact)
-        sr_recipe_node_find(in->resolved, "eval.exact")->option_class = SR_OPTION_NEUTRAL;
-    if (!r->eval.flip)
-        sr_recipe_node_find(in->resolved, "eval.flip")->option_class = SR_OPTION_NEUTRAL;
 }

@@ -256,6 +256,16 @@ static bool is_numerics(const sr_recipe_node *node, const char *path) {
     return node->option_class != SR_OPTION_NEUTRAL;
 }
 
+static bool is_numerics_or_eval(const sr_recipe_node *node, const char *path) {
+    static const char *const keys[] = {"eval.resize", "eval.crop", "eval.batch"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(path, keys[i]) == 0)
+            return true;
+    if (strcmp(path, "eval.flip") == 0)
+        return node->text && strcmp(node->text, "true") == 0;
+    return is_numerics(node, path);
+}
+
 // Paths and settings of one host; new keys are shared.
 static bool is_shared(const sr_recipe_node *node, const char *path) {
     static const char *const own[] = {
@@ -293,7 +303,8 @@ static sr_status hash_file(const char *path, char hex[SR_SHA256_HEX]) {
     return status;
 }
 
-sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity, char hex[65]) {
+static sr_status identity_of(const sr_recipe *recipe, const char *data_identity,
+                             leaf_filter *wanted, char hex[65]) {
     char weights[SR_SHA256_HEX] = "";
     if (recipe->weights)
         SR_TRY(hash_file(recipe->weights, weights));
@@ -302,7 +313,7 @@ sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
     sr_text_add(&text, "serried recipe 1\ndata=%s\nweights=%s\n", data_identity, weights);
     for (size_t i = 0; recipe->internal->plugins_loaded && i < recipe->plugins.count; i++)
         sr_text_add(&text, "plugin=%s\n", recipe->internal->plugin_hashes[i]);
-    add_leaves(&text, recipe->internal->resolved, "", is_numerics);
+    add_leaves(&text, recipe->internal->resolved, "", wanted);
     sr_sha256 *sha = NULL;
     unsigned char digest[SR_SHA256_BYTES];
     sr_status status = sr_text_check(&text);
@@ -315,4 +326,13 @@ sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
     sr_sha256_free(sha);
     sr_text_release(&text);
     return status;
+}
+
+sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity, char hex[65]) {
+    return identity_of(recipe, data_identity, is_numerics, hex);
+}
+
+sr_status sr_recipe_identity_with_eval(const sr_recipe *recipe, const char *data_identity,
+                                       char hex[65]) {
+    return identity_of(recipe, data_identity, is_numerics_or_eval, hex);
 }

@@ -140,30 +140,44 @@ static sr_status gather_confusion(sr_comm *comm, sr_confusion *confusion) {
     return status;
 }
 
-static sr_status run_blocks(sr_engine *engine, sr_comm *comm, const sr_evaluation *e, int classes,
+// The options borrow from the view.
+static sr_pipeline_options pipeline_options(const sr_engine_info *info, const char *dataset,
+                                            const sr_eval_view *view) {
+    const sr_recipe *r = info->recipe;
+    const int ranks = sr_comm_size(info->comm), rank = sr_comm_rank(info->comm);
+    return (sr_pipeline_options){.dataset = dataset,
+                                 .split = "val",
+                                 .transformer = info->task->transformer,
+                                 .transforms = view->transforms,
+                                 .transform_count = SR_EVAL_TRANSFORMS,
+                                 .image_height = view->height,
+                                 .image_width = view->width,
+                                 .order = SR_ORDER_SEQUENTIAL,
+                                 .batch = r->eval.batch,
+                                 .lanes = info->lanes,
+                                 .lane_begin = sr_lanes_first(info->lanes, ranks, rank),
+                                 .lane_end = sr_lanes_first(info->lanes, ranks, rank + 1),
+                                 .workers = (int)r->data.workers,
+                                 .threads = r->data.threads,
+                                 .report_seconds = r->deadline_report,
+                                 .act_seconds = r->deadline_act};
+}
+
+sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset, uint64_t *bytes) {
+    const sr_engine_info info = sr_engine_get_info(engine);
+    sr_eval_view view;
+    sr_eval_view_of(info.recipe, &view);
+    const sr_pipeline_options options = pipeline_options(&info, dataset, &view);
+    return sr_pipeline_measure(&options, bytes);
+}
+
+static sr_status run_blocks(sr_engine *engine, const sr_evaluation *e, int classes,
                             block_list *list) {
     const sr_engine_info info = sr_engine_get_info(engine);
-    const sr_recipe *r = info.recipe;
-    const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     sr_eval_view view;
     sr_pipeline *pipeline;
-    sr_eval_view_of(r, &view);
-    const sr_pipeline_options options = {.dataset = e->dataset,
-                                         .split = "val",
-                                         .transformer = info.task->transformer,
-                                         .transforms = view.transforms,
-                                         .transform_count = SR_EVAL_TRANSFORMS,
-                                         .image_height = view.height,
-                                         .image_width = view.width,
-                                         .order = SR_ORDER_SEQUENTIAL,
-                                         .batch = r->eval.batch,
-                                         .lanes = info.lanes,
-                                         .lane_begin = sr_lanes_first(info.lanes, ranks, rank),
-                                         .lane_end = sr_lanes_first(info.lanes, ranks, rank + 1),
-                                         .workers = (int)r->data.workers,
-                                         .threads = r->data.threads,
-                                         .report_seconds = r->deadline_report,
-                                         .act_seconds = r->deadline_act};
+    sr_eval_view_of(info.recipe, &view);
+    const sr_pipeline_options options = pipeline_options(&info, e->dataset, &view);
     sr_pinned_slots pinned;
     SR_TRY(sr_pipeline_open(&options, &pipeline));
     sr_slots_pin(&pinned, pipeline, info.device);
@@ -215,7 +229,7 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     sr_metrics_block *blocks = NULL;
     int64_t count = 0;
     SR_TRY(sr_engine_use_average(engine, e->average));
-    sr_status status = explain_damage(run_blocks(engine, comm, e, classes, &list));
+    sr_status status = explain_damage(run_blocks(engine, e, classes, &list));
     if (status == SR_OK)
         status = agree_on_end(comm, list.cut);
     if (status == SR_OK)

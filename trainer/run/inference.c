@@ -84,6 +84,7 @@ static sr_status create_engine(sr_inference *in, int threads) {
     sr_device_properties device;
     int index;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
+    SR_TRY(sr_inputs_check_eval_batch(in->recipe));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
                                   .act_seconds = r->deadline_act,
                                   .patience = SR_PATIENCE};

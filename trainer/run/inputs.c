@@ -342,30 +342,53 @@ static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {
     return usable;
 }
 
-sr_status sr_inputs_check_memory(sr_engine *engine, int ranks) {
+// Bytes of a rank's parameters and optimiser state, and of the largest phase's activations.
+static sr_status measure_step(sr_engine *engine, uint64_t *activations, uint64_t *state) {
     const sr_engine_info e = sr_engine_get_info(engine);
-    const sr_device_properties *device = sr_device_get_properties(e.device);
-    const int sharing = (ranks + device->count - 1) / device->count; // ranks of the fullest device
-    uint64_t activations = 0, state = 0;
-    char need[16], lane[16], have[128];
+    *activations = *state = 0;
     for (int p = 0; p < e.phases; p++) {
         sr_plan *plan;
         SR_TRY(sr_engine_compile(engine, p, &plan));
-        if (sr_plan_peak_bytes(plan) > activations)
-            activations = sr_plan_peak_bytes(plan);
+        if (sr_plan_peak_bytes(plan) > *activations)
+            *activations = sr_plan_peak_bytes(plan);
         const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
-        state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
-        state += (uint64_t)phase.scratch * sizeof(float);
+        *state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
+        *state += (uint64_t)phase.scratch * sizeof(float);
     }
+    return SR_OK;
+}
+
+sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks) {
+    const sr_engine_info e = sr_engine_get_info(engine);
+    const sr_device_properties *device = sr_device_get_properties(e.device);
+    const int sharing = (ranks + device->count - 1) / device->count; // ranks of the fullest device
+    uint64_t activations, state;
+    sr_evaluation_needs evaluation;
+    char need[16], lane[16], have[128];
+    SR_TRY(measure_step(engine, &activations, &state));
+    const uint64_t usable = usable_memory(e.device, sharing, have);
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
-    if (all <= usable_memory(e.device, sharing, have))
+    if (all > usable)
+        return sr_recipe_fail(
+            e.recipe, "batch",
+            "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
+            " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm "
+            "and results)",
+            sr_text_bytes(all, need), device->memory_owner, have, e.lane_samples,
+            sr_text_bytes(activations, lane), sharing * e.executors,
+            sharing * e.executors == 1 ? "" : "s");
+    SR_TRY(sr_inputs_check_evaluation(engine, in, &evaluation));
+    // One executor evaluates, in memory of its own that grows.
+    const uint64_t grown =
+        evaluation.activations > activations ? evaluation.activations - activations : 0;
+    const uint64_t slots = device->unified ? (uint64_t)ranks * evaluation.slots : 0;
+    if (all + (uint64_t)sharing * grown + slots <= usable)
         return SR_OK;
     return sr_recipe_fail(
-        e.recipe, "batch",
-        "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
-        " samples take %s, %d lane%s at a time; lower batch, or raise lanes (changes BatchNorm and "
-        "results)",
-        sr_text_bytes(all, need), device->memory_owner, have, e.lane_samples,
-        sr_text_bytes(activations, lane), sharing * e.executors,
-        sharing * e.executors == 1 ? "" : "s");
+        e.recipe, "eval.batch",
+        "an evaluation needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
+        " samples take %s, the pictures of two steps %s; lower eval.batch",
+        sr_text_bytes(all + (uint64_t)sharing * grown + slots, need), device->memory_owner, have,
+        e.recipe->eval.batch / e.lanes, sr_text_bytes(evaluation.activations, lane),
+        sr_text_bytes((uint64_t)ranks * evaluation.slots, (char[16]){0}));
 }

@@ -179,7 +179,7 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
                                        .plans_only = true};
     SR_TRY(sr_engine_create(&options, &w->engine));
     SR_TRY(sr_inputs_check_lanes(w->engine, false));
-    SR_TRY(sr_inputs_check_memory(w->engine, 1));
+    SR_TRY(sr_inputs_check_memory(w->engine, &w->inputs, 1));
     return w->inputs.train
                ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
                : SR_OK;

@@ -375,7 +375,8 @@ static sr_status extend(sr_run_folder *run, const sr_run_options *options, folde
 // What is longer must be this run: with other data, the identity of its recipe is another one.
 static sr_status find_extension(const sr_run_folder *run, const sr_run_options *options,
                                 sr_text *identities, bool *extends) {
-    char before[65] = "";
+    char before[2][65] = {"", ""};
+    bool own = false;
     *extends = false;
     if (options->extends == NULL)
         return SR_OK;
@@ -385,11 +386,13 @@ static sr_status find_extension(const sr_run_folder *run, const sr_run_options *
     sr_kept_error kept = {.status = SR_OK};
     sr_error_keep(&kept, options->extends(options->user, path, before, extends));
     sr_free(path);
-    bool own = sr_run_identity_has(identities->data, before);
-    if (!own && before[0] != '\0') { // the file may be damaged
-        SR_TRY(sr_checkpoint_all_of(run->path, before, &own));
+    for (int i = 0; i < 2 && !own && before[i][0] != '\0'; ++i) {
+        own = sr_run_identity_has(identities->data, before[i]);
         if (own)
-            sr_text_add(identities, "%s\n", before);
+            break;
+        SR_TRY(sr_checkpoint_all_of(run->path, before[i], &own)); // the file may be damaged
+        if (own)
+            sr_text_add(identities, "%s\n", before[i]);
     }
     *extends = *extends && own;
     return own || kept.status == SR_E_MEMORY ? sr_error_restore(&kept) : SR_OK;

@@ -37,9 +37,9 @@ typedef struct sr_run_options {
     const char *identity;    // of this run: 64 hex digits
     const char *recipe_yaml; // resolved recipe, written as recipe.yaml of a new run; NULL: none
     // Whether a run of another identity, whose recipe.yaml is at the path, becomes this one by
-    // training longer, if its identity was 'before': --resume then resumes it, even if it is
+    // training longer, if its identity was one of 'before': --resume then resumes it, even if it is
     // finished. NULL: never.
-    sr_status (*extends)(void *user, const char *recipe_path, char before[65], bool *out);
+    sr_status (*extends)(void *user, const char *recipe_path, char before[2][65], bool *out);
     void *user; // of extends
 } sr_run_options;
 

@@ -37,27 +37,33 @@ sr_status sr_run_recipe_load(const char *path, const char *const *overrides, int
     return status;
 }
 
+// As computed now and formerly; "" where the weights that the recipe names are missing.
+static sr_status identities_of(const sr_recipe *recipe, const char *data_identity,
+                               char out[2][65]) {
+    out[0][0] = out[1][0] = '\0';
+    sr_status status = sr_recipe_identity(recipe, data_identity, out[0]);
+    if (status == SR_OK)
+        status = sr_recipe_identity_with_eval(recipe, data_identity, out[1]);
+    return status == SR_E_MEMORY ? status : SR_OK;
+}
+
 sr_status sr_run_recipe_check(const char *path, const char *data_identity, const char *identity) {
     sr_recipe *recipe = NULL;
-    char found[65] = "";
+    char found[2][65];
     sr_status status = sr_run_recipe_load(path, NULL, 0, &recipe);
     if (status == SR_OK)
         status = sr_plugins_load(recipe, SR_PLUGINS_LOADED);
     if (status == SR_OK)
         status = sr_recipe_check(recipe);
-    if (status == SR_OK) {
-        sr_status hashed = sr_recipe_identity(recipe, data_identity, found);
-        if (hashed == SR_E_MEMORY)
-            status = hashed;
-        else if (hashed != SR_OK) // the weights that it names are missing
-            (void)snprintf(found, sizeof found, "%s", identity);
-    }
+    if (status == SR_OK)
+        status = identities_of(recipe, data_identity, found);
     sr_recipe_free(recipe);
     if (status == SR_E_MEMORY)
         return status;
     if (status != SR_OK)
         return SR_FAIL(SR_E_DATA, "%s: damaged or changed: it is no longer a valid recipe", path);
-    if (strcmp(found, identity) != 0)
+    // None is known if the weights that it names are missing.
+    if (found[0][0] && strcmp(found[0], identity) != 0 && strcmp(found[1], identity) != 0)
         return SR_FAIL(SR_E_DATA,
                        "%s: damaged or changed: it is not the recipe that the run was started with",
                        path);
@@ -91,28 +97,21 @@ static sr_status load_stored(const char *path, const char *override, sr_recipe *
     return status == SR_E_MEMORY ? status : SR_OK;
 }
 
-// As sr_recipe_identity, but "" where the weights that the recipe names are missing.
-static sr_status identity_of(const sr_recipe *recipe, const char *data_identity, char out[65]) {
-    out[0] = '\0';
-    return sr_recipe_identity(recipe, data_identity, out) == SR_E_MEMORY ? SR_E_MEMORY : SR_OK;
-}
-
 sr_status sr_run_recipe_extends(const char *path, sr_recipe *now, const char *data_identity,
-                                const char *identity, char before_identity[65], bool *out) {
+                                const char *identity, char before_identities[2][65], bool *out) {
     const char *key = now->steps ? "steps" : "epochs";
-    char override[128], found[65] = "";
+    char override[128], found[2][65] = {"", ""};
     sr_recipe *before = NULL, *longer = NULL;
     *out = false;
-    before_identity[0] = '\0';
     (void)snprintf(override, sizeof override, "%s=%s", key, sr_recipe_get(now, key));
     sr_status status = load_stored(path, override, &longer);
     if (status == SR_OK && longer)
-        status = identity_of(longer, data_identity, found);
-    if (status == SR_OK && strcmp(found, identity) == 0) {
+        status = identities_of(longer, data_identity, found);
+    if (status == SR_OK && strcmp(found[0], identity) == 0) {
         status = load_stored(path, NULL, &before);
         if (status == SR_OK && before)
-            status = identity_of(before, data_identity, before_identity);
-        if (status == SR_OK && before)
+            status = identities_of(before, data_identity, before_identities);
+        if (status == SR_OK && before && strcmp(before_identities[0], identity) != 0)
             status = check_longer(now, before);
         *out = status == SR_OK && before;
     }

@@ -17,10 +17,11 @@ SR_NODISCARD sr_status sr_run_recipe_check(const char *path, const char *data_id
                                            const char *identity);
 
 // Whether the recipe in this file, with the epochs or steps of 'now', has the identity of 'now' on
-// the same data: whether 'now' is the same run, but longer. 'before' is then the identity of the
-// file's own recipe on these data, which must be that of the run. SR_E_USAGE if it is not longer.
+// the same data: whether 'now' is the same run, but longer. 'before' are then the identities of the
+// file's own recipe on these data, as computed now and formerly; one of them must be that of the
+// run. SR_E_USAGE if it is neither longer nor a run whose identity was computed formerly.
 SR_NODISCARD sr_status sr_run_recipe_extends(const char *path, sr_recipe *now,
                                              const char *data_identity, const char *identity,
-                                             char before[65], bool *out);
+                                             char before[2][65], bool *out);
 
 #endif

@@ -176,7 +176,7 @@ static sr_status update_recipe(const sr_training *t, const sr_text *yaml) {
     return status;
 }
 
-static sr_status extends(void *user, const char *recipe_path, char before[65], bool *out) {
+static sr_status extends(void *user, const char *recipe_path, char before[2][65], bool *out) {
     sr_training *t = user;
     return sr_run_recipe_extends(recipe_path, t->recipe, t->inputs.identity, t->identity, before,
                                  out);
@@ -414,7 +414,7 @@ static sr_status begin(sr_training *t) {
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_lanes(t->engine, t->rank == 0));
-    SR_TRY(sr_inputs_check_memory(t->engine, t->cores.ranks));
+    SR_TRY(sr_inputs_check_memory(t->engine, &t->inputs, t->cores.ranks));
     SR_TRY(choose_folder(t));
     SR_TRY(t->location.generation ? sr_training_load(t) : first_state(t));
     SR_TRY(compare_values(t));

@@ -131,6 +131,9 @@ typedef struct sr_evaluation {
     sr_confusion *confusion; // or NULL; of all ranks' samples on return
     sr_examples *examples;   // or NULL; the same
 } sr_evaluation;
+// The shared memory of its data pipeline on this rank; the errors that opening it would have.
+SR_NODISCARD sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset,
+                                             uint64_t *bytes);
 SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
                                          const sr_evaluation *evaluation, int classes,
                                          sr_metrics *out);

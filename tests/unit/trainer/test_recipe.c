@@ -715,6 +715,12 @@ static void test_identity(void **state) {
         "eval.filter=bilinear",
         "eval.exact=false",
         "eval.crop=[224,224]",
+        "eval.flip=true",
+        "eval.crop=200",
+        "eval.crop=[224,200]",
+        "eval.resize=[256,256]",
+        "eval.filter=bicubic",
+        "eval.exact=true",
     };
     static const char *const numerics[] = {
         "seed=1",
@@ -729,14 +735,8 @@ static void test_identity(void **state) {
         "data.order=chunks",
         "data.repeats=2",
         "progressive.from=160",
-        "eval.flip=true",
         "data.balance=0.5",
         "data.mean=[0,0,0]",
-        "eval.crop=200",
-        "eval.crop=[224,200]",
-        "eval.resize=[256,256]",
-        "eval.filter=bicubic",
-        "eval.exact=true",
         "ema=0.9",
         "optimizer.lr=0.2",
         "optimizer.lr_per=256",
@@ -756,6 +756,15 @@ static void test_identity(void **state) {
         check_identity(neutral[i], true);
     for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
         check_identity(numerics[i], false);
+    // Earlier builds counted the keys of evaluation.
+    char with[2][65];
+    for (int i = 0; i < 2; i++) {
+        sr_recipe *r =
+            recipe_load("plain", (const char *const[]){i ? "eval.crop=200" : "seed=0"}, 1);
+        assert_ok(sr_recipe_identity_with_eval(r, "data", with[i]));
+        sr_recipe_free(r);
+    }
+    assert_string_not_equal(with[0], with[1]);
 
     // The content of the weights counts, not their path.
     char a[65], b[65], c[65];

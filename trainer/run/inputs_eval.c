@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the model can be evaluated as the recipe says (inputs.h), before a step is trained for
+// it.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "kernels/base/text.h"
+#include "trainer/run/eval_view.h"
+#include "trainer/run/inputs.h"
+#include "trainer/run/training_internal.h"
+
+sr_status sr_inputs_check_eval_batch(sr_recipe *r) {
+    const int64_t batch = r->eval.batch, lanes = r->lanes, below = batch / lanes * lanes;
+    if (batch % lanes == 0)
+        return SR_OK;
+    char other[48] = "";
+    if (below > 0)
+        (void)snprintf(other, sizeof other, "%" PRId64 " or ", below);
+    return sr_recipe_fail(r, "eval.batch",
+                          "eval.batch %" PRId64 " cannot be divided into %" PRId64
+                          " equal lanes; give %s%" PRId64,
+                          batch, lanes, other, below + lanes);
+}
+
+// Turns what the model or the data pipeline refuses into a mistake at a key of the recipe.
+static sr_status refuse(sr_recipe *recipe, const char *key, sr_status status) {
+    char message[768];
+    if (status != SR_E_USAGE && status != SR_E_SHAPE && status != SR_E_LIMIT)
+        return status;
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, key, "evaluation: %s", message);
+}
+
+sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
+                                     sr_evaluation_needs *out) {
+    const sr_engine_info e = sr_engine_get_info(engine);
+    sr_recipe *r = e.recipe;
+    sr_eval_view view;
+    sr_plan *plan;
+    *out = (sr_evaluation_needs){0};
+    if (!in->val_path[0])
+        return SR_OK;
+    SR_TRY(sr_inputs_check_eval_batch(r));
+    sr_eval_view_of(r, &view);
+    const int64_t samples = r->eval.batch / r->lanes;
+    SR_TRY(refuse(r, "eval.crop",
+                  sr_engine_compile_inference(engine, samples, view.height, view.width, &plan)));
+    out->activations = sr_plan_peak_bytes(plan);
+    return refuse(r, "eval.batch", sr_evaluation_measure(engine, in->val_path, &out->slots));
+}
