@@ -108,8 +108,8 @@ SR_NODISCARD sr_status sr_pipeline_describe(const sr_pipeline_options *options, 
 // A running pipeline. One thread at a time.
 typedef struct sr_pipeline sr_pipeline;
 
-// Opens the data set and checks everything as sr_pipeline_open does, but starts nothing; *bytes: the
-// shared memory that the pipeline would have.
+// Opens the data set and checks everything as sr_pipeline_open does, but starts nothing; *bytes:
+// the shared memory that the pipeline would have.
 SR_NODISCARD sr_status sr_pipeline_measure(const sr_pipeline_options *options, uint64_t *bytes);
 // Opens the data set and starts the stages. SR_E_USAGE for inconsistent options; errors of
 // sr_dataset_open.

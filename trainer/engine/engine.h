@@ -81,8 +81,8 @@ SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan *
 // The same for pictures of another size than the step's largest.
 SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int64_t height,
                                               int64_t width, sr_plan **out);
-// The same of inference on 'samples' samples with pictures of this size, as sr_engine_infer runs it.
-// SR_E_UNSUPPORTED for a task without evaluation.
+// The same of inference on 'samples' samples with pictures of this size, as sr_engine_infer runs
+// it. SR_E_UNSUPPORTED for a task without evaluation.
 SR_NODISCARD sr_status sr_engine_compile_inference(sr_engine *engine, int64_t samples,
                                                    int64_t height, int64_t width, sr_plan **out);
 // What the task infers from a slot (classification: logits), as f32, into 'out' of 'bytes' bytes.

@@ -80,14 +80,15 @@ typedef struct sr_evaluation_needs {
     uint64_t slots;       // of its data pipeline, in memory of the host
 } sr_evaluation_needs;
 // Plans an evaluation of the val split, if there is one: SR_E_USAGE at the key for a batch that the
-// lanes do not divide, for a size that the model cannot take, and for what the data pipeline refuses.
+// lanes do not divide, for a size that the model cannot take, and for what the data pipeline
+// refuses.
 SR_NODISCARD sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
                                                   sr_evaluation_needs *out);
 
 // Checks that the device has the memory for a step of the 'ranks' on this host, and then for an
-// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures for evaluation.
-// Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch` with the memory that is needed and
-// available; and as sr_inputs_check_evaluation.
+// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures for
+// evaluation. Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch` with the memory that
+// is needed and available; and as sr_inputs_check_evaluation.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks);
 
 // Checks that batch norm has more than one value for each channel of a lane, also where images are
