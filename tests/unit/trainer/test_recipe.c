@@ -711,11 +711,8 @@ static void test_identity(void **state) {
         "data.repeats=1",
         "data.balance=0",
         "progressive.step=16",
-        "eval.crop=[224,224]",
         "eval.flip=true",
         "eval.crop=200",
-        "eval.crop=[224,200]",
-        "eval.resize=[256,256]",
         "eval.filter=bicubic",
         "eval.exact=true",
     };
