@@ -2,7 +2,6 @@
 // serried info TABLE: what is built in, printed from the tables that the program itself uses, so
 // that no listing is ever out of date.
 #include <argp.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,17 +21,6 @@
 #include "trainer/schedules/schedule.h"
 
 // ---- tables -------------------------------------------------------------------------------------
-
-bool sr_info_takes(sr_info_filter *filter, const char *name) {
-    const char *pattern = filter->pattern;
-    bool takes = !pattern;
-    if (pattern && strpbrk(pattern, "*?["))
-        takes = fnmatch(pattern, name, FNM_CASEFOLD) == 0;
-    else if (pattern)
-        takes = strcasestr(name, pattern) != NULL;
-    filter->matches += takes;
-    return takes;
-}
 
 static void print_row(const char *name, const char *help) {
     printf("%-24s %s\n", name, help);

@@ -169,6 +169,8 @@ bool sr_recipe_knows(const char *section_path, const char *key);
 SR_NODISCARD sr_status sr_recipe_read_table(sr_recipe_internal *in, const sr_option_table *table,
                                             void *options, sr_recipe_node *written,
                                             sr_recipe_node *resolved);
+
+// recipe_format.c
 // printf into the arena; "" and in->out_of_memory if out of memory.
 const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) SR_PRINTF(2, 3);
 const char *sr_recipe_format_list(sr_recipe_internal *in, const char *fmt, va_list args)

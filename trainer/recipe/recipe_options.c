@@ -3,32 +3,11 @@
 //
 // A value that was read is stored in the resolved tree as the table formats it, so that "1e-1" and
 // "0.1" print alike and have the same identity.
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainer/recipe/recipe_internal.h"
-
-const char *sr_recipe_format_list(sr_recipe_internal *in, const char *fmt, va_list args) {
-    va_list again;
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, fmt, args);
-    char *text = length < 0 ? NULL : sr_arena_alloc(&in->arena, (size_t)length + 1);
-    if (text)
-        vsnprintf(text, (size_t)length + 1, fmt, again);
-    va_end(again);
-    in->out_of_memory = in->out_of_memory || !text;
-    return text ? text : "";
-}
-
-const char *sr_recipe_format(sr_recipe_internal *in, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    const char *text = sr_recipe_format_list(in, fmt, args);
-    va_end(args);
-    return text;
-}
 
 // Puts a node at a dotted path below 'map', making maps on the way; replaces one that exists.
 static sr_status put_node(sr_recipe_internal *in, sr_recipe_node *map, const char *path,

@@ -151,12 +151,13 @@ sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity) {
         sr_comm_all_gather(comm, own, sizeof own, all, "all ranks to compare their val splits");
     for (int r = 1; r < ranks && status == SR_OK; r++) {
         const bool has = all[r][0] != '\0', first_has = all[0][0] != '\0';
-        if (strcmp(all[r], all[0]) != 0)
+        if (strcmp(all[r], all[0]) != 0) {
             status = SR_FAIL(SR_E_USAGE, "rank %d (%s) has %s; give all ranks the same data", r,
                              sr_comm_peer_name(comm, r),
                              !has         ? "no val split, and rank 0 has one"
                              : !first_has ? "a val split, and rank 0 has none"
                                           : "another val split than rank 0");
+        }
     }
     sr_free(all);
     return status;
