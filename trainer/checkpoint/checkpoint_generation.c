@@ -84,7 +84,7 @@ sr_status sr_generation_file(const sr_generation *g, const sr_manifest_file *fil
 
 sr_status sr_generation_check_file(const sr_generation *g, const sr_manifest_file *file,
                                    sr_file_damage *damage) {
-    int fd;
+    int fd = -1;
     *damage = (sr_file_damage){0};
     SR_TRY(sr_generation_file(g, file, &fd));
     char *path = sr_path_join(g->path, file->name);
@@ -104,7 +104,7 @@ sr_status sr_generation_check(const sr_generation *g) {
 
 sr_status sr_generation_tensors(const sr_generation *g, const sr_manifest_file *file, bool checked,
                                 sr_safetensors **out) {
-    int fd;
+    int fd = -1;
     SR_TRY(sr_generation_file(g, file, &fd));
     char *path = sr_path_join(g->path, file->name);
     if (path == NULL) {

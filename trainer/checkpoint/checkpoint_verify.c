@@ -164,16 +164,17 @@ static sr_status collect_numbered(verify_result *f, const char *run, int64_t num
     sr_free(folder);
     if (out->path == NULL)
         return SR_E_MEMORY;
-    if (sr_checkpoint_has(out->path, MANIFEST_NAME))
+    if (sr_checkpoint_has(out->path, MANIFEST_NAME)) {
         status = collect_generation(f, out, &gone);
-    else if (linked && number == sr_generation_linked(run, "last"))
+    } else if (linked && number == sr_generation_linked(run, "last")) {
         status = set_state(f, out, GENERATION_DAMAGED,
                            SR_FAIL(SR_E_DATA,
                                    "%s: manifest.json is missing, though 'last' points to this "
                                    "checkpoint",
                                    out->path));
-    else
+    } else {
         out->state = GENERATION_UNFINISHED;
+    }
     gone = gone || (out->state == GENERATION_UNFINISHED && !sr_path_exists(out->path));
     f->count += gone ? 0 : 1;
     return status;
