@@ -71,17 +71,19 @@ sr_status sr_inputs_check_lanes(sr_engine *engine, bool warn) {
     smallest_norm norm;
     char text[96];
     SR_TRY(find_smallest(engine, &norm));
-    if (norm.values == 1)
+    if (norm.values == 1) {
         return sr_recipe_fail(
             e.recipe, "lanes",
             "batch norm %s has one value for each channel (batch %" PRId64 " in %d lane%s: one "
             "sample of one pixel), so its output is constant and nothing is learned: %s, or use "
             "larger images",
             norm.layer, e.batch, e.lanes, e.lanes == 1 ? "" : "s", cure(&e, text));
-    if (warn && norm.values > 0 && e.lane_samples < FEW_SAMPLES)
+    }
+    if (warn && norm.values > 0 && e.lane_samples < FEW_SAMPLES) {
         SR_WARN("batch %" PRId64 " in %d lane%s: batch norm has the statistics of %" PRId64
                 " sample%s, which are noisy below %d: %s",
                 e.batch, e.lanes, e.lanes == 1 ? "" : "s", e.lane_samples,
                 e.lane_samples == 1 ? "" : "s", FEW_SAMPLES, cure(&e, text));
+    }
     return SR_OK;
 }
