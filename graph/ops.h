@@ -197,8 +197,8 @@ typedef struct sr_pool2d_opts {
     int window_w, stride_w, dilation_w; // 0: as window, stride and dilation
     int pad_w;                          // only used if has_pad_w, else as pad
     bool has_pad_w;
-    int extra_bottom, extra_right; // so many pixels of padding more there; no window is in padding
-                                   // alone
+    int extra_bottom, extra_right; // so many pixels of padding more there; every window begins
+                                   // before the end of x
     bool same; // TensorFlow's SAME: P = ceil(H / stride), and no other padding is given
 } sr_pool2d_opts;
 // Maximum of each window; padding is never chosen, and a window of padding alone gives -inf; a
@@ -238,8 +238,9 @@ typedef struct sr_resize2d_opts {
 } sr_resize2d_opts;
 // x[N,H,W,C] resized, as torch.nn.functional.interpolate: modes nearest, nearest-exact, bilinear,
 // bicubic and area. With a scale, a pixel of y is 1 / scale pixels of x (recompute_scale_factor
-// false). Weights are computed in f64 and rounded to f32; sums are over the columns of a row, then
-// over rows. For nearest upsampling by an integer factor sr_upsample2d is faster.
+// false), but sides that keep their size are copied by bilinear without antialiasing and nearest,
+// which also copies twice where a side doubles. Weights are computed in f64 and rounded to f32;
+// sums are over the columns of a row, then over rows. sr_upsample2d is faster for whole factors.
 sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts opts);
 
 // Boxes are left, top, right and bottom, in the units of a picture whose pixel (i, j) is the square

@@ -11,7 +11,7 @@
 #include "kernels/base/device_code.h"
 #include "kernels/kernel_params.h"
 
-#define SR_REFERENCE_NUMERICS 6 // sr_provider.numerics
+#define SR_REFERENCE_NUMERICS 7 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
 #define SR_REFERENCE_BLOCK 65536
@@ -30,10 +30,37 @@ static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
 }
 
+// Levels of the tree of at most 'sums' sums, and of the leaves of a sum of at most 'terms' terms.
+static inline int64_t sr_reference_levels(int64_t sums) {
+    int64_t levels = 1;
+    while (sums >> levels)
+        levels++;
+    return levels;
+}
+static inline int64_t sr_leaf_levels(int64_t terms) {
+    return sr_reference_levels(sr_blocks_of(terms, SR_REFERENCE_TERMS));
+}
+
 // Rows of one leaf of a sum over rows of 'channels' elements.
 static inline int64_t sr_rows_per_block(int64_t channels) {
     const int64_t rows = SR_REFERENCE_BLOCK / channels;
     return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
+}
+
+// Most terms of the sums of pooling: pixels of a window, and windows that a pixel is in.
+static inline int64_t sr_pool_pixels(const sr_pool_params *p) {
+    return (p->window_h < p->h ? p->window_h : p->h) * (p->window_w < p->w ? p->window_w : p->w);
+}
+
+static inline int64_t sr_pool_windows_of(int64_t window, int64_t gap, int64_t stride,
+                                         int64_t outputs) {
+    const int64_t most = sr_blocks_of(window + (window - 1) * gap, stride);
+    return most < outputs ? most : outputs;
+}
+
+static inline int64_t sr_pool_windows(const sr_pool_params *p) {
+    return sr_pool_windows_of(p->window_h, p->gap_h, p->stride_h, p->p) *
+           sr_pool_windows_of(p->window_w, p->gap_w, p->stride_w, p->q);
 }
 
 // How the elements of a group of groupnorm, [pixels][width], are summed: element c of a pixel is a

@@ -26,6 +26,12 @@ SR_DEVICE_INLINE sr_upfirdn_span sr_upfirdn_span_of(int64_t at, int64_t taps, in
     return s;
 }
 
+// Most pixels of such a span.
+static inline int64_t sr_upfirdn_most(int64_t taps, int64_t up, int64_t size) {
+    const int64_t most = (taps + up - 1) / up;
+    return most < size ? most : size;
+}
+
 // The element of the filter at tap (i, k).
 SR_DEVICE_INLINE int64_t sr_upfirdn_tap(const sr_upfirdn_params *p, int64_t i, int64_t k) {
     return p->flip ? (p->r - 1 - i) * p->s + p->s - 1 - k : i * p->s + k;

@@ -47,9 +47,10 @@ static int64_t positions(bool ceil_mode, int64_t size, int32_t window, int32_t g
     return ceil_mode && (count - 1) * stride >= size + pad.before - after ? count - 1 : count;
 }
 
-// Whether no window is in the padding alone.
-static bool is_within(int32_t window, int32_t gap, int32_t pad, int32_t extra) {
-    return extra >= 0 && (int64_t)pad + extra < window + (int64_t)(window - 1) * gap;
+// Whether the last of 'count' windows along a side begins before the padding after the picture,
+// which may be a part of it ('after').
+static bool is_within(int64_t count, int64_t size, int32_t stride, sr_op_sides pad, int32_t after) {
+    return (count - 1) * stride < size + pad.before - after;
 }
 
 static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
@@ -63,12 +64,11 @@ static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
     }
     if (a->gap_h < 0 || a->gap_w < 0)
         return SR_FAIL(SR_E_SHAPE, "%s: dilation must be positive", node->op->name);
-    if ((a->extra_h != 0 && !is_within(a->window_h, a->gap_h, a->pad_h, a->extra_h)) ||
-        (a->extra_w != 0 && !is_within(a->window_w, a->gap_w, a->pad_w, a->extra_w)))
+    if (a->extra_h < 0 || a->extra_w < 0)
         return SR_FAIL(SR_E_SHAPE,
-                       "%s: window %dx%d with %dx%d more pixels of padding at the bottom and on "
-                       "the right: it must not be less than 0, and no window in the padding alone",
-                       node->op->name, a->window_h, a->window_w, a->extra_h, a->extra_w);
+                       "%s: %dx%d more pixels of padding at the bottom and on the right: it must "
+                       "not be less than 0",
+                       node->op->name, a->extra_h, a->extra_w);
     if (a->same &&
         (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0 || a->ceil_mode))
         return SR_FAIL(SR_E_SHAPE, "%s: with 'same', neither padding nor ceil_mode may be given",
@@ -105,6 +105,12 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
         return SR_FAIL(SR_E_SHAPE, "%s: a window of %dx%d does not fit into x %s with pad %dx%d",
                        node->op->name, a->window_h, a->window_w, sr_info_text(x, xt), a->pad_h,
                        a->pad_w);
+    if (!is_within(out->p, out->h, a->stride_h, high, a->after_h) ||
+        !is_within(out->q, out->w, a->stride_w, wide, a->after_w))
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: x %s: %lld x %lld windows, of which the last is in the padding alone, "
+                       "at the bottom or on the right",
+                       node->op->name, sr_info_text(x, xt), (long long)out->p, (long long)out->q);
     if (y &&
         (y->dim[0] != out->n || y->dim[1] != out->p || y->dim[2] != out->q || y->dim[3] != out->c))
         return SR_FAIL(SR_E_SHAPE, "%s: x %s gives y [%lld, %lld, %lld, %lld], dy is %s",
@@ -334,12 +340,11 @@ sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
     return record_max(&attr, x);
 }
 
-// Whether there is padding, of which sr_op_avgpool2d would accept each side.
+// Whether there is padding that sr_op_avgpool2d would accept.
 static bool pads_count(const pool_attr *a) {
     return (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0) && a->pad_h >= 0 &&
            a->pad_w >= 0 && a->pad_h <= a->window_h / 2 && a->pad_w <= a->window_w / 2 &&
-           is_within(a->window_h, 0, a->pad_h, a->extra_h) &&
-           is_within(a->window_w, 0, a->pad_w, a->extra_w);
+           a->extra_h >= 0 && a->extra_w >= 0;
 }
 
 // Padding that counts is a part of the picture: zeros around it.

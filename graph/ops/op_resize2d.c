@@ -135,10 +135,18 @@ static int64_t side_of(int64_t in, int size, double scale) {
     return size > 0 ? size : pixels < (double)INT32_MAX ? (int64_t)pixels : INT64_MAX;
 }
 
+// Whether torch leaves the scale aside: bilinear copies pixels where the number of them stays, and
+// so does nearest, which also makes exactly two of each where it doubles.
+static bool follows_size(const sr_resize2d_opts *o, int64_t in, int64_t out) {
+    const bool nearest = o->mode == SR_RESIZE_NEAREST;
+    const bool linear = o->mode == SR_RESIZE_BILINEAR && !o->antialias;
+    return ((nearest || linear) && out == in) || (nearest && out == 2 * in);
+}
+
 static double step_of(const sr_resize2d_opts *o, int64_t in, int64_t out, double scale) {
     if (o->align_corners)
         return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
-    return scale > 0 ? 1 / scale : (double)in / (double)out;
+    return scale > 0 && !follows_size(o, in, out) ? 1 / scale : (double)in / (double)out;
 }
 
 sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts o) {

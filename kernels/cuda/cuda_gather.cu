@@ -90,23 +90,16 @@ static __device__ void sum_elements(const scatter_args &a, int64_t first) {
     const sr_list_part list =
         sr_list_part_of(a.lists, a.index, a.start, p.per_outer ? o : 0, 0, p.per_inner ? i : 0);
     const int32_t end = list.start[(k + 1) * wide];
-    sr_tree<LEVELS, sr_sums<N>> tree;
-    sr_sums<N> sum = {};
-    int terms = 0;
+    sr_term_sums<N, LEVELS> sums;
     for (int32_t at = list.start[k * wide]; at < end; at++) {
         float x[N];
         sr_load_vector<T>(a.x, (o * p.count + list.order[at * wide]) * p.inner + i, x);
-        if (terms == SR_REFERENCE_TERMS) {
-            tree.push(sum);
-            sum = {};
-            terms = 0;
-        }
-        terms++;
+        float(&sum)[N] = sums.next();
         SR_UNROLL
         for (int n = 0; n < N; n++)
-            sum.at[n] += x[n];
+            sum[n] += x[n];
     }
-    sr_store_vector<T>(a.y, first, tree.total(sum).at);
+    sr_store_vector<T>(a.y, first, sums.total().at);
 }
 
 template <class T> static __device__ void cuda_scatter_add(const scatter_args &a) {
@@ -122,7 +115,7 @@ sr_status sr_cuda_prepare_scatter_add(const sr_kernel_request *request, sr_prepa
     a.p = *sr_cuda_params<sr_gather_params>(request);
     const sr_dtype dtype = request->dtype[0];
     a.lists = sr_cuda_lists_of(&a.p);
-    a.lanes = a.p.count <= (SR_REFERENCE_TERMS << SR_SHORT_LEVELS) ? lanes_of(&a.p, dtype) : 1;
+    a.lanes = sr_fits_vectors(a.p.count) ? lanes_of(&a.p, dtype) : 1;
     sr_cuda_making making(request, a, out);
     sr_cuda_add_lists(&making, &a.lists, &cuda_scatter_count_kernel, &cuda_scatter_start_kernel,
                       &cuda_scatter_sort_kernel);

@@ -4,13 +4,6 @@
 #include "kernels/cuda/cuda_lists.h"
 #include "kernels/cuda/cuda_vector.h"
 
-template <int N>
-static __device__ void add_weighted(float (&sum)[N], float weight, const float (&x)[N]) {
-    SR_UNROLL
-    for (int k = 0; k < N; k++)
-        sum[k] += weight * x[k];
-}
-
 static int64_t lanes_of(const sr_gather_sum_params *p, sr_dtype dtype) {
     const int64_t lanes = sr_cuda_lanes(dtype);
     return p->inner % lanes != 0 ? 1 : lanes;
@@ -56,7 +49,7 @@ static __device__ void gather_elements(const gather_sum_args &a, int64_t first) 
             continue;
         float v[N];
         sr_load_vector<T>(a.x, ((x + number) * p.groups + at.group) * p.inner + at.i, v);
-        add_weighted(sum, a.weight[at.number + t * p.groups], v);
+        sr_add_weighted(sum, a.weight[at.number + t * p.groups], v);
     }
     sr_store_vector<T>(a.y, first, sum);
 }
@@ -168,23 +161,15 @@ static __device__ void scatter_elements(const scatter_sum_args &a, int64_t first
     const sr_list_part list = sr_list_part_of(a.lists, a.index, a.start, outer, 0, at.group);
     const float *const weight = a.weight + outer * a.lists.count * p.groups + at.group;
     const int32_t end = list.start[(place + 1) * p.groups];
-    sr_tree<LEVELS, sr_sums<N>> tree;
-    sr_sums<N> sum = {};
-    int terms = 0;
+    sr_term_sums<N, LEVELS> sums;
     for (int32_t k = list.start[place * p.groups]; k < end; k++) {
         const int64_t term = list.order[k * p.groups];
         const int64_t row = outer * p.count + sr_divide(term, p.share);
         float v[N];
         sr_load_vector<T>(a.x, (row * p.groups + at.group) * p.inner + at.i, v);
-        if (terms == SR_REFERENCE_TERMS) {
-            tree.push(sum);
-            sum = {};
-            terms = 0;
-        }
-        terms++;
-        add_weighted(sum.at, weight[term * p.groups], v);
+        sr_add_weighted(sums.next(), weight[term * p.groups], v);
     }
-    sr_store_vector<T>(a.y, first, tree.total(sum).at);
+    sr_store_vector<T>(a.y, first, sums.total().at);
 }
 
 template <class T> static __device__ void cuda_scatter_sum(const scatter_sum_args &a) {
@@ -201,7 +186,7 @@ sr_status sr_cuda_prepare_scatter_sum(const sr_kernel_request *request, sr_prepa
     const sr_gather_params lists = sr_gather_sum_lists(&a.p);
     const sr_dtype dtype = request->dtype[0];
     a.lists = sr_cuda_lists_of(&lists);
-    a.lanes = lists.count <= (SR_REFERENCE_TERMS << SR_SHORT_LEVELS) ? lanes_of(&a.p, dtype) : 1;
+    a.lanes = sr_fits_vectors(lists.count) ? lanes_of(&a.p, dtype) : 1;
     sr_cuda_making making(request, a, out);
     sr_cuda_add_lists(&making, &a.lists, &cuda_scatter_sum_count_kernel,
                       &cuda_scatter_sum_start_kernel, &cuda_scatter_sum_sort_kernel);

@@ -129,11 +129,6 @@ template <class A> static __device__ void sr_list_sort(const A &a) {
     }
 }
 
-enum {
-    SR_SHORT_LEVELS = 4, // of the trees of vectors, so that they fit into registers
-    SR_LONG_LEVELS = 26, // of single elements: 2^31 terms
-};
-
 // Enough parts to keep a GPU busy, but none of fewer elements than it takes to add them up, and
 // with at most four counts for each element.
 static inline sr_cuda_lists sr_cuda_lists_of(const sr_gather_params *p) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling and nearest upsampling: kernels/cpu/reference/reference_pool.c. One thread has 16 bytes
 // of neighbouring channels of a pixel of the output, or one channel where their number is no
-// multiple; gradients gather.
+// multiple; gradients gather. Sums of more than SR_REFERENCE_TERMS terms have functions of their
+// own, NAME_tree, as the levels of their trees take registers.
 #include <math.h>
 
 #include "kernels/cuda/cuda_index.h"
@@ -102,32 +103,48 @@ static __device__ void add_vector(const void *p, int64_t at, float divisor, floa
         sum[k] += v[k] / divisor;
 }
 
-// Defines kernels and prepare of 'name' by the template 'body' for one place, with as many channels
-// to a thread as a.lanes says.
-#define POOL_KERNEL(name, type, gradient, body)                                                    \
+// Defines the function 'name' by the template 'body' for one place, with as many channels to a
+// thread as a.lanes says, and levels of trees for single channels and for vectors.
+#define POOL_FUNCTION(name, type, gradient, body, single, vector)                                  \
     template <class T> static __device__ void cuda_##name(const type &a) {                         \
         pool_place at;                                                                             \
         if (a.lanes == 1) {                                                                        \
             if (place_of<1>(a.p, gradient, &at))                                                   \
-                body<T, 1>(a, a.p, at);                                                            \
+                body<T, 1, single>(a, a.p, at);                                                    \
         } else if (place_of<sr_lanes<T>>(a.p, gradient, &at)) {                                    \
-            body<T, sr_lanes<T>>(a, a.p, at);                                                      \
+            body<T, sr_lanes<T>, vector>(a, a.p, at);                                              \
         }                                                                                          \
     }                                                                                              \
-    SR_CUDA_TYPED(cuda_##name, type, 256, 0)                                                       \
+    SR_CUDA_TYPED(cuda_##name, type, 256, 0)
+
+// A kernel without sums.
+#define POOL_KERNEL(name, type, body)                                                              \
+    POOL_FUNCTION(name, type, false, body, 0, 0)                                                   \
     sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
-        return prepare<type>(request, cuda_##name##_kernels, gradient, out);                       \
+        return prepare<type>(request, cuda_##name##_kernels, NULL, false, 0, out);                 \
+    }
+
+// A kernel with sums of at most 'terms' terms, of its params p.
+#define POOL_SUMS(name, type, gradient, terms, body)                                               \
+    POOL_FUNCTION(name, type, gradient, body, 0, 0)                                                \
+    POOL_FUNCTION(name##_tree, type, gradient, body, SR_LONG_LEVELS, SR_SHORT_LEVELS)              \
+    sr_status sr_cuda_prepare_##name(const sr_kernel_request *request, sr_prepared *out) {         \
+        const sr_pool_params *p = sr_cuda_params<sr_pool_params>(request);                         \
+        return prepare<type>(request, cuda_##name##_kernels, cuda_##name##_tree_kernels, gradient, \
+                             terms, out);                                                          \
     }
 
 template <class A>
 static sr_status prepare(const sr_kernel_request *request, const sr_cuda_kernel *const *kernels,
-                         bool gradient, sr_prepared *out) {
+                         const sr_cuda_kernel *const *trees, bool gradient, int64_t terms,
+                         sr_prepared *out) {
     A a = {};
     a.p = *sr_cuda_params<sr_pool_params>(request);
     const sr_dtype dtype = request->dtype[0];
     const int64_t pixels = gradient ? a.p.h * a.p.w : a.p.p * a.p.q, lanes = sr_cuda_lanes(dtype);
-    a.lanes = a.p.c % lanes == 0 ? lanes : 1;
-    return sr_cuda_elementwise(request, a, kernels[dtype], a.p.n * pixels * (a.p.c / a.lanes), out);
+    a.lanes = a.p.c % lanes == 0 && sr_fits_vectors(terms) ? lanes : 1;
+    return sr_cuda_elementwise(request, a, (sr_needs_tree(terms) ? trees : kernels)[dtype],
+                               a.p.n * pixels * (a.p.c / a.lanes), out);
 }
 
 // ---- maxpool2d: x, y, index ----
@@ -142,7 +159,7 @@ struct maxpool_args {
 };
 
 // A later value wins only if it is larger, or NaN.
-template <class T, int N>
+template <class T, int N, int>
 static __device__ void maxpool(const maxpool_args &a, const sr_pool_params &p,
                                const pool_place &at) {
     const pool_range rows = elements_of(at.h, p.window_h, p.stride_h, p.pad_top, p.gap_h, p.h);
@@ -177,7 +194,7 @@ static __device__ void maxpool(const maxpool_args &a, const sr_pool_params &p,
     sr_put((typename T::type *)a.y + at.at, best);
     sr_put(a.index + at.at, offset);
 }
-POOL_KERNEL(maxpool2d, maxpool_args, false, maxpool)
+POOL_KERNEL(maxpool2d, maxpool_args, maxpool)
 
 // ---- maxpool2d_grad: dy, index, dx ----
 
@@ -189,11 +206,11 @@ struct maxpool_grad_args {
     int64_t lanes;
 };
 
-template <class T, int N>
+template <class T, int N, int LEVELS>
 static __device__ void maxpool_grad(const maxpool_grad_args &a, const sr_pool_params &p,
                                     const pool_place &at) {
     const pool_area seen = outputs_that_see(p, at.h, at.w);
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int row = seen.rows.begin; row < seen.rows.end; row++) {
         for (int q = seen.columns.begin; q < seen.columns.end; q++) {
             const int64_t from = output_at(p, at, row, q);
@@ -204,15 +221,16 @@ static __device__ void maxpool_grad(const maxpool_grad_args &a, const sr_pool_pa
             float dy[N];
             sr_get(a.index + from, index);
             sr_load_vector<T>(a.dy, from, dy);
+            float(&sum)[N] = sums.next();
             SR_UNROLL
             for (int k = 0; k < N; k++)
                 if (index[k] == offset)
                     sum[k] += dy[k];
         }
     }
-    sr_store_vector<T>(a.dx, at.at, sum);
+    sr_store_vector<T>(a.dx, at.at, sums.total().at);
 }
-POOL_KERNEL(maxpool2d_grad, maxpool_grad_args, true, maxpool_grad)
+POOL_SUMS(maxpool2d_grad, maxpool_grad_args, true, sr_pool_windows(p), maxpool_grad)
 
 // ---- avgpool2d, upsample2d: x, y; their gradients: dy, dx ----
 
@@ -227,52 +245,53 @@ static __device__ float size_of(const pool_area &area) {
     return (float)((area.rows.end - area.rows.begin) * (area.columns.end - area.columns.begin));
 }
 
-template <class T, int N>
+template <class T, int N, int LEVELS>
 static __device__ void avgpool(const pool_args &a, const sr_pool_params &p, const pool_place &at) {
     const pool_area area = area_of(p, at.h, at.w);
     const float size = size_of(area);
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int h = area.rows.begin; h < area.rows.end; h++)
         for (int w = area.columns.begin; w < area.columns.end; w++)
-            add_vector<T>(a.x, input_at(p, at, h, w), 1, sum);
+            add_vector<T>(a.x, input_at(p, at, h, w), 1, sums.next());
+    sr_sums<N> mean = sums.total();
     SR_UNROLL
     for (int k = 0; k < N; k++)
-        sum[k] = sum[k] / size;
-    sr_store_vector<T>(a.y, at.at, sum);
+        mean.at[k] = mean.at[k] / size;
+    sr_store_vector<T>(a.y, at.at, mean.at);
 }
-POOL_KERNEL(avgpool2d, pool_args, false, avgpool)
+POOL_SUMS(avgpool2d, pool_args, false, sr_pool_pixels(p), avgpool)
 
-template <class T, int N>
+template <class T, int N, int LEVELS>
 static __device__ void avgpool_grad(const pool_args &a, const sr_pool_params &p,
                                     const pool_place &at) {
     const pool_area seen = outputs_that_see(p, at.h, at.w);
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int row = seen.rows.begin; row < seen.rows.end; row++) {
         SR_UNROLL_BY(1) // divisions are long
         for (int q = seen.columns.begin; q < seen.columns.end; q++)
-            add_vector<T>(a.x, output_at(p, at, row, q), size_of(area_of(p, row, q)), sum);
+            add_vector<T>(a.x, output_at(p, at, row, q), size_of(area_of(p, row, q)), sums.next());
     }
-    sr_store_vector<T>(a.y, at.at, sum);
+    sr_store_vector<T>(a.y, at.at, sums.total().at);
 }
-POOL_KERNEL(avgpool2d_grad, pool_args, true, avgpool_grad)
+POOL_SUMS(avgpool2d_grad, pool_args, true, sr_pool_windows(p), avgpool_grad)
 
-template <class T, int N>
+template <class T, int N, int>
 static __device__ void upsample(const pool_args &a, const sr_pool_params &p, const pool_place &at) {
     const int64_t from = input_at(p, at, at.h / p.stride_h, at.w / p.stride_w);
     typename T::type x[N];
     sr_get((const typename T::type *)a.x + from, x);
     sr_put((typename T::type *)a.y + at.at, x);
 }
-POOL_KERNEL(upsample2d, pool_args, false, upsample)
+POOL_KERNEL(upsample2d, pool_args, upsample)
 
-template <class T, int N>
+template <class T, int N, int LEVELS>
 static __device__ void upsample_grad(const pool_args &a, const sr_pool_params &p,
                                      const pool_place &at) {
     const int64_t row = (int64_t)at.h * p.stride_h, q = (int64_t)at.w * p.stride_w;
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int r = 0; r < p.stride_h; r++)
         for (int s = 0; s < p.stride_w; s++)
-            add_vector<T>(a.x, output_at(p, at, row + r, q + s), 1, sum);
-    sr_store_vector<T>(a.y, at.at, sum);
+            add_vector<T>(a.x, output_at(p, at, row + r, q + s), 1, sums.next());
+    sr_store_vector<T>(a.y, at.at, sums.total().at);
 }
-POOL_KERNEL(upsample2d_grad, pool_args, true, upsample_grad)
+POOL_SUMS(upsample2d_grad, pool_args, true, (int64_t)p->stride_h * p->stride_w, upsample_grad)

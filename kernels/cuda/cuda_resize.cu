@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // resize2d and its gradient: kernels/cpu/reference/reference_resize.c. Each position of a side has
 // a thread that writes its pixels and weights to the workspace; then one thread has 16 bytes of
-// neighbouring channels of a pixel of the output, or one channel.
+// neighbouring channels of a pixel of the output, or one channel. Sides of more than
+// SR_REFERENCE_TERMS pixels have functions of their own.
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
@@ -51,7 +52,7 @@ SR_CUDA_KERNEL(cuda_resize_table, resize_args, 256, 0) {
         fill_position(a.columns, column, tables.columns, tables.wide);
 }
 
-template <class T, int N> static __device__ void resize(const resize_args &a) {
+template <class T, int N, int LEVELS> static __device__ void resize(const resize_args &a) {
     const int64_t i = sr_thread(), vectors = a.c / N;
     if (i >= a.n * a.rows.positions * a.columns.positions * vectors)
         return;
@@ -60,32 +61,36 @@ template <class T, int N> static __device__ void resize(const resize_args &a) {
     const sr_resize_span rows = tables.rows[at.h], columns = tables.columns[at.w];
     const float *const high = tables.high + at.h * a.rows.most;
     const float *const wide = tables.wide + at.w * a.columns.most;
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int r = 0; r < rows.count; r++) {
         const int64_t row = at.n * a.rows.source + rows.first + r;
         const int64_t from = (row * a.columns.source + columns.first) * a.c + at.c * N;
-        float line[N] = {};
+        sr_term_sums<N, LEVELS> line;
         for (int k = 0; k < columns.count; k++) {
             float x[N];
             sr_load_vector<T>(a.x, from + k * a.c, x);
-            SR_UNROLL
-            for (int c = 0; c < N; c++)
-                line[c] += wide[k] * x[c];
+            sr_add_weighted(line.next(), wide[k], x);
         }
-        SR_UNROLL
-        for (int c = 0; c < N; c++)
-            sum[c] += high[r] * line[c];
+        sr_add_weighted(sums.next(), high[r], line.total().at);
     }
-    sr_store_vector<T>(a.y, i * N, sum);
+    sr_store_vector<T>(a.y, i * N, sums.total().at);
 }
 
 template <class T> static __device__ void cuda_resize(const resize_args &a) {
     if (a.lanes == 1)
-        resize<T, 1>(a);
+        resize<T, 1, 0>(a);
     else
-        resize<T, sr_lanes<T>>(a);
+        resize<T, sr_lanes<T>, 0>(a);
 }
 SR_CUDA_TYPED(cuda_resize, resize_args, 256, 0)
+
+template <class T> static __device__ void cuda_resize_tree(const resize_args &a) {
+    if (a.lanes == 1)
+        resize<T, 1, SR_LONG_LEVELS>(a);
+    else
+        resize<T, sr_lanes<T>, SR_SHORT_LEVELS>(a);
+}
+SR_CUDA_TYPED(cuda_resize_tree, resize_args, 256, 0)
 
 static resize_part part_of(const sr_resize_params *p, int wide, int transposed) {
     const sr_resize_side side = sr_resize_side_of(p, wide, transposed);
@@ -102,13 +107,15 @@ static sr_status prepare(const sr_kernel_request *request, int transposed, sr_pr
     a.columns = part_of(p, 1, transposed);
     a.n = p->n;
     a.c = p->c;
-    a.lanes = p->c % lanes == 0 ? lanes : 1;
+    const int64_t terms = a.rows.most > a.columns.most ? a.rows.most : a.columns.most;
+    a.lanes = p->c % lanes == 0 && sr_fits_vectors(terms) ? lanes : 1;
     const int64_t positions = a.rows.positions + a.columns.positions;
     const int64_t weights = a.rows.positions * a.rows.most + a.columns.positions * a.columns.most;
     sr_cuda_making making(request, a, out);
     making.add_elements(&cuda_resize_table_kernel, positions);
-    making.add_elements(cuda_resize_kernels[dtype],
-                        p->n * a.rows.positions * a.columns.positions * (p->c / a.lanes));
+    making.add_elements(
+        (sr_needs_tree(terms) ? cuda_resize_tree_kernels : cuda_resize_kernels)[dtype],
+        p->n * a.rows.positions * a.columns.positions * (p->c / a.lanes));
     out->workspace = (size_t)positions * sizeof(sr_resize_span) + (size_t)weights * sizeof(float);
     return making.done();
 }

@@ -24,13 +24,6 @@ static __device__ sr_roi_box box_of(const roi_args &a, int64_t r) {
     return sr_roi_box_of(&a.p, box, a.image[r]);
 }
 
-template <int N>
-static __device__ void add_weighted(float (&sum)[N], float weight, const float (&x)[N]) {
-    SR_UNROLL
-    for (int c = 0; c < N; c++)
-        sum[c] += weight * x[c];
-}
-
 SR_CUDA_KERNEL(cuda_roi_boxes, roi_args, 256, 0) {
     const int64_t r = sr_thread();
     if (r < a.p.rois)
@@ -39,7 +32,7 @@ SR_CUDA_KERNEL(cuda_roi_boxes, roi_args, 256, 0) {
 
 // ---- roi_align: x, boxes, image -> y ----
 
-template <class T, int N> static __device__ void align(const roi_args &a) {
+template <class T, int N, int LEVELS> static __device__ void align(const roi_args &a) {
     const sr_roi_params &p = a.p;
     const int64_t i = sr_thread(), vectors = p.c / N;
     if (i >= p.rois * p.p * p.q * vectors)
@@ -48,101 +41,107 @@ template <class T, int N> static __device__ void align(const roi_args &a) {
     const sr_roi_box &box = a.ready[at.n];
     const sr_roi_span rows = sr_roi_span_of(&box.high, at.h);
     const sr_roi_span columns = sr_roi_span_of(&box.wide, at.w);
-    float sum[N] = {};
+    sr_term_sums<N, LEVELS> sums;
     for (int h = rows.first; box.valid && h <= rows.last; h++) {
         const float high = (float)sr_roi_weight(&box.high, at.h, h);
         if (high == 0)
             continue;
         const int64_t row = (box.image * p.h + h) * p.w;
-        float line[N] = {};
+        sr_term_sums<N, LEVELS> line;
         for (int w = columns.first; w <= columns.last; w++) {
             const float wide = (float)sr_roi_weight(&box.wide, at.w, w);
             if (wide == 0)
                 continue;
             float x[N];
             sr_load_vector<T>(a.x, (row + w) * p.c + at.c * N, x);
-            add_weighted(line, wide, x);
+            sr_add_weighted(line.next(), wide, x);
         }
-        add_weighted(sum, high, line);
+        sr_add_weighted(sums.next(), high, line.total().at);
     }
     const float share = box.valid ? (float)box.share : 0.0f;
+    sr_sums<N> y = sums.total();
     SR_UNROLL
     for (int c = 0; c < N; c++)
-        sum[c] = share * sum[c];
-    sr_store_vector<T>(a.y, i * N, sum);
+        y.at[c] = share * y.at[c];
+    sr_store_vector<T>(a.y, i * N, y.at);
 }
 
 template <class T> static __device__ void cuda_roi_align(const roi_args &a) {
     if (a.lanes == 1)
-        align<T, 1>(a);
+        align<T, 1, 0>(a);
     else
-        align<T, sr_lanes<T>>(a);
+        align<T, sr_lanes<T>, 0>(a);
 }
 SR_CUDA_TYPED(cuda_roi_align, roi_args, 256, 0)
+
+// Of pictures with longer sides than SR_REFERENCE_TERMS, all of which may be in a bin.
+template <class T> static __device__ void cuda_roi_align_tree(const roi_args &a) {
+    if (a.lanes == 1)
+        align<T, 1, SR_LONG_LEVELS>(a);
+    else
+        align<T, sr_lanes<T>, SR_SHORT_LEVELS>(a);
+}
+SR_CUDA_TYPED(cuda_roi_align_tree, roi_args, 256, 0)
 
 // ---- roi_align_grad: dy, boxes, image -> dx ----
 
 // What a box adds to channels c, ... of a pixel, before its share.
-template <class T, int N>
-static __device__ void sum_box(const roi_args &a, const sr_roi_box &box, int64_t r,
-                               const sr_place &at, float (&sum)[N]) {
+template <class T, int N, int LEVELS>
+static __device__ sr_sums<N> sum_box(const roi_args &a, const sr_roi_box &box, int64_t r,
+                                     const sr_place &at) {
     const sr_roi_params &p = a.p;
+    sr_term_sums<N, LEVELS> sums;
     for (int64_t i = 0; i < p.p; i++) {
         const float high = (float)sr_roi_weight(&box.high, i, at.h);
         if (high == 0)
             continue;
-        float line[N] = {};
+        sr_term_sums<N, LEVELS> line;
         for (int64_t k = 0; k < p.q; k++) {
             const float wide = (float)sr_roi_weight(&box.wide, k, at.w);
             if (wide == 0)
                 continue;
             float dy[N];
             sr_load_vector<T>(a.x, ((r * p.p + i) * p.q + k) * p.c + at.c * N, dy);
-            add_weighted(line, wide, dy);
+            sr_add_weighted(line.next(), wide, dy);
         }
-        add_weighted(sum, high, line);
+        sr_add_weighted(sums.next(), high, line.total().at);
     }
+    return sums.total();
 }
 
-enum {
-    SHORT_LEVELS = 4, // of the trees of vectors, so that they fit into registers
-    LONG_LEVELS = 26, // of single channels: 2^31 boxes
-};
-
-template <class T, int N, int LEVELS> static __device__ void align_grad(const roi_args &a) {
+// LEVELS: of the sums over boxes; BINS: of those over the bins of a box.
+template <class T, int N, int LEVELS, int BINS>
+static __device__ void align_grad(const roi_args &a) {
     const sr_roi_params &p = a.p;
     const int64_t i = sr_thread(), vectors = p.c / N;
     if (i >= p.n * p.h * p.w * vectors)
         return;
     const sr_place at = sr_place_of(i, p.h, p.w, vectors);
-    sr_tree<LEVELS, sr_sums<N>> tree;
-    sr_sums<N> total = {};
-    int terms = 0;
+    sr_term_sums<N, LEVELS> sums;
     for (int64_t r = 0; r < p.rois; r++) {
         const sr_roi_box &box = a.ready[r];
         if (!box.valid || box.image != at.n || at.h < box.high.first || at.h > box.high.last ||
             at.w < box.wide.first || at.w > box.wide.last)
             continue;
-        float sum[N] = {};
-        sum_box<T>(a, box, r, at, sum);
-        if (terms == SR_REFERENCE_TERMS) {
-            tree.push(total);
-            total = {};
-            terms = 0;
-        }
-        terms++;
-        add_weighted(total.at, (float)box.share, sum);
+        const sr_sums<N> sum = sum_box<T, N, BINS>(a, box, r, at);
+        sr_add_weighted(sums.next(), (float)box.share, sum.at);
     }
-    sr_store_vector<T>(a.y, i * N, tree.total(total).at);
+    sr_store_vector<T>(a.y, i * N, sums.total().at);
 }
 
 template <class T> static __device__ void cuda_roi_align_grad(const roi_args &a) {
     if (a.lanes == 1)
-        align_grad<T, 1, LONG_LEVELS>(a);
+        align_grad<T, 1, SR_LONG_LEVELS, 0>(a);
     else
-        align_grad<T, sr_lanes<T>, SHORT_LEVELS>(a);
+        align_grad<T, sr_lanes<T>, SR_SHORT_LEVELS, 0>(a);
 }
 SR_CUDA_TYPED(cuda_roi_align_grad, roi_args, 256, 0)
+
+// Of boxes with more than SR_REFERENCE_TERMS bins along a side; a thread has a channel.
+template <class T> static __device__ void cuda_roi_align_grad_tree(const roi_args &a) {
+    align_grad<T, 1, SR_LONG_LEVELS, SR_LONG_LEVELS>(a);
+}
+SR_CUDA_TYPED(cuda_roi_align_grad_tree, roi_args, 256, 0)
 
 static roi_args args_of(const sr_kernel_request *request) {
     roi_args a = {};
@@ -163,15 +162,23 @@ static sr_status prepare(const sr_kernel_request *request, const roi_args &a,
 }
 
 sr_status sr_cuda_prepare_roi_align(const sr_kernel_request *request, sr_prepared *out) {
-    const roi_args a = args_of(request);
-    return prepare(request, a, cuda_roi_align_kernels[request->dtype[0]],
+    roi_args a = args_of(request);
+    const int64_t terms = a.p.h > a.p.w ? a.p.h : a.p.w;
+    if (!sr_fits_vectors(terms))
+        a.lanes = 1;
+    return prepare(request, a,
+                   (sr_needs_tree(terms) ? cuda_roi_align_tree_kernels
+                                         : cuda_roi_align_kernels)[request->dtype[0]],
                    a.p.rois * a.p.p * a.p.q * (a.p.c / a.lanes), out);
 }
 
 sr_status sr_cuda_prepare_roi_align_grad(const sr_kernel_request *request, sr_prepared *out) {
     roi_args a = args_of(request);
-    if (a.p.rois > SR_REFERENCE_TERMS << SHORT_LEVELS)
+    const bool tree = sr_needs_tree(a.p.p > a.p.q ? a.p.p : a.p.q);
+    if (tree || !sr_fits_vectors(a.p.rois))
         a.lanes = 1;
-    return prepare(request, a, cuda_roi_align_grad_kernels[request->dtype[0]],
-                   a.p.n * a.p.h * a.p.w * (a.p.c / a.lanes), out);
+    return prepare(
+        request, a,
+        (tree ? cuda_roi_align_grad_tree_kernels : cuda_roi_align_grad_kernels)[request->dtype[0]],
+        a.p.n * a.p.h * a.p.w * (a.p.c / a.lanes), out);
 }

@@ -22,11 +22,20 @@ template <int N> struct sr_sums {
     }
 };
 
+// sum += weight x
+template <int N>
+static __device__ __forceinline__ void sr_add_weighted(float (&sum)[N], float weight,
+                                                       const float (&x)[N]) {
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        sum[k] += weight * x[k];
+}
+
 // Sums that are formed one after the other, a binary counter: where bit k of the number of finished
 // sums is set, level k has the sum of 2^k of them. For at most 2^LEVELS sums. All indices of levels
 // are constants, so that they are registers.
 template <int LEVELS, class S = float> struct sr_tree {
-    S level[LEVELS];
+    S level[LEVELS > 0 ? LEVELS : 1];
     uint32_t number;
 
     __device__ sr_tree() : level(), number(0) {}
@@ -56,6 +65,44 @@ template <int LEVELS, class S = float> struct sr_tree {
         return sum;
     }
 };
+
+// Neighbouring sums of terms that are added one after the other. Without levels they have at most
+// SR_REFERENCE_TERMS terms.
+template <int N, int LEVELS> struct sr_term_sums {
+    sr_sums<N> leaf;
+    sr_tree<LEVELS, sr_sums<N>> tree;
+    int terms; // of the leaf
+
+    __device__ sr_term_sums() : leaf(), tree(), terms(0) {}
+
+    // Where the next term is added.
+    __device__ float (&next())[N] {
+        if constexpr (LEVELS > 0) {
+            if (terms == SR_REFERENCE_TERMS) {
+                tree.push(leaf);
+                leaf = {};
+                terms = 0;
+            }
+            terms++;
+        }
+        return leaf.at;
+    }
+
+    __device__ sr_sums<N> total() const { return tree.total(leaf); }
+};
+
+// The levels that kernels have: of vectors, so that they fit into registers, and of single
+// elements, for 2^31 terms.
+enum { SR_SHORT_LEVELS = 4, SR_LONG_LEVELS = 26 };
+
+// Which of the kernels for sums of at most 'terms' terms are meant: without a tree, and otherwise
+// whether a thread can have a vector.
+static inline bool sr_needs_tree(int64_t terms) {
+    return terms > SR_REFERENCE_TERMS;
+}
+static inline bool sr_fits_vectors(int64_t terms) {
+    return terms <= SR_REFERENCE_TERMS << SR_SHORT_LEVELS;
+}
 
 enum { SR_CUDA_BATCH = 8 }; // sums of a tree that a thread loads at a time
 

@@ -15,7 +15,7 @@ FACTOR, WINOGRAD_FACTOR = 4, 8
 # of fp32 arithmetic, relative to the scale.
 STORED, COMPUTED = 2, 16
 # The same for sums: 64 equal terms after a large one all round alike, and this is the longest chain
-# that a sum of serried should have.
+# of theirs. Chains of 32, as in pooling, need no more than COMPUTED.
 SUMMED = 32
 # oneDNN adds the products of a convolution or of a linear layer in one chain. Roundings of its partial
 # sums, which grow with the root of their number, have a standard deviation of 0.4 sqrt(terms); five
@@ -91,12 +91,12 @@ def verdict_of_norm(what, mine, peers, size, floor, factor, tiny, shape, dtype):
     return Verdict(what, ours / limit, "norm", ours, theirs, limit, shape, dtype)
 
 
-def compare_sampled(what, ours, dtype, truth, peers, factor, computed=COMPUTED):
+def compare_sampled(what, ours, dtype, truth, peers, factor):
     """For whole networks: 'peers' are norms of PyTorch's error, each on slightly different inputs, so
     that one accurate run by chance does not determine the limit. With few elements our own norm varies
     by chance, too: the limit is wider by a factor of 1 + 4 / their number."""
     good = np.isfinite(truth)
-    floor = floor_of(dtype, computed=computed)
+    floor = floor_of(dtype)
     if ours.shape != truth.shape:
         return Verdict(what, np.inf, f"shape {list(ours.shape)}", 0, 0, 0, list(truth.shape), dtype)
     base = max(norm(truth[good]), KINDS[dtype].tiny / floor)

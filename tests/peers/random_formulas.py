@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from random_compare import STORED
+from random_compare import STORED, SUMMED
 from random_draw import ELEMENTS
 from random_program import smallest_normal
 from random_torch import CALLS, same
@@ -138,23 +138,23 @@ FORMULAS = {
                           slopes=lambda v, n: [np.where(inside(v[0]), np.abs(v[0]) / 3 + 0.5, v[0] > 0)]),
     "elu": Formula(lambda x, n: F.elu(x[0], n[0]), X, lambda d: (d.choice((1.0, 0.1, 2.5)),)),
     "abs": Formula(lambda x, n: x[0].abs(), {"x": with_ties}),
-    "square": Formula(lambda x, n: x[0].square(), X, stored=3),
-    "sqrt": Formula(lambda x, n: x[0].sqrt(), {"x": positive}, stored=4),
-    "rsqrt": Formula(lambda x, n: x[0].rsqrt(), {"x": positive}, stored=8),
-    "reciprocal": Formula(lambda x, n: x[0].reciprocal(), {"x": any_nonzero}, stored=5),
+    "square": Formula(lambda x, n: x[0].square(), X),
+    "sqrt": Formula(lambda x, n: x[0].sqrt(), {"x": positive}, stored=3),
+    "rsqrt": Formula(lambda x, n: x[0].rsqrt(), {"x": positive}, stored=5),
+    "reciprocal": Formula(lambda x, n: x[0].reciprocal(), {"x": any_nonzero}, stored=4),
     "power": Formula(lambda x, n: x[0].pow(n[0]), {"x": of_power},
-                     lambda d: (d.choice((0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 1.7)),), stored=4),
+                     lambda d: (d.choice((0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 1.7)),)),
     "exp": Formula(lambda x, n: x[0].exp(), {"x": moderate}, stored=3),
     "log": Formula(lambda x, n: x[0].log(), {"x": positive}),
     "sin": Formula(lambda x, n: x[0].sin(), X, stored=3),
     "cos": Formula(lambda x, n: x[0].cos(), X, stored=3),
-    "atan": Formula(lambda x, n: x[0].atan(), X, stored=3),
-    "erf": Formula(lambda x, n: x[0].erf(), {"x": of_erf}, slopes=erf_slopes, stored=5),
+    "atan": Formula(lambda x, n: x[0].atan(), X),
+    "erf": Formula(lambda x, n: x[0].erf(), {"x": of_erf}, slopes=erf_slopes),
     "clip": Formula(lambda x, n: x[0].clamp(n[0], n[1]), {"x": with_ties}, lambda d: d.choice(((-1.0, 1.0), (0.0, 6.0)))),
     "div": Formula(lambda x, n: x[0] / x[1], {"a": anything, "b": any_nonzero},
-                   lost=lambda v: [0 * v[0], np.abs(v[0] / v[1])], stored=4),
+                   lost=lambda v: [0 * v[0], np.abs(v[0] / v[1])]),
     "pow": Formula(lambda x, n: x[0] ** x[1], {"a": positive, "b": lambda d, s, n: np.clip(d.normal(s), -3, 3)},
-                   slopes=pow_slopes, stored=7),
+                   slopes=pow_slopes, stored=3),
     "maximum": Formula(lambda x, n: torch.maximum(*x), TIES),
     "minimum": Formula(lambda x, n: torch.minimum(*x), TIES),
     "greater": Formula(lambda x, n: (x[0] > x[1]).to(x[0].dtype), TIES),
@@ -223,6 +223,8 @@ def kind(name, formula):
         case.attributes = formula.numbers(d)
         case.formula, case.stored = scales_of(formula, names), formula.stored
         shapes = broadcast_shapes(d, len(names))
+        if len({tuple(shape) for shape in shapes}) > 1:
+            case.computed = SUMMED  # gradients of what is repeated
         inputs = [case.input(what, domain(d, shape, case.attributes))
                   for (what, domain), shape in zip(formula.inputs.items(), shapes)]
         y = case.program.call(name, inputs, case.attributes)

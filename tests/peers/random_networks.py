@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 import random_torch
-from random_compare import (COMPUTED, FACTOR, SUMMED, WINOGRAD_FACTOR, Verdict, compare_sampled, norm)
+from random_compare import FACTOR, WINOGRAD_FACTOR, Verdict, compare_sampled, norm
 from random_program import KINDS, Program, round_to
 
 SAMPLES = 4  # number of samples of PyTorch's error: on the network's own inputs, and on some close to them
@@ -276,8 +276,7 @@ class Comparison:
         truth, errors = self.peers[decisions]
         factor = WINOGRAD_FACTOR if net.winograd else FACTOR
         return verdicts + [compare_sampled(names.get(n, f"%{n}"), watched[n][1], watched[n][0],
-                                           truth[n], np.array(errors[n]), factor,
-                                           SUMMED if names.get(n, "").startswith("mean") else COMPUTED)
+                                           truth[n], np.array(errors[n]), factor)
                            for n in numbers]
 
 

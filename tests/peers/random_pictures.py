@@ -48,7 +48,7 @@ def resized(d, shape):
     if d.chance(0.6):
         return (d.integer(1, min(60, most)), d.integer(1, min(60, most)), 0, 0, mode, align, antialias)
     least = [1 / n for n in shape[1:3]]
-    factors = [max(d.choice((0.3, 0.5, 1.0, 1.5, 1.7, 2.0, 3.0)), low) for low in least]
+    factors = [max(d.choice((0.3, 0.5, 1.0, 1.1, 1.5, 1.7, 2.0, 2.1, 3.0)), low) for low in least]
     return (0, 0, *factors, mode, align, antialias)
 
 
@@ -94,6 +94,19 @@ def adaptive_avgpool2d(e, x, n):
                      (n[0], n[1]))
 
 
+def nearest_by_scale(t, scales):
+    """PyTorch copies pixels where their number stays, and makes two of each where it doubles; but not the forward pass
+    of its version 1.13 where channels are not last."""
+    for axis, scale in zip((2, 3), scales):
+        copies, rest = divmod(int(t.shape[axis] * scale), t.shape[axis])
+        if rest == 0 and copies in (1, 2):
+            t = t.repeat_interleave(copies, axis)
+        else:
+            t = F.interpolate(t, scale_factor=(scale, 1.0) if axis == 2 else (1.0, scale), mode="nearest",
+                              recompute_scale_factor=False)
+    return t
+
+
 def resize2d(e, x, n):
     mode = MODES[int(n[4])]
     options = {"mode": mode}
@@ -103,7 +116,10 @@ def resize2d(e, x, n):
     def along(t, sides):
         if n[0]:
             return F.interpolate(t, tuple(int(v) if v else 1 for v in sides), **options)
-        return F.interpolate(t, scale_factor=tuple(v or 1.0 for v in sides), recompute_scale_factor=False, **options)
+        scales = tuple(v or 1.0 for v in sides)
+        if mode == "nearest":
+            return nearest_by_scale(t, scales)
+        return F.interpolate(t, scale_factor=scales, recompute_scale_factor=False, **options)
     return separable(e, x[0], along, (n[0], n[1]) if n[0] else (n[2], n[3]))
 
 

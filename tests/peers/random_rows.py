@@ -106,12 +106,13 @@ def softmax_of(name, scales, stored):
 
 
 def softmax_scales(case, truth):
+    """dx = y (dy - sum y dy): the sum itself, and the 2-norm of its terms, which are rounded independently."""
     below, _ = below_largest(case)
-    dy = np.abs(case.array("dy"))
+    dy = case.array("dy")
     y = truth["y"] * (1 + below)
     stored = np.maximum(y, smallest_normal(case.draw.dtype))  # as the gradient reads it
-    sums = (truth["y"] * dy).sum(case.axes, keepdims=True) + terms_norm(stored * dy, case.axes)
-    return {"y": y, "dx": stored * (dy + sums)}
+    sums = np.abs((truth["y"] * dy).sum(case.axes, keepdims=True)) + terms_norm(stored * dy, case.axes)
+    return {"y": y, "dx": stored * (np.abs(dy) + sums)}
 
 
 def log_softmax_scales(case, truth):
@@ -330,8 +331,8 @@ KINDS = {
     "var": reduction("var", var_scales, lambda d, count: (d.integer(0, 1) if count > 1 else 0,)),
     "norm": reduction("norm", norm_scales, lambda d, count: (d.integer(1, 2),)),
     "logsumexp": reduction("logsumexp", logsumexp_scales),
-    "softmax": softmax_of("softmax", softmax_scales, 5),  # y, those in the sum, and the result are rounded
-    "log_softmax": softmax_of("log_softmax", log_softmax_scales, 4),
+    "softmax": softmax_of("softmax", softmax_scales, 4),  # y, those in the sum, and the result are rounded
+    "log_softmax": softmax_of("log_softmax", log_softmax_scales, 3),
     **{name: extreme(name) for name in ("max_over", "min_over", "argmax", "argmin")},
     **{name: ordered(name) for name in ("topk", "sort", "argsort")},
     "matmul": matmul, "attention": attention,

@@ -24,7 +24,7 @@ extern "C" {
 
 // Version of the numerics of programs, derivatives, updates and sums over lanes (graph, autograd,
 // trainer), given the same kernels and data. Every change that alters a bit raises it.
-#define SR_NUMERICS_VERSION 7
+#define SR_NUMERICS_VERSION 8
 #define SR_FINGERPRINT_BYTES 320 // of a fingerprint's text, including its terminator
 
 // "serried-numerics 2; processor avx2 avx512; reference 2; onednn 2, oneDNN 2.6.3; x86 2;

@@ -33,14 +33,6 @@ static inline sr_block_range sr_block_range_of(int64_t block, int64_t size, int6
     return (sr_block_range){begin, end < count ? end : count};
 }
 
-// Levels of the tree of at most 'sums' >= 1 sums.
-static inline int64_t sr_reference_levels(int64_t sums) {
-    int64_t levels = 1;
-    while (sums >> levels)
-        levels++;
-    return levels;
-}
-
 // f32 for f32, bf16, f16; f64 for f64.
 static inline size_t sr_accumulator_size(sr_dtype dtype) {
     return dtype == SR_F64 ? sizeof(double) : sizeof(float);

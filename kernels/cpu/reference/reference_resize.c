@@ -3,7 +3,8 @@
 // kernel is prepared. One block is one row of the output.
 //
 // An output pixel is the sum over its rows of the weight of the row times the sum over its columns
-// of the weight of the column times the pixel, in order. Weights are rounded to the type of sums.
+// of the weight of the column times the pixel, both in leaves and the tree of reference_sum.inc.
+// Weights are rounded to the type of sums.
 #include <math.h>
 #include <string.h>
 
@@ -68,7 +69,8 @@ static sr_status prepare(const sr_kernel_request *request, int transposed, sr_pr
     *state = (resize_state){rows, columns, p->c};
     out->state = state;
     out->state_free = sr_free;
-    out->scratch = (size_t)(2 * p->c) * sr_accumulator_size(request->dtype[0]);
+    out->scratch = (size_t)((2 + sr_leaf_levels(rows.most) + sr_leaf_levels(columns.most)) * p->c) *
+                   sr_accumulator_size(request->dtype[0]);
     sr_add_stage(out, variants[request->dtype[0]], p->n * rows.positions);
     return SR_OK;
 }

@@ -199,9 +199,7 @@ static sr_status plan_sum_to(const sr_kernel_request *request, sr_prepared *out)
     const sr_x86_sum s = sr_x86_sum_of((const void *)request->params);
     const int64_t padded = sr_x86_padded(s.inner), rows = s.outer * s.terms;
     const bool whole = s.chunks == 1;
-    int64_t levels = 1;
-    while (sr_x86_ceil_div(s.chunk, SR_REFERENCE_TERMS) >> levels)
-        levels++;
+    const int64_t levels = sr_leaf_levels(s.chunk);
     out->stages = whole ? 1 : 2;
     walk(&out->stage[0], rows, s.group * s.chunk, 0, ARG(0) | ARG(1), whole ? ARG(2) : 0);
     if (s.outer > 1 && s.terms % s.chunk != 0)
@@ -233,9 +231,7 @@ static sr_status plan_layernorm(const sr_kernel_request *request, sr_prepared *o
 static sr_status plan_layernorm_grad(const sr_kernel_request *request, sr_prepared *out) {
     const sr_groupnorm_params *p = (const void *)request->params;
     const int64_t padded = sr_x86_padded(p->channels), rows = sr_rows_per_block(p->channels);
-    int64_t levels = 1;
-    while (sr_x86_ceil_div(rows, SR_REFERENCE_TERMS) >> levels)
-        levels++;
+    const int64_t levels = sr_leaf_levels(rows);
     out->stages = 2;
     walk(&out->stage[0], p->samples, rows, 0, ARG(0) | ARG(1) | ARG(3) | ARG(4) | ARG(5), ARG(2));
     out->stage[1] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
@@ -308,7 +304,9 @@ static sr_status plan_attention_bias_grad(const sr_kernel_request *request, sr_p
     out->stages = 1;
     out->stage[0].blocks =
         p->biases * p->heads * sr_x86_ceil_div(p->queries, SR_X86_ATTENTION_QUERIES);
-    out->scratch = (size_t)(2 * keys_of(p) + 2 * queries_of(p) + 3 * scores_of(p)) * sizeof(float);
+    const int64_t sums = 1 + sr_leaf_levels(p->biases > 0 ? p->batches / p->biases : 1);
+    out->scratch =
+        (size_t)(2 * keys_of(p) + 2 * queries_of(p) + (2 + sums) * scores_of(p)) * sizeof(float);
     return SR_OK;
 }
 

@@ -7,7 +7,8 @@
 // their channels are summed over. A product keeps a tile of results in registers while it runs over
 // the terms; gradients of keys and values stay in scratch while it runs over the queries. So each
 // sum is one chain of fused multiply-adds in order, whatever the tile. The sum of a row of the
-// softmax is sixteen interleaved sums.
+// softmax is sixteen interleaved sums, of at most AT_TERMS terms and a tree. So is the gradient of
+// a bias, over the batches that share it, with SR_REFERENCE_TERMS.
 #ifndef SR_KERNELS_CPU_X86_ATTENTION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ATTENTION_INTERNAL_H
 
@@ -15,9 +16,11 @@
 
 #include "kernels/base/math.h"
 #include "kernels/cpu/x86/x86_activation_internal.h"
+#include "kernels/cpu/x86/x86_tree_internal.h"
 
 #define AT_QUERIES SR_X86_ATTENTION_QUERIES
 #define AT_PANEL SR_X86_ATTENTION_PANEL
+#define AT_TERMS 64      // 1,024 keys
 #if defined(__AVX512F__) // as many results as registers have room for
 #define AT_ROWS 6
 #define AT_VECTORS 4
@@ -214,12 +217,14 @@ SR_INLINE float at_softmax(const at_head *h, float *row, int64_t query, float *l
     sr_v_store(element, most);
     for (int i = 0; i < SR_ELEMENTS; i++)
         max = element[i] > max ? element[i] : max;
+    sr_v_tree tree;
+    sr_v_tree_begin(&tree);
     for (int64_t j = 0; j < h->p->keys; j += SR_ELEMENTS) {
         const sr_vf e = exp_negative(sr_v_sub(sr_v_load(row + j), sr_v_set(max)));
-        sum = sr_v_add(sum, e);
+        sum = sr_v_add(sr_v_tree_room(&tree, sum, AT_TERMS), e);
         sr_v_store(row + j, e);
     }
-    const float total = sr_v_sum(sum);
+    const float total = sr_v_sum(sr_v_tree_total(&tree, sum));
     *lse = max + sr_logf(total);
     return total;
 }
@@ -356,18 +361,24 @@ SR_INLINE void at_bias_gradient(const sr_kernel_args *args, int64_t block, sr_wo
     const sr_x86_range r = sr_x86_block_range(p->queries, block % blocks, AT_QUERIES);
     const int64_t rows = r.end - r.begin;
     float *sum = NULL, *out = (float *)args->p[7] + number * p->queries * p->keys;
-    for (int64_t batch = number / p->heads; batch < p->batches; batch += p->biases) {
+    sr_row_tree tree = {.width = rows * sr_x86_padded(p->keys)};
+    int64_t terms = 0;
+    for (int64_t batch = number / p->heads; batch < p->batches; batch += p->biases, terms++) {
         const at_head h = at_head_of(p, args->p, batch, number % p->heads, true);
         const at_scratch s = at_scratch_of(&h, worker->scratch);
         at_pack_transposed(&h.k, p->keys, s.keys, type);
         at_pack_transposed(&h.v, p->keys, s.values, type);
         at_weights(&h, &s, r.begin, rows, type);
-        if (!sum)
-            memcpy(s.end, s.dscore, (size_t)(rows * h.keys) * sizeof *sum);
-        for (int64_t i = 0; sum && i < rows * h.keys; i += SR_ELEMENTS)
-            sr_v_store(sum + i, sr_v_add(sr_v_load(sum + i), sr_v_load(s.dscore + i)));
-        sum = s.end;
+        tree.sum = sum = s.end;
+        const bool begins = terms % SR_REFERENCE_TERMS == 0;
+        if (begins && terms > 0)
+            sr_row_tree_push(&tree);
+        for (int64_t i = 0; i < tree.width; i += SR_ELEMENTS) {
+            const sr_vf term = sr_v_load(s.dscore + i);
+            sr_v_store(sum + i, begins ? term : sr_v_add(sr_v_load(sum + i), term));
+        }
     }
+    sr_row_tree_total(&tree);
     for (int64_t i = 0; i < rows; i++)
         memcpy(out + (r.begin + i) * p->keys, sum + i * sr_x86_padded(p->keys),
                (size_t)p->keys * sizeof *out);

@@ -21,13 +21,6 @@ bool sr_x86_direct_supports(const sr_kernel_request *request) {
            p.q > 0 && p.r > 0 && p.s > 0;
 }
 
-static int64_t levels_of(int64_t leaves) {
-    int64_t levels = 1;
-    while (leaves >> levels)
-        levels++;
-    return levels;
-}
-
 // The terms in the reference's order: a leaf takes steps while it has room for all of their terms.
 // After leaf number i, the levels of the ones at the end of i are added; after the last leaf, the
 // levels of all ones.
@@ -55,7 +48,7 @@ static void plan_steps(sr_x86_direct *d) {
     }
     step[-1].ends = true;
     step[-1].joins = leaf;
-    d->levels = levels_of((int64_t)leaf + 1);
+    d->levels = sr_reference_levels((int64_t)leaf + 1);
 }
 
 // One product, of which there are 'batches'.
@@ -128,7 +121,7 @@ static void plan_groups(sr_x86_direct_dw *d) {
     while (sr_x86_ceil_div(d->leaves, d->group_leaves) > most)
         d->group_leaves *= 2;
     d->groups = sr_x86_ceil_div(d->leaves, d->group_leaves);
-    d->levels = levels_of(sr_x86_min(d->leaves, d->group_leaves));
+    d->levels = sr_reference_levels(sr_x86_min(d->leaves, d->group_leaves));
 }
 
 static void plan_leaves(sr_x86_direct_dw *d) {

@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_X86_NUMERICS 6 // sr_provider.numerics
+#define SR_X86_NUMERICS 7 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which two threads share evenly
 // and a second-level cache holds.

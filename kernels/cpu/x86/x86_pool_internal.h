@@ -7,6 +7,7 @@
 #define SR_KERNELS_CPU_X86_POOL_INTERNAL_H
 
 #include "kernels/cpu/x86/x86_internal.h"
+#include "kernels/cpu/x86/x86_tree_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
 typedef struct pool_span {
@@ -58,6 +59,11 @@ typedef struct pool_place {
 #define POOL(name, height, width, span, other_h, other_w)                                          \
     SR_X86_TYPED(name, POOL_ROWS(name, height, width, span, other_h, other_w))
 
+// Makes room for a term in a sum.
+SR_INLINE sr_vf pool_room(sr_v_tree *tree, sr_vf sum) {
+    return sr_v_tree_room(tree, sum, SR_REFERENCE_TERMS);
+}
+
 // A later value wins only if it is larger, or NaN.
 SR_INLINE void maxpool2d_at(const sr_kernel_args *args, const sr_pool_params *p, pool_place at,
                             int elements, sr_dtype type) {
@@ -90,6 +96,8 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
                                  int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
+    sr_v_tree tree;
+    sr_v_tree_begin(&tree);
     for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
@@ -100,10 +108,11 @@ SR_INLINE void maxpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
                 elements == SR_ELEMENTS ? sr_vi_load_u8(from) : sr_vi_load_u8_first(from, elements);
             const sr_vmask here = sr_vi_equal(index, sr_vi_set((int32_t)(r * p->window_w + s)));
             const sr_vf dy = sr_v_get(args->p[0], i, elements, type);
+            sum = pool_room(&tree, sum);
             sum = sr_v_pick(here, sr_v_add(sum, dy), sum);
         }
     }
-    sr_v_put(args->p[2], at.element + at.c, sum, elements, type);
+    sr_v_put(args->p[2], at.element + at.c, sr_v_tree_total(&tree, sum), elements, type);
 }
 POOL(maxpool2d_grad, h, w, outputs_of, p, q)
 
@@ -112,11 +121,14 @@ SR_INLINE void avgpool2d_at(const sr_kernel_args *args, const sr_pool_params *p,
     const pool_span rows = at.rows, columns = at.columns;
     const int64_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
     sr_vf sum = sr_v_zero();
+    sr_v_tree tree;
+    sr_v_tree_begin(&tree);
     for (int64_t h = rows.begin; h < rows.end; h++)
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const int64_t i = ((at.n * p->h + h) * p->w + w) * p->c + at.c;
-            sum = sr_v_add(sum, sr_v_get(args->p[0], i, elements, type));
+            sum = sr_v_add(pool_room(&tree, sum), sr_v_get(args->p[0], i, elements, type));
         }
+    sum = sr_v_tree_total(&tree, sum);
     sr_v_put(args->p[1], at.element + at.c, sr_v_div(sum, sr_v_set((float)count)), elements, type);
 }
 POOL(avgpool2d, p, q, inputs_of, h, w)
@@ -125,6 +137,8 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
                                  int elements, sr_dtype type) {
     const pool_span rows = at.rows, columns = at.columns;
     sr_vf sum = sr_v_zero();
+    sr_v_tree tree;
+    sr_v_tree_begin(&tree);
     for (int64_t h = rows.begin; h < rows.end; h++) {
         for (int64_t w = columns.begin; w < columns.end; w++) {
             const pool_span high = inputs_of(h, p->window_h, p->stride_h, p->pad_top, p->h);
@@ -132,10 +146,10 @@ SR_INLINE void avgpool2d_grad_at(const sr_kernel_args *args, const sr_pool_param
             const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
             const int64_t i = ((at.n * p->p + h) * p->q + w) * p->c + at.c;
             const sr_vf dy = sr_v_get(args->p[0], i, elements, type);
-            sum = sr_v_add(sum, sr_v_div(dy, sr_v_set((float)count)));
+            sum = sr_v_add(pool_room(&tree, sum), sr_v_div(dy, sr_v_set((float)count)));
         }
     }
-    sr_v_put(args->p[1], at.element + at.c, sum, elements, type);
+    sr_v_put(args->p[1], at.element + at.c, sr_v_tree_total(&tree, sum), elements, type);
 }
 POOL(avgpool2d_grad, h, w, outputs_of, p, q)
 

@@ -9,7 +9,7 @@
 #define SR_KERNELS_CPU_X86_SUM_INTERNAL_H
 
 #include "kernels/cpu/x86/x86_rows_internal.h"
-#include "kernels/reference_order.h"
+#include "kernels/cpu/x86/x86_tree_internal.h"
 
 #define ST_VECTORS 4 // of columns that are summed at a time
 
@@ -53,20 +53,13 @@ SR_INLINE void st_leaf(const st_terms *terms, int64_t i, int64_t rows, int64_t i
 // The sum of 'rows' rows, the first of which begins at element i, to sum[padded inner], which the
 // levels of the tree follow.
 SR_INLINE void st_sum(const st_terms *terms, int64_t i, int64_t rows, int64_t inner, float *sum) {
-    const int64_t padded = sr_x86_padded(inner);
-    int64_t number = 0; // of leaves that the levels have
+    sr_row_tree tree = {sum, sr_x86_padded(inner), 0};
     for (int64_t t = 0; t < rows; t += SR_REFERENCE_TERMS) {
-        if (t > 0) {
-            int k = 0;
-            for (int64_t bits = number++; bits & 1; bits >>= 1)
-                add_row(sum, sum + (1 + k++) * padded, 0, padded);
-            memcpy(sum + (1 + k) * padded, sum, (size_t)padded * sizeof *sum);
-        }
+        if (t > 0)
+            sr_row_tree_push(&tree);
         st_leaf(terms, i + t * inner, sr_x86_min(SR_REFERENCE_TERMS, rows - t), inner, sum);
     }
-    for (int k = 0; number >> k > 0; k++)
-        if (number >> k & 1)
-            add_row(sum, sum + (1 + k) * padded, 0, padded);
+    sr_row_tree_total(&tree);
 }
 
 SR_INLINE void st_put(void *y, int64_t i, const float *sum, sr_x86_range columns, sr_dtype type) {

@@ -22,6 +22,20 @@ BUILD(max_wide, sr_maxpool2d(in[0], (sr_pool2d_opts){.window = 2,
                                                      .pad_w = 1,
                                                      .has_pad_w = true}))
 BUILD(max_same, sr_maxpool2d(in[0], (sr_pool2d_opts){.window = 2, .same = true}))
+BUILD(max_far,
+      sr_maxpool2d(in[0],
+                   (sr_pool2d_opts){.window = 2, .stride = 3, .extra_bottom = 2, .extra_right = 3}))
+BUILD(mean_far, sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 1,
+                                                     .stride = 2,
+                                                     .window_w = 2,
+                                                     .stride_w = 3,
+                                                     .extra_bottom = 1,
+                                                     .extra_right = 2}))
+BUILD(mean_far_counted, sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 2,
+                                                             .stride = 3,
+                                                             .extra_bottom = 2,
+                                                             .extra_right = 3,
+                                                             .count_pad = true}))
 BUILD(mean_same, sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 2, .same = true}))
 BUILD(mean_extra, sr_avgpool2d(in[0], (sr_pool2d_opts){.window = 2,
                                                        .stride = 1,
@@ -45,7 +59,15 @@ WRONG(transposed_same, sr_conv2d_transpose(square(context), filter(context),
 WRONG(max_same_up,
       sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .ceil_mode = true, .same = true}))
 WRONG(max_of_padding,
-      sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .pad = 1, .extra_bottom = 1}))
+      sr_maxpool2d(square(context), (sr_pool2d_opts){.window = 2, .pad = 1, .extra_bottom = 3}))
+WRONG(max_far_out,
+      sr_maxpool2d(square(context),
+                   (sr_pool2d_opts){.window = 2, .stride = 2, .extra_bottom = 2, .extra_right = 1}))
+WRONG(mean_far_out,
+      sr_avgpool2d(square(context), (sr_pool2d_opts){.window = 2, .stride_w = 2, .extra_right = 2}))
+WRONG(mean_far_out_counted,
+      sr_avgpool2d(square(context),
+                   (sr_pool2d_opts){.window = 2, .count_pad = true, .extra_bottom = 2}))
 WRONG(mean_same_counts,
       sr_avgpool2d(square(context), (sr_pool2d_opts){.window = 2, .count_pad = true, .same = true}))
 WRONG(mean_less,
@@ -98,7 +120,8 @@ const op_case op_cases_windows[] = {
      .want_count = 4,
      .gradient = GRADIENT_ONCE,
      .wrong = max_of_padding,
-     .message = "no window in the padding alone"},
+     .message = "maxpool2d: x [1, 2, 2, 1] f32: 3 x 2 windows, of which the last is in the padding "
+                "alone, at the bottom or on the right"},
     {.op = "maxpool2d",
      .build = max_same,
      .inputs = 1,
@@ -109,6 +132,36 @@ const op_case op_cases_windows[] = {
      .gradient = GRADIENT_ONCE,
      .wrong = max_same_up,
      .message = "with 'same', neither padding nor ceil_mode may be given"},
+    {.op = "maxpool2d",
+     .build = max_far, // the last windows are as far as the stride lets them be
+     .inputs = 1,
+     .info = {F64(4, 1, 4, 4, 1)},
+     .in = {{5, 9, 2, 6, 8, 3, 1, 7, 3, 8, 4, 1, 0, 2, 8, 3}},
+     .want = {9, 7, 2, 3},
+     .want_count = 4,
+     .gradient = GRADIENT_ONCE,
+     .wrong = max_far_out,
+     .message = "2 x 1 windows, of which the last is in the padding alone"},
+    {.op = "avgpool2d",
+     .build = mean_far,
+     .inputs = 1,
+     .info = {F64(4, 1, 3, 4, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+     .want = {1.5, 4, 9.5, 12},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = mean_far_out,
+     .message = "1 x 2 windows, of which the last is in the padding alone"},
+    {.op = "avgpool2d",
+     .build = mean_far_counted,
+     .inputs = 1,
+     .info = {F64(4, 1, 4, 4, 1)},
+     .in = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+     .want = {3.5, 3, 6.75, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_TWICE,
+     .wrong = mean_far_out_counted,
+     .message = "of which the last is in the padding alone"},
     {.op = "avgpool2d",
      .build = mean_same,
      .inputs = 1,

@@ -291,13 +291,42 @@ static void case_pool(sr_kernel_id kernel) {
         {2, 5, 6, 8, 3, 3, 2, 3, 2, 2, 0, 0, 0, 0, 0, 0},
         {2, 7, 11, 8, 3, 3, 2, 3, 2, 3, 1, 1, 1, 1, 2, 1},
         {1, 2, 2, 3, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2},
+        // sums of more terms than a leaf has, forward and back, of vectors and of single channels
+        {2, 7, 9, 16, 1, 1, 7, 9, 7, 9, 0, 0, 0, 0, 0, 0},
+        {1, 14, 15, 8, 7, 8, 8, 8, 1, 1, 0, 0, 0, 0, 0, 0},
+        {1, 20, 21, 8, 10, 11, 6, 6, 1, 1, 0, 0, 0, 0, 1, 1},
+        {1, 25, 27, 3, 1, 1, 25, 27, 25, 27, 0, 0, 0, 0, 0, 0},
+        {1, 47, 47, 2, 24, 24, 24, 24, 1, 1, 0, 0, 0, 0, 0, 0},
     };
     const bool max = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
     for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 3); k++) {
-        for (int t = 0; t < TYPES && (max || shapes[k].gap_h == 0); t++) {
+        const bool fits =
+            max ? shapes[k].window_h * shapes[k].window_w <= UINT8_MAX : shapes[k].gap_h == 0;
+        for (int t = 0; t < TYPES && fits; t++) {
             sr_pool_params p;
             memcpy(&p, &shapes[k], sizeof p);
             pool(kernel, p, types[t]);
+        }
+    }
+}
+
+static void case_upsample(sr_kernel_id kernel) {
+    static const sr_pool_params shapes[] = {
+        {.n = 2, .h = 3, .w = 4, .c = 5, .stride_h = 2, .stride_w = 2},
+        {.n = 1, .h = 2, .w = 1, .c = 16, .stride_h = 6, .stride_w = 7}, // more than a leaf
+        {.n = 1, .h = 1, .w = 2, .c = 3, .stride_h = 30, .stride_w = 20},
+    };
+    const bool gradient = kernel == SR_KERNEL_upsample2d_grad;
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            sr_pool_params p = shapes[k];
+            p.p = p.h * p.stride_h;
+            p.q = p.w * p.stride_w;
+            const int64_t in = p.n * p.h * p.w * p.c, out = p.n * p.p * p.q * p.c;
+            problem c = problem_of(kernel, 2, &p, sizeof p);
+            set(&c, 0, ACTIVATION, types[t], gradient ? out : in);
+            set_output(&c, 1, ACTIVATION, types[t], gradient ? in : out);
+            check_problem(&c);
         }
     }
 }
@@ -574,11 +603,12 @@ static void resize(sr_kernel_id kernel, const sr_resize_params *p, sr_dtype t) {
 static void case_resize(sr_kernel_id kernel) {
     static const struct {
         int64_t n, h, w, c, p, q;
-    } shapes[] = {{1, 1, 1, 1, 1, 1},
-                  {2, 9, 7, 5, 4, 13},
-                  {2, 5, 6, 16, 11, 3}, // whole vectors of a device
-                  {1, 40, 37, 3, 3, 2}, // many pixels to one
-                  {1, 1, 2, 67, 5, 31}};
+    } shapes[] = {{1, 1, 1, 1, 1, 1},   {2, 9, 7, 5, 4, 13},
+                  {2, 5, 6, 16, 11, 3},                       // whole vectors of a device
+                  {1, 40, 37, 3, 3, 2},                       // many pixels to one
+                  {1, 1, 2, 67, 5, 31}, {1, 90, 41, 8, 2, 1}, // sums of several leaves, and back
+                  {1, 2, 1, 8, 90, 41}, {1, 1, 1100, 2, 1, 2},
+                  {1, 1, 2, 2, 1, 1100}};
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
         for (int32_t way = 0; way < 9; way++) {
             sr_resize_params p = {.n = shapes[k].n,
@@ -673,6 +703,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_maxpool2d_grad] = case_pool,
     [SR_KERNEL_avgpool2d] = case_pool,
     [SR_KERNEL_avgpool2d_grad] = case_pool,
+    [SR_KERNEL_upsample2d] = case_upsample,
+    [SR_KERNEL_upsample2d_grad] = case_upsample,
     [SR_KERNEL_resize2d] = case_resize,
     [SR_KERNEL_resize2d_grad] = case_resize,
     [SR_KERNEL_gather_sum] = case_gather_sum,

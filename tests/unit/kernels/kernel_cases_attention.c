@@ -23,7 +23,8 @@ static void attention(sr_kernel_id kernel, const sr_attention_params *p, sr_dtyp
 void case_attention(sr_kernel_id kernel) {
     static const sr_attention_params shapes[] = {
         {1, 1, 1, 1, 1, 0, 1},        {2, 5, 7, 2, 3, 1, 0.5},    {4, 33, 65, 1, 40, 2, 0.2},
-        {1, 70, 40, 3, 64, 1, 0.125}, {2, 3, 130, 2, 72, 2, 0.1},
+        {1, 70, 40, 3, 64, 1, 0.125}, {2, 3, 130, 2, 72, 2, 0.1}, {1, 2, 1500, 1, 3, 1, 0.2},
+        {75, 2, 3, 1, 4, 1, 0.5}, // long rows, a bias of many
     };
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
         for (int t = 0; t < TYPES; t++) {

@@ -39,9 +39,15 @@ void case_nms(sr_kernel_id kernel) {
 // as many as there are pixels.
 void case_roi_align(sr_kernel_id kernel) {
     static const sr_roi_params shapes[] = {
-        {1, 1, 1, 1, 1, 1, 1, 1, 0, 1},  {2, 9, 7, 5, 6, 3, 2, 2.5, 2, 1},
-        {3, 8, 5, 16, 4, 2, 7, 3, 0, 0}, {1, 4, 3, 3, 90, 2, 2, 1, 1, 0},
+        {1, 1, 1, 1, 1, 1, 1, 1, 0, 1},
+        {2, 9, 7, 5, 6, 3, 2, 2.5, 2, 1},
+        {3, 8, 5, 16, 4, 2, 7, 3, 0, 0},
+        {1, 4, 3, 3, 90, 2, 2, 1, 1, 0},
         {2, 13, 6, 8, 3, 1, 4, 4, 0, 1},
+        // bins of more pixels along a side than a leaf has terms, and boxes of more bins
+        {1, 40, 45, 8, 3, 1, 1, 40, 0, 0},
+        {1, 5, 6, 8, 2, 40, 35, 2.5, 1, 0},
+        {1, 2, 700, 3, 2, 1, 2, 600, 0, 0},
     };
     const bool gradient = kernel == SR_KERNEL_roi_align_grad;
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {

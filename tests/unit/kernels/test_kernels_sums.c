@@ -341,6 +341,128 @@ static void test_convolution(void **state) {
     }
 }
 
+// ---- pooling and resizing: many equal terms ----
+
+#define EQUAL 0.1f
+#define ROUNDINGS_OF_EQUAL 16
+
+static test_array *filled(int64_t count, double value) {
+    test_array *x = array_new(SR_F32, count);
+    for (int64_t i = 0; i < count; i++)
+        array_set(x, i, value);
+    return x;
+}
+
+// Element i of a sum of terms EQUAL.
+static void check_equal(const char *provider, const char *what, const test_array *got, int64_t i,
+                        double terms) {
+    const double want = terms * (double)EQUAL;
+    const double error = fabs(array_get(got, i) - want) / want * 0x1p24;
+    if (!(error <= ROUNDINGS_OF_EQUAL))
+        fail_msg("%s: %s: %.9g, not %.9g: %.1f roundings", provider, what, array_get(got, i), want,
+                 error);
+}
+
+static void check_mean(const char *provider, int64_t h, int64_t w) {
+    const sr_pool_params p = {.n = 1,
+                              .h = h,
+                              .w = w,
+                              .c = 3,
+                              .p = 1,
+                              .q = 1,
+                              .window_h = (int32_t)h,
+                              .window_w = (int32_t)w,
+                              .stride_h = (int32_t)h,
+                              .stride_w = (int32_t)w};
+    test_array *x = filled(h * w * p.c, (double)EQUAL), *y = array_new(SR_F32, p.c);
+    if (TRY(provider, avgpool2d, p, x, y))
+        check_equal(provider, "avgpool2d", y, 2, 1);
+}
+
+// A pixel in the middle that all windows see, of pictures of 2 side - 1 pixels each way.
+static void check_seen_by_many(const char *provider, int64_t side) {
+    const int64_t whole = 2 * side - 1, windows = side * side;
+    sr_pool_params p = {.n = 1,
+                        .h = whole,
+                        .w = whole,
+                        .c = 1,
+                        .p = side,
+                        .q = side,
+                        .window_h = (int32_t)side,
+                        .window_w = (int32_t)side,
+                        .stride_h = 1,
+                        .stride_w = 1};
+    test_array *dy = filled(windows, (double)EQUAL), *dx = array_new(SR_F32, whole * whole);
+    const int64_t middle = (side - 1) * whole + side - 1;
+    if (TRY(provider, avgpool2d_grad, p, dy, dx))
+        check_equal(provider, "avgpool2d_grad", dx, middle, 1);
+    test_array *index = array_new(SR_U8, windows);
+    for (int64_t i = 0; i < windows; i++)
+        array_set(index, i, (double)(windows - 1 - i));
+    if (windows <= UINT8_MAX && TRY(provider, maxpool2d_grad, p, dy, index, dx))
+        check_equal(provider, "maxpool2d_grad", dx, middle, (double)windows);
+    p = (sr_pool_params){.n = 1, .h = 1, .w = 1, .c = 1, .p = side, .q = side};
+    p.stride_h = p.stride_w = (int32_t)side;
+    test_array *one = array_new(SR_F32, 1);
+    if (TRY(provider, upsample2d_grad, p, dy, one))
+        check_equal(provider, "upsample2d_grad", one, 0, (double)windows);
+}
+
+// Pixels of a row become one, and one becomes a row.
+static void check_resized(const char *provider, int64_t pixels) {
+    const sr_resize_params down = {.n = 1,
+                                   .h = 1,
+                                   .w = pixels,
+                                   .c = 1,
+                                   .p = 1,
+                                   .q = 1,
+                                   .step_h = 1,
+                                   .step_w = (double)pixels,
+                                   .filter = SR_FILTER_AREA};
+    const sr_resize_params up = {.n = 1,
+                                 .h = 1,
+                                 .w = 1,
+                                 .c = 1,
+                                 .p = 1,
+                                 .q = pixels,
+                                 .step_h = 1,
+                                 .step_w = 1 / (double)pixels,
+                                 .filter = SR_FILTER_LINEAR};
+    test_array *row = filled(pixels, (double)EQUAL), *one = array_new(SR_F32, 1);
+    if (TRY(provider, resize2d, down, row, one))
+        check_equal(provider, "resize2d", one, 0, 1);
+    if (TRY(provider, resize2d_grad, up, row, one))
+        check_equal(provider, "resize2d_grad", one, 0, (double)pixels);
+    const sr_upfirdn_params filter = {.n = 1,
+                                      .h = 1,
+                                      .w = pixels,
+                                      .c = 1,
+                                      .p = 1,
+                                      .q = 1,
+                                      .r = 1,
+                                      .s = pixels,
+                                      .up_h = 1,
+                                      .up_w = 1,
+                                      .down_h = 1,
+                                      .down_w = 1};
+    if (TRY(provider, upfirdn2d, filter, row, filled(pixels, 1), one))
+        check_equal(provider, "upfirdn2d", one, 0, (double)pixels);
+}
+
+static void test_equal_terms(void **state) {
+    static const int64_t pictures[][2] = {{7, 7}, {14, 14}, {56, 57}, {112, 112}, {3000, 1}};
+    static const int64_t sides[] = {8, 15, 24, 64};
+    for (int i = 0; i < PROVIDERS; i++) {
+        for (int k = 0; k < 5; k++)
+            check_mean(providers[i], pictures[k][0], pictures[k][1]);
+        for (int k = 0; k < 4; k++)
+            check_seen_by_many(providers[i], sides[k]);
+        check_resized(providers[i], 300);
+        check_resized(providers[i], 5000);
+        arrays_free(state);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_statistics, arrays_free),
@@ -349,6 +471,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_softmax, arrays_free),
         cmocka_unit_test_teardown(test_linear, arrays_free),
         cmocka_unit_test_teardown(test_convolution, arrays_free),
+        cmocka_unit_test_teardown(test_equal_terms, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
