@@ -19,7 +19,7 @@ extern "C" {
 // once), the call fails and names that operator. `serried info ops` shows which inputs of each
 // operator have gradients (sr_op_gradient_text). y and xs are floats: integers have no gradient.
 //
-// Errors, SR_NONE in y or xs among them, stick to the context.
+// Errors stick to the context; SR_NONE as y or as one of the xs is an error, too.
 void sr_gradients(sr_tensor y, sr_tensor dy, const sr_tensor *xs, int count, sr_tensor *grads);
 
 // Gradient check by central differences in f64 (reference kernels): 'build' records a function of

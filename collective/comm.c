@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator from start to end: choice of the backend, names of the ranks, parting.
+// A communicator from start to end: choice of the backend, names of the ranks, and how it ends.
 //
 // A backend only moves bytes. Everything else is here and, each built on those before it, in
 // comm_peers.c (ranks and their names), comm_failure.c (how a failure reaches every rank),

@@ -6,8 +6,9 @@
 // has no deadlines, no names and no handling of failures: comm*.c add those for all backends. All
 // calls on one state are made by one thread at a time.
 //
-// A backend that puts messages on streams (NCCL) moves messages of host memory, too: names,
-// notices of failures and what ranks agree on are such, and go through a backend that it wraps.
+// A backend that puts messages on streams (NCCL) moves messages of host memory, too, usually
+// through a backend that it wraps: names, notices of failures, and what ranks agree on are in host
+// memory.
 #ifndef SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 #define SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 
@@ -44,8 +45,9 @@ typedef struct sr_comm_backend {
     void (*close)(void *state, sr_comm_parting parting, int exit_code);
     // NULL: unified memory is reached in place, and nothing is put on streams.
     sr_comm_memory (*memory)(void *state, const sr_device *device);
-    // Both or neither: sr_comm_enqueue, and the end of all groups after a failure, begun or not.
-    // Within limited time end_groups returns when none of them uses memory any more.
+    // Both or neither. enqueue: see sr_comm_enqueue. end_groups: ends all groups after a failure,
+    // whether they have begun or not; it returns within limited time, when none of them uses memory
+    // any more.
     sr_status (*enqueue)(void *state, sr_stream *stream, const sr_comm_message *messages,
                          int count);
     void (*end_groups)(void *state);

@@ -35,8 +35,8 @@ static void set_failure(sr_comm *comm, sr_status status, int cause, const char *
     comm->failure.length = (uint32_t)strlen(comm->failure.text);
 }
 
-// Tests the control requests until none is active or the time is over. Uses real time: the clock of
-// a simulation does not advance here.
+// Tests the control requests until none is active or the time is up. Uses real time: the clock of a
+// simulation does not advance here.
 static void finish_control(sr_comm *comm, int64_t nanoseconds) {
     int64_t end = sr_clock_ns() + nanoseconds;
     int active = comm->size;

@@ -2,10 +2,10 @@
 // Messages from and to device memory: the one place where bytes are copied because a backend cannot
 // reach a device's memory.
 //
-// A message to be sent is downloaded to a host buffer and given to the backend when it is there; a
-// received one is uploaded when it has arrived. Copies overtake each other, messages must not:
-// those of one sender with one tag are matched in order, so sends are given to the backend in the
-// order of their calls. Buffers are kept for later messages.
+// A message to be sent is downloaded to a host buffer and then given to the backend; a received one
+// is uploaded when it has arrived. Copies overtake each other, messages must not: those of one
+// sender with one tag are matched in order, so sends are given to the backend in the order of their
+// calls. Buffers are kept for later messages.
 #include "collective/comm_internal.h"
 #include "kernels/base/memory.h"
 #include "kernels/device/stream.h"
@@ -179,7 +179,7 @@ sr_status sr_comm_staged_test(sr_comm *comm, sr_comm_request *request, bool *don
 
 void sr_comm_staged_cancel(sr_comm *comm, sr_comm_request *request) {
     forget_unsent(comm, request);
-    // A buffer that the backend may still use is not taken again.
+    // A buffer that the backend may still use is not reused.
     if (request->staged->stage != MESSAGE || comm->backend->cancel(comm->state, request))
         give_back(request);
 }

@@ -72,7 +72,7 @@ sr_layer sr_layer_cut(sr_layer layer, int depth) {
     return (sr_layer){layer.name, end};
 }
 
-// Names that two layers begin with in common.
+// The number of leading names that two layers have in common.
 static int common_depth(sr_layer a, sr_layer b) {
     int depth = 0;
     for (int i = 0; i <= a.length && i <= b.length; i++) {
@@ -91,13 +91,13 @@ static int common_depth(sr_layer a, sr_layer b) {
 typedef struct site {
     const char *file;
     const sr_op *op;
-    int line, depth; // depth: of the layers that it runs in once each
+    int line, depth; // depth: of the layers in each of which it runs once
     sr_layer last;   // read before its last call
 } site;
 
 typedef struct derivation {
     const sr_context *context;
-    sr_layer *out; // for calls of sites: the layer that was read before, until pass 2
+    sr_layer *out; // for calls of sites: the layer that was read last, until pass 2
     site *sites;
     size_t site_count;
     int *site_of; // of each call; -1: of none
@@ -146,7 +146,8 @@ static int find_site(derivation *d, const sr_node *node) {
     return (int)i;
 }
 
-// Where a line is run again after another layer, its layer is one in which these two differ.
+// If a line runs again after another layer, its layer has one name more than these two have in
+// common.
 static void note_site(derivation *d, const sr_node *node, uint32_t call, sr_layer read) {
     const int number = find_site(d, node);
     site *s = &d->sites[number];

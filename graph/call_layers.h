@@ -8,7 +8,7 @@
 // read: to the innermost whose instances the line of model code runs in once each. The line of a
 // residual addition runs once in every block, so it belongs to the block; that of the last pooling
 // runs once, so it belongs to the network. (A call without variables at the beginning of a block is
-// counted in the block before.) sr_layer_use is for programs that know better.
+// counted in the block before.) sr_layer_use is for programs that name their layers themselves.
 #ifndef SR_GRAPH_CALL_LAYERS_H
 #define SR_GRAPH_CALL_LAYERS_H
 
@@ -26,7 +26,7 @@ typedef struct sr_layer {
     int length;
 } sr_layer;
 
-// For sr_layer_use: the calls belong to no layer, as losses and metrics.
+// For sr_layer_use: the calls belong to no layer, as those of losses and metrics.
 extern const char sr_no_layer[];
 // Calls from here to the end of the step belong to this layer, or to one within it ("": to any).
 // Returns what was used before; "" at the beginning of a step. Borrowed until sr_context_free.
@@ -36,7 +36,7 @@ const char *sr_layer_use(sr_context *context, const char *name);
 bool sr_layer_within(sr_layer inner, sr_layer outer);
 // Number of names that a layer's consists of: 3 for "layer1.0.conv1", 0 for "" and none.
 int sr_layer_depth(sr_layer layer);
-// The layer around it that has 'depth' names; itself if it has no more.
+// The layer around it that has 'depth' names; the layer itself if it has no more than that.
 sr_layer sr_layer_cut(sr_layer layer, int depth);
 
 // A call of the step that is being recorded.

@@ -182,7 +182,7 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
     return SR_OK;
 }
 
-// Where a launch comes from, for reports.
+// The origin of a launch, for reports.
 typedef struct origin {
     sr_layer layer;
     bool backward;
@@ -325,7 +325,8 @@ static sr_status add_launches(const sr_context *context, sr_plan *plan) {
     sr_status status = layers ? sr_call_layers(context, layers) : SR_E_MEMORY;
     uint32_t newest = 0;
     for (uint32_t i = 0; status == SR_OK && i < p->node_count; i++) {
-        // Calls are in order; one that comes later again is computed again (pass_recompute.c).
+        // Calls are in order; a call that appears a second time is a recomputation
+        // (pass_recompute.c).
         const uint32_t call = p->nodes[i].recorded;
         const origin from = {layers[call],
                              call < newest || context->recording.nodes[call].source != 0};

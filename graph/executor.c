@@ -2,9 +2,9 @@
 // Executors: replay of plans.
 //
 // All memory of an executor is one range that grows in place, so that every plan shares it and a
-// replay allocates nothing. Addresses of a plan stay as they were for its next replay, which only
-// looks for values outside the range that have moved. Several executors replay plans of one context
-// at the same time, one lane each.
+// replay allocates nothing. The addresses of a plan are kept for its next replay, which only checks
+// which values outside the range have moved. Several executors replay plans of one context at the
+// same time, one lane each.
 #include "graph/executor_internal.h"
 
 #define RANGE "values of plans" // in messages
@@ -46,8 +46,9 @@ static sr_status grow_array(void **array, size_t *capacity, size_t need, size_t 
 #define GROW(e, array, capacity, need)                                                             \
     SR_TRY(grow_array((void **)&(e)->array, &(e)->capacity, (need), sizeof *(e)->array))
 
-// Addresses for all that the device has, so that larger plans grow the range in place; where
-// addresses are limited, for this plan. No replay runs, so that nothing in the range is needed.
+// Reserves addresses for all memory of the device, so that larger plans grow the range in place;
+// where addresses are limited, only for this plan. No replay is running, so the content of the
+// range is not needed.
 static sr_status reserve_range(sr_executor *e, size_t bytes) {
     const sr_device_properties *device = sr_device_get_properties(e->device);
     const uint64_t total = device->memory;
@@ -77,7 +78,7 @@ static sr_status grow(sr_executor *e, const sr_plan *plan) {
     return SR_OK;
 }
 
-// Where a value outside the range lies in this replay.
+// The address of a value outside the range in this replay.
 static sr_status address_of(const sr_executor *e, const sr_plan *plan, const sr_plan_value *v,
                             sr_address *out) {
     sr_address memory = sr_address_none();
@@ -114,7 +115,7 @@ static void fill_arguments(sr_executor *e, const sr_plan *plan) {
     }
 }
 
-// Of a plan whose tables are filled, what lies elsewhere than in the replay before.
+// Updates the filled tables of a plan: the values that have moved since the replay before.
 static sr_status fill_moved(sr_executor *e, const sr_plan *plan) {
     for (uint32_t i = 0; i < plan->outside_count; i++) {
         const sr_outside *o = &plan->outside[i];
@@ -197,7 +198,8 @@ sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
     if (e->tracing)
         SR_TRY(sr_executor_tracing_begin(e->tracing, plan));
     const sr_status status = e->launcher->replay(e);
-    if (status != SR_OK) // part of it may be on the stream, whose own failure came after this one
+    if (status != SR_OK) // part of the replay may be on the stream; the stream's own failure came
+                         // after this one
         return fail_begin(e, status);
     e->running = true;
     return SR_OK;

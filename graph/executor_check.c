@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked replays: reads each value when it is complete and stops at the first that is not finite.
+// Checked replays: read each value when it is complete and stop at the first one that is not
+// finite.
 #include <stdio.h>
 
 #include "graph/executor_check_internal.h"
@@ -38,7 +39,7 @@ sr_status sr_executor_check_reserve(sr_executor_checking *c, size_t bytes) {
 
 // ---- Elements ----
 
-// Bits of a float type: all ones in the exponent is an infinity or NaN.
+// Bits of a float type: an exponent of all ones is an infinity or NaN.
 typedef struct float_bits {
     int bytes;
     uint64_t exponent, fraction, sign;

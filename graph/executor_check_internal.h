@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor holds while its replays are checked.
+// The state of an executor whose replays are checked.
 #ifndef SR_GRAPH_EXECUTOR_CHECK_INTERNAL_H
 #define SR_GRAPH_EXECUTOR_CHECK_INTERNAL_H
 
@@ -13,7 +13,8 @@ typedef struct sr_executor_checking {
     const char *last; // the last variable that an operator read in this replay; NULL: none
 } sr_executor_checking;
 
-// Where the host can read a value, of which all that was put on the executor's stream is complete.
+// The address at which the host can read a value, once all work on the executor's stream is
+// complete.
 typedef sr_status (*sr_check_fetch)(sr_executor *executor, sr_address value, size_t bytes,
                                     const void **out);
 

@@ -169,7 +169,7 @@ static void run_unit_timed(void *user, int64_t unit, int worker) {
     }
 }
 
-// Time of a step goes to its launches as the threads spent it.
+// The time of a step is attributed to its launches in proportion to what its threads spent in them.
 static void add_profile(const step_run *r, int64_t ns) {
     int64_t spent[SR_CHAIN_ITEMS] = {0}, all = 0;
     for (int w = 0; w < workers(r->e); w++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executors and the launchers behind them.
 //
-// The executor finds addresses: of its range, of variables, inputs and bindings. A launcher runs
-// the plan's launches with them: executor_cpu.c walks blocks over a team, executor_stream.c puts
-// one launch after the other on a stream.
+// The executor determines addresses: in its range, and of variables, inputs and bindings. A
+// launcher runs the plan's launches with them: executor_cpu.c walks blocks over a team,
+// executor_stream.c enqueues one launch after the other on a stream.
 #ifndef SR_GRAPH_EXECUTOR_INTERNAL_H
 #define SR_GRAPH_EXECUTOR_INTERNAL_H
 
@@ -14,13 +14,13 @@
 typedef struct sr_launcher {
     // Sets the executor's stream, and 'state' for the calls below.
     sr_status (*create)(sr_executor *e, int threads);
-    // Waits for what runs.
+    // Waits for the replay that is running.
     void (*free)(sr_executor *e);
-    // All arguments are those of another plan than before.
+    // Called when all arguments are those of another plan than before.
     sr_status (*prepare)(sr_executor *e, const sr_plan *plan);
-    // Argument 'index' of the plan has moved.
+    // Called when argument 'index' of the plan has moved.
     sr_status (*moved)(sr_executor *e, uint32_t index);
-    // Puts a replay of e->plan on the stream.
+    // Enqueues a replay of e->plan.
     sr_status (*replay)(sr_executor *e);
     sr_status (*wait)(sr_executor *e);
     // Workers that a trace has rows for.
@@ -67,7 +67,7 @@ struct sr_executor {
 static inline sr_address sr_executor_workspace(const sr_executor *e, const sr_launch *l) {
     return l->workspace == SR_REF_NONE ? sr_address_none() : e->table[l->workspace];
 }
-// Calls the sink for targets; what it puts on 'stream' finds them complete.
+// Calls the sink for targets, which are complete for all work that it enqueues on 'stream'.
 SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,
                                                          const sr_sink_entry *sinks, uint32_t count,
                                                          sr_stream *stream) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher of devices that run beside the host: every launch of the plan is put on the
+// The launcher of devices that run beside the host: every launch of the plan is enqueued on the
 // executor's stream, one after the other, and so are the copies and kernels of sinks.
 //
-// When it measures, it puts an event behind every launch and reads the times after the wait.
+// To measure, it records an event behind every launch and reads the times after the wait.
 #include "graph/executor_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/stream.h"
@@ -99,7 +99,7 @@ static sr_status launch(sr_executor *e, uint32_t number) {
     return sr_stream_launch(e->stream, &call);
 }
 
-// Waits for all that is on the stream.
+// Waits for all work on the stream.
 static sr_status fetch(sr_executor *e, sr_address value, size_t bytes, const void **out) {
     SR_TRY(sr_executor_check_reserve(e->checking, bytes));
     SR_TRY(sr_stream_download(e->stream, e->checking->copy, value, bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays in a trace (see executor_trace.h): rows and labels; the executor adds the spans.
+// Records replays into a trace (executor_trace.h): rows and labels; the executor adds the spans.
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +122,8 @@ sr_status sr_executor_tracing_begin(sr_executor_tracing *t, const sr_plan *plan)
     const size_t spans = most_spans(plan);
     for (int i = 0; i < t->workers; i++) {
         SR_TRY(sr_trace_reserve(t->rows[i], spans));
-        sr_trace_close(t->rows[i]); // the last kernel of the replay before is not this one's first
+        sr_trace_close(t->rows[i]); // the last kernel of the previous replay is not the first one
+                                    // of this replay
     }
     return SR_OK;
 }

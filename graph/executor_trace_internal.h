@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor holds while it is traced.
+// The state of an executor that is being traced.
 #ifndef SR_GRAPH_EXECUTOR_TRACE_INTERNAL_H
 #define SR_GRAPH_EXECUTOR_TRACE_INTERNAL_H
 
@@ -20,7 +20,7 @@ SR_NODISCARD sr_status sr_executor_tracing_create(sr_trace *trace, const char *n
                                                   sr_executor_tracing **out);
 // NULL is legal.
 void sr_executor_tracing_free(sr_executor_tracing *tracing);
-// Before a replay: names its launches and makes room.
+// Called before a replay: names its launches and reserves memory.
 SR_NODISCARD sr_status sr_executor_tracing_begin(sr_executor_tracing *tracing, const sr_plan *plan);
 
 // A block of a launch has run on a worker.

@@ -5,13 +5,12 @@
 
 #include "graph/call_layers.h"
 
-// A layer, or something else that has a place between layers (an operator): then layer.name is
-// NULL.
+// A layer, or something else that is listed among layers (an operator): then layer.name is NULL.
 typedef struct sr_layer_node {
     sr_layer layer;
     int depth;                     // 0: the first
     int parent, first, last, next; // -1: none; children in the order in which they were added
-    int layers;                    // among its children
+    int layers;                    // its index among its parent's children
 } sr_layer_node;
 
 // nodes[0] is the network. Nodes keep their numbers.
@@ -33,7 +32,7 @@ SR_NODISCARD sr_status sr_layer_tree_add(sr_layer_tree *tree, int parent, sr_lay
 bool sr_layer_tree_is_around(const sr_layer_tree *tree, int outer, int inner);
 // The node after this one in the order in which each is before its children; -1: none.
 int sr_layer_tree_next(const sr_layer_tree *tree, int node);
-// What a layer is called within the one around it: 'conv1' of 'layer1.0.conv1'. Not terminated.
+// The name of a layer within the one around it: 'conv1' of 'layer1.0.conv1'. Not terminated.
 sr_layer sr_layer_tree_name(const sr_layer_tree *tree, int node);
 
 #endif

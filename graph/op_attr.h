@@ -56,7 +56,7 @@ typedef struct sr_attr_field {
     { .name = #member, .type = SR_ATTR_DTYPE, .offset = offsetof(member_of, member), .count = 1 }
 #define SR_ATTR_SIDE 32767        // bound of sides of windows, and the like
 #define SR_ATTR_EXTENT 2147483647 // of extents of tensors
-#define SR_ATTR_FLAG 1            // of what is 0 or 1
+#define SR_ATTR_FLAG 1            // of flags
 
 #ifdef __cplusplus
 }

@@ -29,9 +29,9 @@
 extern "C" {
 #endif
 
-// Appends the program that computes the targets, with the updates of variables that wait; NULL:
-// that of the last sr_compile of this step, without updates, which its plan has taken over. Errors
-// of sr_compile, but for its kernels.
+// Appends the program that computes the targets, with the pending updates of variables; NULL: the
+// program of the last sr_compile of this step, without updates, which its plan has taken over.
+// Errors of sr_compile, except those of kernels.
 SR_NODISCARD sr_status sr_program_write(sr_context *context, const sr_target *targets, int count,
                                         sr_text *out);
 // The same as a drawing in the language of Graphviz: operators as boxes in clusters of layers,
@@ -39,7 +39,7 @@ SR_NODISCARD sr_status sr_program_write(sr_context *context, const sr_target *ta
 SR_NODISCARD sr_status sr_program_draw(sr_context *context, const sr_target *targets, int count,
                                        sr_text *out);
 
-// What a text has recorded; memory of the arena.
+// What was recorded from a text; memory of the arena.
 typedef struct sr_read_program {
     sr_target *targets;
     int target_count;
@@ -56,8 +56,8 @@ typedef struct sr_program_read_options {
 } sr_program_read_options;
 
 // Records the program of a text into the context's step. SR_E_DATA with "NAME:LINE:COLUMN: ..." for
-// whatever the text violates: undefined or redefined values, unknown operators and attributes,
-// wrong numbers, dtypes or shapes. The step is then incomplete and must be begun anew.
+// every violation of the format: undefined or redefined values, unknown operators and attributes,
+// wrong numbers, dtypes or shapes. The step is then incomplete, and a new one must be begun.
 SR_NODISCARD sr_status sr_program_read(sr_context *context, const char *text, size_t bytes,
                                        const sr_program_read_options *options, sr_arena *arena,
                                        sr_read_program *out);

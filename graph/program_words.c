@@ -237,7 +237,7 @@ static sr_status read_value(sr_program_reader *r, const sr_op *op, const sr_attr
     return sr_reader_fail(r, r->at, "'%s' has %zu elements, then ']'", f->name, count);
 }
 
-// Of an operator without names for its attributes.
+// Reads the attributes of an operator that has no names for them.
 static sr_status read_bytes(sr_program_reader *r, const sr_op *op, unsigned char *attr) {
     sr_reader_skip(r);
     const char *where = r->at;
@@ -294,7 +294,7 @@ static sr_status read_attribute(sr_program_reader *r, const sr_op *op, uint64_t 
     return bytes ? read_bytes(r, op, attr) : read_value(r, op, field, attr);
 }
 
-// What is not written is 0, which must be valid.
+// Attributes that are not written are 0, which must be valid.
 static sr_status check_absent(const sr_program_reader *r, const char *where, const sr_op *op,
                               uint64_t seen) {
     for (int i = 0; op->fields && op->attr_size && op->fields[i].name; i++) {

@@ -23,7 +23,7 @@ typedef struct sr_value {
     int32_t slot;      // number given to sr_input; -1 otherwise
     bool keep;         // sr_keep
     bool lost;         // computed before an update and not kept: can no longer be used
-    sr_address memory; // where the value lies, once it is materialised
+    sr_address memory; // its address, once it is materialised
 } sr_value;
 
 typedef struct sr_node {
@@ -50,7 +50,7 @@ typedef struct sr_variable_entry {
     sr_address memory;
     bool owned;
     uint32_t assigned; // ref of the value it takes at the end of the step, or SR_REF_NONE
-    sr_address source; // where that value lies while assignments run
+    sr_address source; // the address of that value while assignments run
 } sr_variable_entry;
 
 typedef struct sr_delivery { // sr_read_later
@@ -119,7 +119,8 @@ struct sr_context {
     size_t delivery_count, delivery_capacity;
     bool has_updates; // update nodes or assignments wait to run
 
-    // Of the calls to come, as in sr_node (call_layers.h); the names that were used.
+    // The layer of the following calls, as in sr_node (call_layers.h), and all names that were
+    // used.
     const char *layer;
     bool layer_exact;
     uint32_t source;

@@ -32,7 +32,7 @@ void sr_recording_release(sr_recording *record) {
     *record = (sr_recording){0};
 }
 
-// The program must be built again, too: compiling changed it.
+// The program must be built again, too, because compiling changed it.
 static void forget_plan(sr_recording *record, const sr_plan *plan) {
     if (!record->program || record->program->plan != plan)
         return;

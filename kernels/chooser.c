@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sr_chooser_cache cache;      // this and the following under the lock
-static sr_device_properties device; // whose kernels are chosen
+static sr_device_properties device; // the device whose kernels are chosen
 static size_t workspace_limit;
 static sr_chooser_stats stats, reported; // reported: at the last message
 static atomic_bool on;

@@ -36,7 +36,7 @@ extern "C" {
 
 #define SR_CHOOSER_WORKSPACE ((size_t)256 << 20) // default limit of a candidate's memory, bytes
 
-// How kernels prepared from now on are chosen.
+// How kernels are chosen that are prepared from now on.
 typedef struct sr_chooser_options {
     bool on;          // false: every kernel in its default variant, as before the first call
     size_t workspace; // candidates that need more are skipped if others need less; 0: default

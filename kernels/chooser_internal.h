@@ -25,7 +25,7 @@ typedef struct sr_chooser_entry {
     uint64_t ns, default_ns;      // of one run
 } sr_chooser_entry;
 
-// How a file begins; 'count' entries follow.
+// The header of a file; 'count' entries follow.
 typedef struct sr_chooser_header {
     char magic[8];
     uint32_t format, count;
@@ -76,7 +76,7 @@ SR_NODISCARD sr_status sr_chooser_race(const char *device, const sr_kernel_reque
 void sr_chooser_race_release(void);
 
 // Where launched kernels are timed (chooser_launch.c): a device of the races' own with a stream.
-// Opens it, unless it is the one that is open, with so much memory for arguments.
+// Opens it with 'bytes' bytes of memory for arguments, unless it is open already.
 SR_NODISCARD sr_status sr_chooser_launch_reserve(const char *device, size_t bytes, sr_address *out);
 // Copies numbers to its memory.
 SR_NODISCARD sr_status sr_chooser_launch_fill(sr_address to, const void *from, size_t bytes);

@@ -2,14 +2,14 @@
 // The races of kernels that are launched on a device (chooser.h): memory there, and times by
 // events.
 //
-// The races open a device of their own: whoever switched the chooser on may have closed his by now.
-// It is kept from race to race.
+// The races open a device of their own, since the caller that switched the chooser on may have
+// closed its device by now. It is kept from race to race.
 #include <string.h>
 
 #include "kernels/chooser_internal.h"
 #include "kernels/device/stream.h"
 
-// After so long, a kernel that does not end is given up.
+// A kernel that has not ended after this time is abandoned.
 #define PATIENCE_S 60.0
 
 // Under the chooser's lock.

@@ -16,7 +16,7 @@ typedef struct sr_prepared_cache sr_prepared_cache;
 
 // SR_E_MEMORY.
 SR_NODISCARD sr_status sr_prepared_cache_create(sr_prepared_cache **out);
-// Nothing that it prepared may be running; NULL is legal.
+// None of its kernels may be running; NULL is legal.
 void sr_prepared_cache_free(sr_prepared_cache *cache);
 // The kernel for a request, prepared if it is new. The request is zeroed before it is filled: it is
 // compared as bytes. Errors are those of sr_kernel_prepare.

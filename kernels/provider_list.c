@@ -51,7 +51,7 @@ static bool same_device(const sr_provider *a, const sr_provider *b) {
     return strcmp(device_of(a), device_of(b)) == 0;
 }
 
-// Whether SERRIED_PROVIDERS leaves a provider of 'all' in use: it is named, or none of its kind is.
+// Whether SERRIED_PROVIDERS keeps a provider of 'all' in use: it is named, or none of its kind is.
 static bool is_wanted(const sr_provider *provider, const sr_provider *const *all) {
     const char *list = getenv("SERRIED_PROVIDERS");
     bool limited = false;
@@ -75,7 +75,7 @@ static void warn_of_unknown(const char *list) {
     }
 }
 
-// Appends those that are wanted.
+// Appends those that are in use.
 static void append(const sr_provider *const *list) {
     size_t count = atomic_load_explicit(&chosen_count, memory_order_relaxed);
     for (size_t i = 0; list[i]; i++)

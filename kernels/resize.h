@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// resize2d for its kernels on all kinds of devices: which pixels of x make a pixel of y, and their
-// weights. A picture is resized along its sides; the weight of a pixel is the product of both.
+// resize2d for its kernels on all kinds of devices: which pixels of x contribute to a pixel of y,
+// and with what weights. A picture is resized along its sides; the weight of a pixel is the product
+// of both.
 //
 // The rules are those of torch.nn.functional.interpolate. Pixel i of y lies at i step in x with
 // 'corners', else at (i + 1/2) step - 1/2. Without antialiasing, linear takes the two and cubic
@@ -45,8 +46,9 @@ static inline int64_t sr_resize_positions(const sr_resize_side *s) {
     return s->transposed ? s->in : s->out;
 }
 
-// At least as many as the pixels of which one is made. The windows of pixels of y have at most
-// 'most' pixels, and the first ones of neighbouring windows are 'step' apart but for rounding.
+// At least as many as the pixels that contribute to one position. The windows of pixels of y have
+// at most 'most' pixels, and the first ones of neighbouring windows are 'step' apart but for
+// rounding.
 static inline int64_t sr_resize_most(const sr_resize_side *s) {
     const double wider = s->antialias && s->step > 1 ? s->step : 1;
     const double most = s->filter == SR_FILTER_AREA     ? (double)s->in / (double)s->out + 2
@@ -148,7 +150,7 @@ SR_DEVICE_INLINE int64_t sr_resize_search(const sr_resize_side *s, int64_t in, i
     return low;
 }
 
-// The pixels of which a position of a side is made: first .. first + count - 1.
+// The pixels that contribute to a position of a side: first .. first + count - 1.
 typedef struct sr_resize_span {
     int32_t first, count;
 } sr_resize_span;
@@ -173,8 +175,8 @@ typedef struct sr_resize_pixel {
     double total;
 } sr_resize_pixel;
 
-// The weight that the pixel 'other' of the span of a position has there: all that it has in the
-// window, with the pixels beyond the border if it is the outermost. 'of' keeps the last window.
+// The weight of the pixel 'other' of the span of a position: its weight in the window, plus those
+// of the pixels beyond the border if it is the outermost one. 'of' keeps the last window.
 SR_DEVICE_INLINE double sr_resize_weight(const sr_resize_side *s, int64_t position, int64_t other,
                                          sr_resize_pixel *of) {
     const int64_t out = s->transposed ? other : position, in = s->transposed ? position : other;

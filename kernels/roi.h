@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// roi_align for its kernels on all kinds of devices: which pixels of x make a bin of a box, and
-// their weights (He et al., "Mask R-CNN", 2017).
+// roi_align for its kernels on all kinds of devices: which pixels of x contribute to a bin of a
+// box, and with what weights (He et al., "Mask R-CNN", 2017).
 //
 // The rules are those of torchvision.ops.roi_align. A side of a box has p bins of one length, and a
-// bin has 'count' samples in equal distances. A sample lies between two pixels of x and has both,
-// weighted by its distance; up to one pixel beyond the border it has the outermost one, and farther
-// away nothing. The weight of a pixel in a bin is the sum over the samples; that of a pixel of the
-// picture is the product of both sides', and all are divided by the number of samples. Everything
-// is in f64: the same bits on all devices.
+// bin has 'count' samples in equal distances. A sample lies between two pixels of x and
+// interpolates between them; up to one pixel beyond the border it takes the outermost pixel, and
+// farther away it is zero. The weight of a pixel in a bin is the sum over the samples; that of a
+// pixel of the picture is the product of both sides', and all are divided by the number of samples.
+// Everything is in f64: the same bits on all devices.
 #ifndef SR_KERNELS_ROI_H
 #define SR_KERNELS_ROI_H
 
@@ -41,7 +41,7 @@ SR_DEVICE_INLINE double sr_roi_clamped(const sr_roi_side *s, double at) {
     return at < 0 ? 0 : at > last ? last : at;
 }
 
-// The first and last pixel of which samples between two positions may be made.
+// The first and last pixel that samples between two positions may use.
 SR_DEVICE_INLINE int32_t sr_roi_first(const sr_roi_side *s, double a, double b) {
     return (int32_t)sr_roi_clamped(s, a < b ? a : b);
 }

@@ -21,7 +21,7 @@ SR_DEVICE_INLINE uint32_t sr_sort_key_f32(float value, int ascending) {
     return ascending ? bits : ~bits;
 }
 
-// The same of f64.
+// The same for f64.
 SR_DEVICE_INLINE uint64_t sr_sort_key_f64(double value, int ascending) {
     uint64_t bits;
     if (value != value)

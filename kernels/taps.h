@@ -3,11 +3,11 @@
 // weights, or derivatives of the weights with respect to the point.
 //
 // A point becomes a position in pixels, separately for each side: shift + scale point, and what the
-// place of the point adds (kernel_params.h). Nearest has the pixel nearest to it, of two the even
-// one; linear the two and cubic the four around it (Keys 1981, a = -0.75). Pixels beyond the border
-// are left out, the outermost one, or reflected: about the outermost pixel with 'corners', else
-// about its edge. This is torch.nn.functional.grid_sample. Everything is in f64: the same bits on
-// all devices.
+// place of the point adds (kernel_params.h). Nearest takes the pixel nearest to it, and of two
+// equally near ones the even one; linear takes the two and cubic the four pixels around it (Keys
+// 1981, a = -0.75). Pixels beyond the border are left out, the outermost one, or reflected: about
+// the outermost pixel with 'corners', else about its edge. This is torch.nn.functional.grid_sample.
+// Everything is in f64: the same bits on all devices.
 #ifndef SR_KERNELS_TAPS_H
 #define SR_KERNELS_TAPS_H
 

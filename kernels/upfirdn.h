@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// upfirdn2d for its kernels on all kinds of devices: which pixels and taps of the filter make a
-// pixel of the result.
+// upfirdn2d for its kernels on all kinds of devices: which pixels and taps of the filter contribute
+// to a pixel of the result.
 #ifndef SR_KERNELS_UPFIRDN_H
 #define SR_KERNELS_UPFIRDN_H
 

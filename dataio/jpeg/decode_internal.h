@@ -21,7 +21,7 @@ void sr_stored_position(const sr_stored_shape *shape, int64_t x, int64_t y, int6
 // Adds its times to *times.
 SR_NODISCARD sr_status sr_jpeg_create(sr_decode_times *times, sr_jpeg **out);
 void sr_jpeg_free(sr_jpeg *jpeg);
-// Reads the size as stored (not turned) and the EXIF orientation (1 when there is none).
+// Reads the size as stored (not turned) and the EXIF orientation (1 if there is none).
 SR_NODISCARD sr_status sr_jpeg_open(sr_jpeg *jpeg, const sr_encoded *encoded, int64_t *width,
                                     int64_t *height, int *orientation);
 // Like sr_decoder_read, but in stored coordinates and into the buffer.

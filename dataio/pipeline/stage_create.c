@@ -222,7 +222,8 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     return plan_rings(plan, &sizes);
 }
 
-// Seals the plan and its tables. Pointers of this process would help whoever takes another over.
+// Seals the plan and its tables. Pointers of this process are not written to it: they would help an
+// attacker who has taken over another process.
 static sr_status seal_plan(const sr_stage_plan *plan, uint64_t bytes, const sr_dataset *dataset,
                            sr_shared_memory *out) {
     const sr_pipeline_options *o = &plan->options;

@@ -124,7 +124,7 @@ typedef struct sr_stage_plan {
 
 // The memory of a pipeline's stages.
 typedef struct sr_stage_memory {
-    sr_shared_memory plan; // sealed, so nobody can write it
+    sr_shared_memory plan; // sealed: no process can write it
     sr_shared_memory work; // written by all stages
 } sr_stage_memory;
 

@@ -15,7 +15,7 @@ static const sr_attr_field fields[] = {SR_ATTR(gather_attr, count, 0, SR_ATTR_EX
                                        {0}};
 
 // The index is [J], has the dimensions of x up to the axis, or all of them. In the last two cases
-// its extents are those of x, but for 'own', which is that along the axis.
+// its extents are those of x, except along the axis, where it is 'own'.
 static bool fits(const sr_info *x, const sr_info *index, int axis, int64_t own) {
     if (index->dtype != SR_I32)
         return false;

@@ -37,7 +37,7 @@ static sr_status expect_rows(const sr_node_view *node, int input) {
     return SR_OK;
 }
 
-// These rows with so many channels.
+// The same rows with another number of channels.
 static sr_info with_channels(const sr_info *rows, int64_t channels) {
     sr_info out = *rows;
     out.dim[out.rank - 1] = channels;

@@ -90,7 +90,7 @@ sr_tensor sr_roll(sr_tensor x, int axis, int64_t by) {
     sr_info info;
     if (!expect_axis(x, "roll", axis, &info))
         return sr_op_failed();
-    const int64_t n = info.dim[axis], last = (by % n + n) % n; // so many come to the beginning
+    const int64_t n = info.dim[axis], last = (by % n + n) % n; // 'last' are moved to the front
     if (last == 0)
         return x;
     const sr_tensor piece[2] = {sr_slice(x, axis, n - last, last, 1),

@@ -112,7 +112,7 @@ static sr_tensor gradient_of(const sr_node_view *node, sr_tensor grad, bool wide
         (const int64_t[4]){node->in[0].dim[0], node->in[0].dim[1], node->in[0].dim[2], 1});
 }
 
-// first and second, [N,J,K,1], one beside the other, with zeros for one that is SR_NONE.
+// first and second, [N,J,K,1], side by side, with zeros for one that is SR_NONE.
 static sr_tensor beside(sr_tensor first, sr_tensor second) {
     const bool lacks = sr_is_none(first);
     if (lacks && sr_is_none(second))

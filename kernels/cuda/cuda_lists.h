@@ -20,7 +20,7 @@ struct sr_cuda_lists {
     int64_t parts, part; // of a list, and elements of one
 };
 
-// What belongs to a part of a list: elements of one list are 'wide' apart.
+// The arrays of a part of a list: elements of one list are 'wide' apart.
 struct sr_list_part {
     const int32_t *index;
     int32_t *start, *before, *order;

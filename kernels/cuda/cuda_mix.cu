@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mix_batch: kernels/cpu/reference/reference_mix.c. One thread draws the mix of the lane; a thread
-// for each sample and for 16 bytes of it, or for each element where these do not fit, applies it.
+// for each sample and for 16 bytes of it, or for each element where these do not fit, applies them.
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"

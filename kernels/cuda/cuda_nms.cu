@@ -17,8 +17,8 @@ template <class T> static __device__ void load_box(const nms_args &a, int64_t i,
         box[k] = sr_load<T>(a.boxes, 4 * i + k);
 }
 
-// What is after place 'at' of the order and overlaps the box there; first: number of the sample's
-// first box.
+// Marks the boxes after place 'at' of the order that overlap the box there; first: number of the
+// sample's first box.
 template <class T> static __device__ void suppress(const nms_args &a, int64_t first, int64_t at) {
     const int64_t kept = first + a.order[first + at];
     float own[4], other[4];

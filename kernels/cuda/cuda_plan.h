@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA kernels made ready: which functions a request launches, on which grid, with which arguments.
+// Prepared CUDA kernels: which functions a request launches, on which grid, with which arguments.
 //
 // A function of a .cu file takes one struct by value. It begins with the pointers of the request's
 // arguments, in the order of kernel_list.def, and that of the workspace; what follows is the
-// kernel's own: params, strides, factors. No pointer stands anywhere else. A request is one or more
-// functions with the same struct, launched one after the other on a stream (cuda_launch.c).
+// kernel's own: params, strides, factors. There are no pointers elsewhere in it. A request is one
+// or more functions with the same struct, launched one after the other on a stream (cuda_launch.c).
 #ifndef SR_KERNELS_CUDA_PLAN_H
 #define SR_KERNELS_CUDA_PLAN_H
 
@@ -45,8 +45,8 @@ typedef struct sr_cuda_plan {
     uint64_t arguments[SR_CUDA_ARGUMENT_BYTES / 8];
 } sr_cuda_plan;
 
-// Makes *out a launch without parts; 'arguments' are copied, pointers included, which each launch
-// fills. SR_E_MEMORY.
+// Makes *out a launch without parts; 'arguments' are copied, including their pointers, which each
+// launch fills in. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_cuda_plan_create(const sr_kernel_request *request, const void *arguments,
                                            size_t bytes, sr_prepared *out, sr_cuda_plan **plan);
 // Adds a part of so many blocks and threads in one dimension.

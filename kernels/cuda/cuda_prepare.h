@@ -27,7 +27,7 @@ static inline int64_t sr_cuda_vectors(sr_dtype dtype, int64_t count) {
     return sr_blocks_for(count, sr_cuda_lanes(dtype));
 }
 
-// A plan in the making. After a failure nothing is added; 'done' returns it.
+// A plan that is being built. After a failure nothing is added; 'done' returns the failure.
 struct sr_cuda_making {
     sr_prepared *out;
     sr_cuda_plan *plan;

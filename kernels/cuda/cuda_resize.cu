@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// resize2d and its gradient: kernels/cpu/reference/reference_resize.c. Each position of a side has
-// a thread that writes its pixels and weights to the workspace; then one thread has 16 bytes of
-// neighbouring channels of a pixel of the output, or one channel. Sides of more than
+// resize2d and its gradient: kernels/cpu/reference/reference_resize.c. First, one thread for each
+// position of a side writes its pixels and weights to the workspace; then one thread computes 16
+// bytes of neighbouring channels of a pixel of the output, or one channel. Sides of more than
 // SR_REFERENCE_TERMS pixels have functions of their own.
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"

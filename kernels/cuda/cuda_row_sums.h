@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the rows of channels, x[M,C] (cuda_rows.cu, cuda_groupnorm.cu), and what else of their
-// kernels is common.
+// Sums over the rows of channels, x[M,C] (cuda_rows.cu, cuda_groupnorm.cu), and whatever else their
+// kernels have in common.
 //
 // A block has the rows of one leaf in some channels: a thread has a part of the leaf,
 // SR_REFERENCE_TERMS rows of a channel, and the parts of a channel are added by the tree. The
@@ -49,7 +49,7 @@ struct rows_shape {
     int64_t groups; // of channels: of each leaf there is a block for each group
 };
 
-// What a thread sums: 'rows' elements, 'step' apart, from 'first' on.
+// The elements that a thread sums: 'rows' of them, 'step' apart, from 'first' on.
 struct leaf_part {
     int64_t leaf, channel, first, step;
     int rows; // 0 where there is no such channel

@@ -170,7 +170,7 @@ static __device__ void log_softmax_grad_of(const softmax_grad_args &a) {
     });
 }
 
-// ---- Both ways to have rows ----
+// ---- Both ways to assign rows ----
 
 #define ROWS_KERNEL(name, args)                                                                    \
     template <class T> static __device__ void cuda_##name(const args &a) {                         \

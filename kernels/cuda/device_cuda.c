@@ -7,7 +7,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cuda_internal.h"
 
-enum { ALIGNMENT = 256 }; // of what is allocated inside of ranges, as cudaMalloc's
+enum { ALIGNMENT = 256 }; // of allocations inside ranges, as of cudaMalloc
 
 // Why no GPU can be used, with the cure.
 static sr_status fail_absent(cudaError_t error) {
@@ -56,8 +56,8 @@ static sr_status describe(int ordinal, sr_device_properties *out) {
     return SR_OK;
 }
 
-// Own kernels have the same bits on every GPU. Those of libraries, which have not, name their
-// version and what they depend on as providers do.
+// Our own kernels have the same bits on every GPU. Those of libraries do not; they would name their
+// version and what they depend on, as providers do.
 static char *numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
     (void)ordinal;
     (void)features;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of CUDA's calls.
 //
-// A launch that is refused fails at once. A kernel that fails while it runs is noticed by whatever
-// call comes next, and then by every later one, and CUDA does not say which kernel it was. So each
-// stream has a log of what was launched and is not known to have run: the number of kernels, and
-// the operators of the first and the last one. It begins anew where somebody waited for the stream,
-// or for an event at its end. A mark in memory behind every kernel would be exact, but makes two
-// commands of each launch; with CUDA_LAUNCH_BLOCKING=1 it is the launch that fails.
+// A launch that is refused fails at once. The failure of a kernel that is running is reported by
+// the next call, whichever that is, and by every later one, and CUDA does not report which kernel
+// it was. So each stream has a log of the launches that are not known to have finished: the number
+// of kernels, and the operators of the first and the last one. The log is cleared when a thread has
+// waited for the stream, or for an event at its end. A mark in memory after every kernel would be
+// exact, but would double the number of commands; with CUDA_LAUNCH_BLOCKING=1 the launch itself
+// fails.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +61,8 @@ sr_cuda_mark sr_cuda_log_read(const sr_device *device, const sr_cuda_mark *mark)
     return now;
 }
 
-// The operator behind a mark that is not the end is not known, so that such marks say nothing.
+// The operator after a mark that is not at the end of the stream is not known, so such marks are
+// ignored.
 void sr_cuda_log_reached(const sr_device *device, sr_cuda_mark mark) {
     sr_cuda_device *d = sr_cuda_state(device);
     (void)pthread_mutex_lock(&d->log_lock);
@@ -112,7 +114,7 @@ bool sr_cuda_is_lost(const sr_device *device, cudaError_t *error) {
 }
 
 static sr_status fail(cudaError_t error, const char *what) {
-    (void)cudaGetLastError(); // of this thread; one that lasts comes again
+    (void)cudaGetLastError(); // of this thread; a lasting error is reported again
     return SR_FAIL(error == cudaErrorMemoryAllocation ? SR_E_DEVICE_MEMORY : SR_E_DEVICE,
                    "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a GPU: ranges of addresses to which physical memory is mapped as they grow.
 //
-// Physical memory comes in pieces of 2 MiB. A range that is smaller than a piece gets pages of one
-// that is shared, a *slab*, which is given back when nobody has pages of it.
+// Physical memory comes in pieces of 2 MiB. A range that is smaller than a piece gets pages of a
+// shared one, a *slab*, which is freed when none of its pages is in use.
 //
 // The driver's calls for virtual memory are not part of the runtime library; their addresses are
-// asked for, so that nothing links to the driver, which machines that build do not have.
+// looked up at run time, so that nothing links to the driver, which build machines may lack.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <pthread.h>

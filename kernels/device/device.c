@@ -20,7 +20,8 @@
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static const char *default_device = "cpu";
 
-// The device 'name' of a kind that cannot be used, for the reason of the last message.
+// The error for device 'name' of a kind that cannot be used; the reason is that of the last
+// message.
 static sr_status fail_unusable(const char *name, sr_status status) {
     if (status == SR_E_MEMORY || status == SR_E_DEVICE_MEMORY)
         return status;

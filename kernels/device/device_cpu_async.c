@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // "cpu-async": a CPU that behaves like an accelerator, for tests.
 //
-// Every range is there twice: the address that callers hold has no memory (a host access is a fault
-// at the very line), what kernels see has, and ends with a page that has none. Addresses of freed
-// ranges stay taken for a while, so that work on a stream that still uses one is a fault, too, and
-// no new range is taken for an old one. No stream is direct, and all run at the wrong time where
-// they may (stream_cpu.c), by a seed: SERRIED_TEST_SEED, or else 0.
+// Every range has two addresses. The one that callers hold has no memory, so that a host access
+// faults at the very line. The one that kernels see has memory and ends with a page that faults.
+// Addresses of freed ranges stay reserved for a while, so that work on a stream that still uses one
+// faults, too, and no new range is mistaken for an old one. No stream is direct, and streams run as
+// late, or as far ahead of others, as the rules allow (stream_cpu.c), by a seed: SERRIED_TEST_SEED,
+// or else 0.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
-#define GUARD ((size_t)4096) // bytes behind what kernels see, which fault
-#define FREED_RANGES 64u     // the last ones, whose addresses stay taken
+#define GUARD ((size_t)4096) // bytes after the memory that kernels see, which fault
+#define FREED_RANGES 64u     // the last ones, whose addresses stay reserved
 
 typedef struct async_state {
     sr_cpu_delays delays;
@@ -59,8 +60,8 @@ static void close_async(sr_device *device) {
     sr_free(state);
 }
 
-// Takes the memory from a range and keeps its addresses, in place of those that were freed longest
-// ago.
+// Frees the memory of a range and keeps its addresses reserved; those that were freed longest ago
+// are given up.
 static void keep_addresses(async_state *state, const sr_device_range *r) {
     (void)mmap(r->mapping, r->limit + GUARD, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

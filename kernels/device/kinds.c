@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of kinds of devices: those of device_list.def, followed by those of modules, and the
-// numbers of what kernels they run.
+// numbers of the kinds of kernels that they run.
 //
 // Kernels are for a kind of device, which several rows may share: those of "cpu" run on
-// "cpu-async", too. A module brings the name of its kind; requests hold its number, which is given
-// when the module is opened and is not the same in every process.
+// "cpu-async", too. A module provides the name of its kind; requests contain its number, which is
+// assigned when the module is opened and differs from process to process.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static sr_device_kind number_of(const char *kernels) {
     return i;
 }
 
-// With the lock held. Gives its kernels a number, if they are new.
+// With the lock held. Assigns a number to its kind of kernels, if that is new.
 static sr_status check_ops(const void *descriptor) {
     const sr_device_ops *ops = descriptor;
     if (!ops->kernels || !ops->describe || !ops->numerics || !ops->identity)

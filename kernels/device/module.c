@@ -18,7 +18,7 @@ static const char *const listed[] = {
 #undef SR_MODULE
     NULL};
 
-// A module that was opened, or could not be: it is tried once.
+// A module that was opened or failed to open: it is tried only once.
 typedef struct open_module {
     char name[NAME_MAX_BYTES], path[PATH_MAX];
     const sr_module *module;
@@ -31,7 +31,7 @@ static int module_count;
 
 // ---- Files ----
 
-// Whether this can be a module's name: nothing that leads into another folder.
+// Whether this can be a module's name: it must not lead into another folder.
 static bool is_name(const char *name) {
     const size_t length = strlen(name);
     return length > 0 && length < NAME_MAX_BYTES &&
@@ -91,7 +91,7 @@ void sr_module_visit(void (*visit)(void *user, const char *name), void *user) {
 
 // ---- Opening ----
 
-// Kernels first: without their device they do no harm.
+// Kernels first: without their device they are harmless.
 static sr_status add_all(const open_module *m) {
     SR_TRY(sr_providers_add(m->module->providers, m->path));
     return sr_device_add_kinds(m->module->devices, m->path);

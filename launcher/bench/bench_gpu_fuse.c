@@ -38,7 +38,7 @@ static bool writes(const sr_gpu_kernel *k, int value) {
     return !k->gone && find_use(k->writes, k->write_count, value) >= 0;
 }
 
-// Makes the kernel read a value so many times, once in the list.
+// Adds a value that the kernel reads 'times' times; it is listed once.
 static void set_read(sr_gpu_kernel *k, int value, double times) {
     int i = find_use(k->reads, k->read_count, value);
     if (i < 0) {

@@ -53,7 +53,7 @@ typedef enum sr_gpu_family {
 // A tensor: written by one kernel, or given (then 'given').
 typedef struct sr_gpu_value {
     double bytes;
-    uint32_t root;         // values with the same one may lie in the same memory
+    uint32_t root;         // values with the same number may share memory
     int original;          // the value of which it is a recomputation, or itself
     int mask;              // value of a bit for each element, with the signs; -1: none
     bool given, is_vector; // is_vector: of channels, or a number
@@ -94,7 +94,7 @@ typedef struct sr_gpu_program {
     size_t value_capacity;
 } sr_gpu_program;
 
-// Adds the lane program of a plan, which runs so many times in a step.
+// Adds the lane program of a plan, which runs 'runs' times in a step.
 SR_NODISCARD sr_status sr_gpu_program_add(sr_gpu_program *program, const sr_plan *plan,
                                           double runs);
 // Adds a kernel without values.

@@ -33,7 +33,7 @@ typedef struct sr_bench_overhead {
     double compile_ns;    // compiling it into a new plan, without preparing kernels
     uint64_t allocations; // of all steps after the first two
 } sr_bench_overhead;
-// In a chain of so many operators.
+// In a chain of 'operators' operators.
 SR_NODISCARD sr_status sr_bench_overhead_measure(int operators, sr_bench_overhead *out);
 
 #endif

@@ -102,7 +102,7 @@ void sr_checkpoint_remove_temporary_files(const char *run) {
     size_t count = 0;
     char name[64];
     if (sr_generations_list(run, &list, &count) != SR_OK)
-        return; // whoever reads them reports it
+        return; // reported by whatever reads them
     for (size_t i = 0; i < count; i++) {
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         if (folder != NULL)

@@ -470,7 +470,7 @@ typedef struct pruning {
 
 // Whether a generation is kept. The newest has just been read back. The one before it is read
 // again, since it is the fall-back of a damaged newest one; if it is damaged it does not count, and
-// the search goes on. Beyond these two a manifest is enough, so that a large 'keep' does not read
+// the search continues. Beyond these two a manifest is enough, so that a large 'keep' does not read
 // everything at every checkpoint.
 static bool is_kept(pruning *p, int64_t generation, const char *folder, bool finished) {
     bool best = generation == p->best;

@@ -2,7 +2,7 @@
 // Chunk checksums of checkpoint files: computed while writing; compared when a file is read back,
 // when a generation is chosen, and in the memory from which values are used.
 //
-// They detect damage, not malice: whoever can write the file can write its sums.
+// They detect damage, not malice: a program that can write the file can write its sums, too.
 #include "trainer/checkpoint/file_sums.h"
 
 #include <errno.h>

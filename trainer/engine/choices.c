@@ -84,7 +84,7 @@ static sr_status check_rate(sr_recipe *recipe, int phase) {
     return sr_recipe_fail(recipe, path, "'%s' is 0, so nothing would be learned", path);
 }
 
-// Groups may choose elementwise updates where there are others.
+// A group may choose elementwise updates if the optimizer also has updates of whole matrices.
 static sr_status check_groups(sr_recipe *recipe, const sr_recipe_optimizer *settings,
                               const sr_optimizer_desc *desc) {
     for (int i = 0; i < settings->group_count && !desc->fill_matrix; i++) {

@@ -56,7 +56,7 @@ SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *tas
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
                                           const sr_schedule_lengths *lengths, sr_schedule *out);
 
-// How the recipe's images grow in a run of these lengths; zero if they do not.
+// How the recipe's images grow during a run of these lengths; all zero if they do not grow.
 sr_image_growth sr_choose_growth(const sr_recipe *recipe, const sr_schedule_lengths *lengths);
 
 // Values of checkpoint.metric, named like the columns of metrics.csv. The default is val/top1.

@@ -29,8 +29,8 @@ typedef struct sr_lane_run {
     sr_lane_settings *settings; // [2], for each set
     sr_input_set inputs[2];     // one is filled while the other is read
     int next;                   // the set to fill
-    sr_slot ahead;              // that was copied there before it was asked for; no arrays: none
-    uint64_t ahead_source;      // sr_lane_source.number: addresses of a closed one come again
+    sr_slot ahead;              // copied there ahead of the request; no arrays: none
+    uint64_t ahead_source;      // sr_lane_source.number: the addresses of closed sources are reused
     float *out;                 // of an inference
     size_t out_bytes;
 } sr_lane_run;
@@ -194,7 +194,8 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     use_chooser(o->recipe, e->device);
     SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));
     SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
-    // Checked plans keep every operator's result apart; bits are the same.
+    // A checked plan keeps the result of every operator in memory of its own; the bits are the
+    // same.
     const sr_context_options context = {
         .use_device = e->device, .threads = 1, .optimize = e->recipe->debug_nan ? -1 : 0};
     SR_TRY(sr_context_create(&context, &e->context));
@@ -263,7 +264,7 @@ void sr_engine_get_size(const sr_engine *e, int64_t step, int64_t *height, int64
     *height = e->growth.from > 0 ? *width : e->image_height;
 }
 
-// Lanes have this size from now on.
+// From now on, lanes have pictures of this size.
 static sr_status use_size(sr_engine *e, int64_t height, int64_t width) {
     if (width == e->lane_side)
         return SR_OK;
@@ -277,7 +278,7 @@ static sr_status use_size_of(sr_engine *e, int64_t step) {
     return use_size(e, height, width);
 }
 
-// Evaluation sees samples as they are.
+// Evaluation does not mix samples.
 static sr_mix_opts mix_of(const sr_engine *e, bool training, int64_t step) {
     const sr_recipe *recipe = e->recipe;
     const bool over = e->mix_until > 0 && (double)(step * e->batch) >= e->mix_until;
@@ -288,11 +289,11 @@ static sr_mix_opts mix_of(const sr_engine *e, bool training, int64_t step) {
                          .probability = recipe->mix.probability};
 }
 
-// For slots like 'slot'; what a step does depends on its number.
+// Records a program for slots like 'slot'; what it does depends on the step's number.
 static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t step,
                               const sr_slot *slot, sr_lane_recording *out) {
     sr_context_begin_step(e->context);
-    (void)sr_layer_use(e->context, sr_no_layer); // but for what sr_task_forward records
+    (void)sr_layer_use(e->context, sr_no_layer); // except what sr_task_forward records
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
     e->feed.classes = 0;
@@ -311,7 +312,7 @@ static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t st
     return sr_input_feed_record(&e->feed, slot, out);
 }
 
-// Notes which report each buffer's first one is.
+// Notes the number of each buffer's first report.
 static void index_statistics(sr_engine *e) {
     const sr_statistics *s = &e->statistics;
     for (int i = s->count - 1; i >= 0; i--)
@@ -321,11 +322,11 @@ static void index_statistics(sr_engine *e) {
 
 static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
     const sr_statistics *s = &e->statistics;
-    const int i = e->report[buffer.slot]; // of this step, if it is of this buffer
+    const int i = e->report[buffer.slot]; // of this step, if it belongs to this buffer
     return i < s->count && s->items[i].buffer.slot == buffer.slot ? s->items[i].value : SR_NONE;
 }
 
-// What the loss is multiplied by where it is scaled.
+// The factor of the loss, if the loss is scaled.
 static sr_tensor loss_seed(sr_engine *e, const sr_phase *phase, sr_tensor loss) {
     sr_info info;
     if (!(sr_phase_loss_seed(phase) > 0) || !sr_tensor_info(loss, &info))
@@ -412,7 +413,8 @@ static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_s
     return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);
 }
 
-// A value that is not finite (debug.nan) is found when a lane is put on a stream, or waited for.
+// A value that is not finite (debug.nan) is detected when a lane is enqueued, or when it is
+// awaited.
 static sr_status with_lane(sr_status status, int lane) {
     if (status == SR_E_NON_FINITE)
         sr_error_prefix("lane %d", lane);
@@ -446,7 +448,7 @@ static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
     return same;
 }
 
-// Fills the next set of an executor with a lane's inputs. Returns when they are there.
+// Fills the next set of an executor with a lane's inputs. Returns when they have arrived.
 static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
                              int lane, const sr_lane_source *source, const sr_slot *slot) {
     sr_lane_settings *settings = &run->settings[run->next];
@@ -463,9 +465,9 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *pha
     return status;
 }
 
-// Where inputs are copied, that happens while the executor still computes its lane before; where
-// they are read in place, the executor is waited for first, so that the source gives out as few
-// lanes at a time as there are executors.
+// If inputs are copied, they are copied while the executor still computes its previous lane. If
+// they are read in place, this waits for the executor first, so that the source never has more
+// lanes in use than there are executors.
 static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t step, int lane,
                            const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
@@ -497,8 +499,8 @@ static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lan
     return with_lane(sr_executor_begin(e->executors[i], plan, &replay), lane);
 }
 
-// Where inputs are copied, starts to copy those of each executor's next lane, while it computes the
-// last one of this phase. What cannot be copied is found again when the lane is asked for.
+// If inputs are copied, starts to copy those of each executor's next lane while it computes its
+// last lane of this phase. An error of such a copy is reported later, when the lane is requested.
 static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
     if (!source->ahead || sr_input_set_in_place(&e->runs[0].inputs[0]))
         return;
@@ -506,7 +508,7 @@ static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
         sr_lane_run *run = &e->runs[i];
         if (!source->ahead(source->user, e->lane_begin + i, &run->ahead)) {
             run->ahead.arrays = 0;
-            return; // so are those of later lanes not there
+            return; // then those of later lanes are not ready either
         }
         run->ahead_source = source->number;
         if (sr_input_feed_copy(&e->feed, &run->ahead, &run->inputs[run->next]) != SR_OK)
@@ -521,8 +523,8 @@ static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan 
         status = start_lane(e, phase, step, lane, plan, count, source);
     if (status == SR_OK)
         copy_ahead(e, source);
-    // Lanes that run are waited for in any case: they read inputs and write to the exchange. The
-    // first failure is the one to tell.
+    // Waits for running lanes in any case, since they read inputs and write to the exchange. The
+    // first failure is the one that is returned.
     sr_kept_error first = {.status = SR_OK};
     sr_error_keep(&first, status);
     for (int i = 0; i < e->executor_count; i++)

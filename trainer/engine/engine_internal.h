@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine as the files that belong to it see it.
+// The engine's struct, shared by the files that implement it.
 #ifndef SR_TRAINER_ENGINE_INTERNAL_H
 #define SR_TRAINER_ENGINE_INTERNAL_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine in a trace (engine_trace.h).
+// Records an engine into a trace (engine_trace.h).
 #include "trainer/engine/engine_trace.h"
 
 #include <stdio.h>

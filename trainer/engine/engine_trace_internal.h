@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an engine holds while it is traced; nothing happens where it is NULL.
+// The state of an engine that is being traced. If it is NULL, these functions do nothing.
 #ifndef SR_TRAINER_ENGINE_TRACE_INTERNAL_H
 #define SR_TRAINER_ENGINE_TRACE_INTERNAL_H
 
 #include "kernels/base/trace.h"
 
-// What the thread that takes steps does.
+// The parts of a step on the thread that calls sr_engine_step.
 typedef enum sr_step_part {
     SR_STEP_RECORDS = 0,
     SR_STEP_LANES,

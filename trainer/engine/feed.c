@@ -66,7 +66,7 @@ static void done(void *user, int lane) {
     h->valid = false;
 }
 
-// A failure is found again by 'get'.
+// A failure is reported by the following 'get'.
 static bool ahead(void *user, int lane, sr_slot *out) {
     sr_feed *feed = user;
     const held_slot *h = held_of(feed, lane);
@@ -163,7 +163,7 @@ static sr_info info_of(const sr_array *array) {
     return info;
 }
 
-// A slot may be of anyone's making.
+// Slots may come from the caller's own code, so their ranks are checked.
 static sr_status find_array(const sr_slot *slot, const char *name, const sr_array **out) {
     SR_TRY(sr_slot_get(slot, name, out));
     if ((*out)->rank >= 0 && (*out)->rank <= SR_ARRAY_MAX_RANK)
@@ -268,7 +268,7 @@ sr_status sr_input_feed_wait(sr_input_feed *feed) {
     return sr_stream_wait(feed->copies);
 }
 
-// The arrays that a lane program reads; NULL where inference has none.
+// The arrays that a lane program reads; NULL for those that inference does without.
 static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, bool training,
                              const sr_array *arrays[SR_TASK_INPUTS]) {
     for (int i = 0; i < feed->inputs; i++) {

@@ -11,19 +11,19 @@
 extern "C" {
 #endif
 
-// Gives a lane's inputs and takes them back when the lane's program has run. sr_feed_source is that
-// of the pipeline; one of your own (tests/samples/own_source.c) sets the arrays that the task reads
-// (sr_engine_get_slot has all of them), 64-byte aligned, which stay as they are until 'done' of
-// their lane. Both are called on the thread of sr_engine_step, 'get' for the local lanes in order,
-// while earlier ones may still run: so each lane has its buffers. For the same bits on any number
-// of ranks, a lane's samples are a function of (step, lane).
+// Provides a lane's inputs and takes them back when the lane's program has run. sr_feed_source is
+// the pipeline's. A source of your own (tests/samples/own_source.c) sets the arrays that the task
+// reads (sr_engine_get_slot lists all arrays), 64-byte aligned, and leaves them unchanged until
+// 'done' of their lane. Both are called on the thread of sr_engine_step, 'get' for the local lanes
+// in order. Earlier lanes may still run then, so each lane needs buffers of its own. For the same
+// bits on any number of ranks, a lane's samples must be a function of (step, lane).
 typedef struct sr_lane_source {
     sr_status (*get)(void *user, int lane, sr_slot *out);
     void (*done)(void *user, int lane);
     void *user;
     // Optional: the slot that the next 'get' of this lane will give, with the same arrays, if it is
-    // there already; false if it is not. A device that copies inputs then gets the first lanes of a
-    // step while the last ones of the step before are computed.
+    // ready; false if it is not. A device that copies inputs can then copy those of the first lanes
+    // of a step while it computes the last lanes of the previous step.
     bool (*ahead)(void *user, int lane, sr_slot *out);
     // With 'ahead', a number that no other source of this process has or had.
     uint64_t number;
@@ -33,8 +33,8 @@ typedef struct sr_lane_source {
 typedef struct sr_feed sr_feed;
 
 // Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
-// device: copies from the slots to it are made fast, where it can; the feed is freed before it is
-// closed. NULL: none.
+// device: the slots' memory is registered with it, where possible, so that copies are fast; the
+// feed must be freed before the device is closed. NULL: none.
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses,
                                       sr_device *device, sr_feed **out);
 // Closes the pipeline; NULL is legal.
@@ -47,7 +47,7 @@ sr_pipeline *sr_feed_pipeline(sr_feed *feed);
 // until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
 
-// The slots of a pipeline, made fast to copy from; zeros: of none.
+// The memory of a pipeline's slots, registered with a device; all zero: none.
 typedef struct sr_pinned_slots {
     sr_device *device;
     void *memory[SR_PIPELINE_MEMORIES]; // NULL: not made fast
@@ -56,7 +56,7 @@ typedef struct sr_pinned_slots {
 // The same for a pipeline without a feed. Devices copy from other memory, too, so that a failure is
 // a warning.
 void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device);
-// Takes that back, before the pipeline and the device are closed; no copy may be under way.
+// Unregisters it, before the pipeline and the device are closed; no copy may be under way.
 void sr_slots_unpin(sr_pinned_slots *pinned);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 #include "trainer/engine/input_set.h"
 #include "trainer/tasks/task.h"
 
-// What a lane in training gets beside its slot, in host memory.
+// What a lane in training gets in addition to its slot, in host memory.
 typedef struct sr_lane_settings {
     _Alignas(64) int32_t key[4]; // sr_lane_recording.key
     _Alignas(64) float stop[SR_FLAT_ALIGN];
@@ -20,7 +20,7 @@ typedef struct sr_input_feed {
     const sr_task_desc *task;
     int inputs;      // of the task
     int64_t classes; // of the program that was recorded last: sr_lane_recording.classes
-    sr_slot lane;    // what every lane of training has: no data
+    sr_slot lane;    // the arrays of every lane in training, without data
     sr_stream *copies;
     sr_event *copied;
     double act_seconds;
@@ -43,21 +43,21 @@ SR_NODISCARD sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_
 sr_tensor sr_input_feed_record_stop(sr_context *context);
 sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 
-// Makes room in a set for a lane of training, so that steps allocate nothing.
+// Reserves memory in a set for a lane in training, so that steps allocate nothing.
 SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
 // Fills a set with the arrays of a slot: for training with its settings, for inference (settings
-// NULL) without targets. Returns when they are there. 'copied': sr_input_feed_copy has put these
-// arrays into the set. SR_E_ARGUMENT for an array that is missing; in training SR_E_SHAPE for
-// another type or shape than feed->lane has, and SR_E_DATA for a label of feed->classes or more:
-// kernels cannot stop a run on every device.
+// NULL) without targets. Returns when they have arrived. 'copied': sr_input_feed_copy has already
+// copied these arrays to the set. SR_E_ARGUMENT for an array that is missing; in training
+// SR_E_SHAPE for another type or shape than feed->lane has, and SR_E_DATA for a label of
+// feed->classes or more: kernels cannot stop a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                                           const sr_lane_settings *settings, bool copied,
                                           sr_input_set *set);
-// Starts to copy the arrays of a lane of training to a set, with the same errors. They stay as they
-// are until sr_input_feed_wait.
+// Starts to copy the arrays of a lane of training to a set, with the same errors. The arrays must
+// not change until sr_input_feed_wait.
 SR_NODISCARD sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot,
                                           sr_input_set *set);
-// Waits until all copies are there.
+// Waits until all copies are complete.
 SR_NODISCARD sr_status sr_input_feed_wait(sr_input_feed *feed);
 
 #endif

@@ -12,7 +12,8 @@
 #include "kernels/kernel.h"
 #include "trainer/engine/plugins.h"
 
-// Portable numerics take kernels of class "reference" alone, of plug-ins, too; those are for CPUs.
+// With portable numerics only kernels of class "reference" are used, those of plug-ins included;
+// plug-ins have kernels for CPUs only.
 static uint32_t deciding_features(const sr_device_properties *device) {
     if (sr_kernels_portable())
         return 0;
@@ -20,7 +21,7 @@ static uint32_t deciding_features(const sr_device_properties *device) {
            (device->kind == SR_DEVICE_CPU ? sr_plugins_features() : 0);
 }
 
-// Whether the bits of a provider's kernels are of its own. With portable numerics those that run
+// Whether a provider's kernels have bits of their own. With portable numerics, the kernels that run
 // have the bits of the reference, which is the first provider, on every kind of device.
 static bool has_own_bits(const sr_provider *provider, const sr_device_properties *device) {
     return sr_provider_is_for(provider, device->kind) &&
@@ -111,7 +112,7 @@ void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerpr
 
 // ---- Comparing ranks ----
 
-// What a rank says of its device.
+// What a rank reports about its device.
 typedef struct rank_device {
     char kernels[SR_DEVICE_TEXT]; // name of their kind
     char name[SR_DEVICE_TEXT];

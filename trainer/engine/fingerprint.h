@@ -2,7 +2,7 @@
 // The numerics fingerprint: everything outside the recipe and the data that affects the bits of a
 // result.
 //
-// It is a list of components, "NAME WHAT", separated by "; ": what the device says of itself
+// It is a list of components, "NAME WHAT", separated by "; ": what the device reports
 // (sr_device_numerics: of a CPU, the features that affect bits, "plain" if there are none; "any"
 // with portable numerics, which list the reference alone), and for each component of serried that
 // computes, the version of its numerics (SR_NUMERICS_VERSION, sr_provider.numerics,
@@ -28,7 +28,7 @@ extern "C" {
 #define SR_FINGERPRINT_BYTES 320 // of a fingerprint's text, including its terminator
 
 // "serried-numerics 2; processor avx2 avx512; reference 2; onednn 2, oneDNN 2.6.3; x86 2;
-// data 2, libjpeg-turbo 2.1.5" into out, for what this device computes; returns out.
+// data 2, libjpeg-turbo 2.1.5" is written to out, for computations on this device; returns out.
 char *sr_fingerprint(const sr_device_properties *device, char out[SR_FINGERPRINT_BYTES]);
 
 // A fingerprint and where it was found, such as "in the checkpoint".

@@ -17,14 +17,14 @@ typedef struct sr_input_set {
 } sr_input_set;
 
 void sr_input_set_init(sr_input_set *set, sr_device *device);
-// No replay may use it any more.
+// Legal only when no replay uses the set any more.
 void sr_input_set_release(sr_input_set *set);
-// Whether host memory is read in place, so that it must stay as it is until the replay is complete;
-// otherwise until what was put on the stream has run.
+// Whether host memory is read in place, so that it must not change until the replay is complete;
+// otherwise it must not change until the copies that were enqueued have run.
 bool sr_input_set_in_place(const sr_input_set *set);
-// Makes room for a slot's value.
+// Reserves memory for a slot's value.
 SR_NODISCARD sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t bytes);
-// Gives a slot its value: 'bytes' bytes of host memory, 64-byte aligned. Copies are put on the
+// Gives a slot its value: 'bytes' bytes of host memory, 64-byte aligned. Copies are enqueued on the
 // stream.
 SR_NODISCARD sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host,
                                          size_t bytes, sr_stream *stream);

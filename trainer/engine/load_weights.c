@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads weights files (load_weights.h). Nothing of a tensor but its numbers is used: which tensors
-// there are, and their shapes, is decided by the model.
+// Loads weights files (load_weights.h). Only the numbers of a tensor are used: the model decides
+// which tensors exist and what shapes they have.
 #include "trainer/engine/load_weights.h"
 
 #include <string.h>
@@ -141,8 +141,8 @@ static int long_extents(const int64_t *shape, int rank, int64_t *out) {
     return count;
 }
 
-// Whether the stored one is a convolution over a whole map, where the model has a linear layer of
-// the flattened map: the same values in the same order.
+// Whether the stored tensor is a convolution over a whole feature map where the model has a linear
+// layer on the flattened map: the same values in the same order.
 static bool is_whole_map(const sr_param *p, const sr_stored_tensor *t) {
     return p->info.rank == 2 && t->rank == 4 && t->shape[0] == p->info.dim[0] &&
            sr_stored_elements(t) == sr_info_count(&p->info);

@@ -19,12 +19,13 @@ typedef struct sr_model_values {
 } sr_model_values;
 
 // Reads the tensors of 'count' models. bf16 and f16 are widened, extents of 1 need not agree, and a
-// file may have any of a model's layouts: that of which it has the most tensors. Position
-// embeddings of another square grid are resized, with the same bits on every processor. reset:
-// names or prefixes, in the model's layout, of tensors that may be missing or have another shape;
-// NULL: none. What was found is added to 'report' (not NULL): numbers of tensors, the layout, what
-// was resized. SR_E_USAGE naming the tensors that are missing or of another shape; SR_E_DATA;
-// SR_E_NON_FINITE naming the first tensor with a value that is not finite.
+// file may have any of a model's layouts; the layout that has the most of its tensors in the file
+// is used. Position embeddings of another square grid are resized, with the same bits on every
+// processor. reset: names or prefixes, in the model's layout, of tensors that may be missing or
+// have another shape; NULL: none. What was found is added to 'report' (not NULL): numbers of
+// tensors, the layout, what was resized. SR_E_USAGE naming the tensors that are missing or of
+// another shape; SR_E_DATA; SR_E_NON_FINITE naming the first tensor with a value that is not
+// finite.
 SR_NODISCARD sr_status sr_weights_load(const sr_model_values *models, int count,
                                        sr_safetensors *file, const sr_string_list *reset,
                                        sr_text *report);

@@ -17,7 +17,7 @@
 #define SR_LOSS_SCALE_MOST 0x1p24   // it grows to this
 #define SR_LOSS_SCALE_LEAST 0x1p-16 // and is not lowered below this
 
-// All of it is saved in checkpoints, as an array.
+// The struct is saved in checkpoints, as an array.
 typedef struct sr_loss_scale {
     double scale;
     double steps;   // since it was changed
@@ -26,8 +26,8 @@ typedef struct sr_loss_scale {
 
 #define SR_LOSS_SCALE_NUMBERS 3 // of the struct
 
-// After a step whose gradients were finite or not. 'every' 0: a constant scale. SR_E_NON_FINITE
-// where the scale cannot be lowered any more.
+// Updates the scale after a step; 'finite' says whether its gradients were finite. 'every' 0: a
+// constant scale. SR_E_NON_FINITE where the scale cannot be lowered any more.
 SR_NODISCARD sr_status sr_loss_scale_update(sr_loss_scale *s, int64_t every, bool finite);
 
 #endif

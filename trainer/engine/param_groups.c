@@ -108,7 +108,7 @@ static int compare(const sr_param_group *a, const sr_param_group *b) {
     return (a->depth > b->depth) - (a->depth < b->depth);
 }
 
-// The place of a group in the list, which gets it if it has none like it.
+// The index in the list of a group like this one, which is appended if there is none.
 static sr_status place(sr_param_groups *list, const sr_param_group *group, int *at) {
     int i = 0;
     while (i < list->count && compare(&list->items[i], group) < 0)
@@ -130,7 +130,7 @@ static bool is_trained(const sr_param *param) {
     return param->kind != SR_PARAM_BUFFER && param->kind != SR_PARAM_FROZEN;
 }
 
-// First all groups, then the places, which do not change any more.
+// First collects all groups; their indices are assigned afterwards, when they no longer change.
 static sr_status make_groups(const sr_recipe_optimizer *settings, const sr_model *model,
                              sr_param_groups *out) {
     const int last = deepest(model);
@@ -300,7 +300,8 @@ static void add_treatment(const sr_param_group *group, sr_text *out) {
         sr_text_add(out, ", until %g%s", group->until.count, units[group->until.unit]);
 }
 
-// "bias, norm", "the rest", with what sets them apart from others of the same recipe group.
+// "bias, norm" or "the rest", followed by what distinguishes them from others of the same recipe
+// group.
 static void add_words(const sr_recipe_optimizer *settings, const sr_param_group *group,
                       sr_text *out) {
     const sr_string_list *words = group->match ? &settings->groups[group->match - 1].match : NULL;

@@ -20,10 +20,10 @@ typedef struct sr_param_group {
     double lr_scale; // of all settings together
     double decay_scale;
     bool frozen;
-    bool elementwise; // though the optimizer updates weights as matrices
+    bool elementwise; // although the optimizer updates weights as matrices
     sr_length until;  // updated until then; 0: to the end
     int tensors;      // buffers and frozen tensors of the model are not counted
-    int64_t elements; // of them
+    int64_t elements; // of those that are counted
 } sr_param_group;
 
 // All groups of a model, and the group of each of its parameters and buffers.
@@ -37,7 +37,7 @@ typedef struct sr_param_groups {
 // 1 + the index of the recipe's first group that matches a parameter; 0: no group.
 int sr_param_group_of(const sr_recipe_optimizer *settings, const sr_param *param);
 
-// The groups in the order of the recipe's, the rest last, each by rising depth. Freed by the
+// The groups in the order of the recipe's, the rest last, each in order of depth. Freed by the
 // caller, also after a failure, which is SR_E_MEMORY.
 SR_NODISCARD sr_status sr_param_groups_make(const sr_recipe_optimizer *settings,
                                             const sr_model *model, sr_param_groups *out);

@@ -94,7 +94,7 @@ static sr_status flat(const sr_phase *phase, const char *what, sr_address *out) 
     return sr_device_alloc(phase->device, (size_t)phase->elements * sizeof(float), what, out);
 }
 
-// Of several ranks, each touches the state of the ranges alone that it updates.
+// With several ranks, each rank touches only the state of the ranges that it updates.
 static sr_status make_state(const sr_phase *phase, bool shared, sr_address *out) {
     const size_t bytes = (size_t)phase->elements * sizeof(float);
     return shared ? sr_device_alloc_sparse(phase->device, bytes, "optimiser state", out)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A phase of a step: one model, whose parameters and buffers lie one after the other in a flat
-// space of fp32, its optimiser, its exchange. The engine makes it.
+// space of fp32, its optimiser, its exchange. It is created by the engine.
 #ifndef SR_TRAINER_PHASE_H
 #define SR_TRAINER_PHASE_H
 
@@ -21,31 +21,31 @@ typedef struct sr_phase_info {
     const sr_model *model;
     const sr_optimizer_desc *optimizer;
     int64_t elements; // of the flat space, which begins with the model's
-    int states;       // of the optimiser, as far as its options need them
+    int states;       // of the optimiser, as many as its options need
     int arrays;       // of so many floats: values, sums of gradients, states, average
-    int64_t scratch;  // floats that the update of matrices needs beside them
+    int64_t scratch;  // further floats that the update of matrices needs
 } sr_phase_info;
 // Constant; what it points to is borrowed until the engine is freed.
 sr_phase_info sr_phase_get_info(const sr_phase *phase);
 
 // The average of the parameters in one step, e = decay e + (1 - decay) p. The phase has one where
 // the recipe has ema.decay. Running statistics are averaged like parameters, or are those of the
-// last step (ema.buffers). It begins where sr_phase_start_average was called, and at loaded
-// weights; sr_engine_use_average evaluates it.
+// last step (ema.buffers). It starts at the values that the parameters have when
+// sr_phase_start_average is called or weights are loaded; sr_engine_use_average evaluates it.
 typedef struct sr_ema_settings {
     double decay;   // of this step; 0: no EMA
     bool due;       // this step updates it
-    bool lookahead; // the parameters take the average's value, where it is due
+    bool lookahead; // when it is due, the parameters are set to the average
 } sr_ema_settings;
 
-// Lengths of groups in samples, once the run's are known.
+// Computes the lengths of groups in samples, once those of the run are known.
 void sr_phase_set_lengths(sr_phase *phase, const sr_schedule_lengths *lengths);
 // Computes the settings of all groups for the step that begins at 'position' (before
 // sr_engine_step).
 void sr_phase_set_step(sr_phase *phase, int64_t step, int64_t position, double lr,
                        double gradient_scale, sr_ema_settings ema);
 // The gradients of the last step. With fp16 the loss is scaled, and a step whose gradients are not
-// finite is skipped: it leaves parameters, states, average and running statistics.
+// finite is skipped: it leaves parameters, states, average and running statistics unchanged.
 typedef struct sr_gradient_report {
     double norm; // Euclidean, of all of them; NaN: only known with clip_norm or fp16
     bool skipped;
@@ -70,16 +70,16 @@ SR_NODISCARD sr_status sr_phase_unmap(const sr_phase *phase, int array, float *m
 double sr_phase_scalar(const sr_phase *phase, int which, int element);
 // Sum of the losses of the step's samples, over all lanes.
 double sr_phase_loss_sum(const sr_phase *phase);
-// The average starts at the parameters (a new run, or weights that were loaded).
+// Sets the average to the parameters (for a new run, or after weights were loaded).
 SR_NODISCARD sr_status sr_phase_start_average(sr_phase *phase);
 // Whether a parameter or buffer of the model changes in training: false for frozen ones.
 bool sr_phase_trains(const sr_phase *phase, int param);
 // Whether the phase has an average of its parameters.
 bool sr_phase_has_average(const sr_phase *phase);
-// Collective, between steps: SR_E_NUMERICS if the ranks' values differ. After sr_phase_map has
-// given the phase first values of your own.
+// Collective, between steps: SR_E_NUMERICS if the ranks' values differ. To be called after you have
+// written initial values of your own through sr_phase_map.
 SR_NODISCARD sr_status sr_phase_compare(const sr_phase *phase);
-// Nanoseconds that steps have waited for the exchange alone.
+// Nanoseconds that steps have spent waiting for nothing but the exchange.
 int64_t sr_phase_exposed_ns(const sr_phase *phase);
 // The first parameter or buffer, in the model's order, with a value in 'flat' that is not finite;
 // NULL if all are finite.

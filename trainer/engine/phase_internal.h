@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A phase as the files of the engine see it.
+// The phase's struct, shared by the files that implement it.
 //
 // Flat space, in elements: [parameters and buffers in order of declaration][loss and scalars of the
 // task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
@@ -17,14 +17,14 @@
 #include "trainer/exchange/exchange.h"
 #include "trainer/tasks/task.h"
 
-// What a segment of the exchange holds, and so how it is updated.
+// What a segment of the exchange contains, which decides how it is updated.
 typedef enum sr_segment_kind {
     SR_SEGMENT_PARAM = 0,
     SR_SEGMENT_BUFFER,
     SR_SEGMENT_SCALAR,
 } sr_segment_kind;
 
-// What a segment of the exchange stands for.
+// A segment of the exchange.
 typedef struct sr_segment_use {
     sr_segment_kind kind;
     int param;             // index in the model, or which scalar
@@ -41,7 +41,7 @@ typedef struct sr_group_settings {
     bool rests;           // in this step
 } sr_group_settings;
 
-// What a step's updates begin with; the same on every rank.
+// What the updates of a step start from; the same on every rank.
 typedef struct sr_step_settings {
     int64_t step;     // from 0
     double lr;        // of the schedule
@@ -51,7 +51,7 @@ typedef struct sr_step_settings {
 
 // Norms of a tensor, of this step.
 typedef struct sr_tensor_norms {
-    double sum;    // of the sum of gradients, or of the direction that the optimiser made of it
+    double sum; // of the sum of gradients, or of the direction that the optimiser computed from it
     double values; // of the parameters
 } sr_tensor_norms;
 
@@ -78,14 +78,14 @@ struct sr_phase {
     sr_segment *segments;
     sr_segment_use *uses;
     int segment_count;
-    int loss_segment, stop_segment; // the task's scalars stand between them
+    int loss_segment, stop_segment; // the task's scalars are between them
 
     int lanes;
     sr_step_settings now;
     sr_ema_settings ema_now;
     bool ema_buffers; // running statistics are averaged, too
-    // Loss scaling: 'every' as in the recipe; a scale of 0: none. Of the last step: whether it was
-    // skipped, and the norm of its gradients (NaN: not measured).
+    // Loss scaling: 'every' as in the recipe; a scale of 0: none. The rest is of the last step:
+    // whether it was skipped, and the norm of its gradients (NaN: not measured).
     sr_loss_scale loss_scale;
     int64_t loss_scale_every;
     bool skipped;
@@ -102,7 +102,7 @@ struct sr_phase {
     sr_exchange *exchange;
 };
 
-// What a phase is made of; borrowed but for the model.
+// What a phase is created from; borrowed, except for the model.
 typedef struct sr_phase_options {
     const char *name;
     sr_device *device;
@@ -120,10 +120,10 @@ typedef struct sr_phase_options {
     int64_t bucket_bytes;
     double report_seconds, act_seconds;
     uint64_t seed;
-    bool plans_only; // no first values
+    bool plans_only; // parameters are not initialised
 } sr_phase_options;
 
-// Collective: lays out the flat space, draws the first values and makes the exchange. Errors of
+// Collective: lays out the flat space, draws the initial values and creates the exchange. Errors of
 // sr_exchange_create; SR_E_MEMORY.
 SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
 // Frees the phase with its model; NULL is legal.
@@ -137,13 +137,13 @@ static inline sr_address sr_phase_element(sr_address base, int64_t index) {
 int64_t sr_phase_matrix(const sr_phase *phase, const sr_param *param, int64_t *columns);
 // Elements that sr_phase_orthogonalise needs of phase->matrices.
 int64_t sr_phase_matrix_scratch(int64_t rows, int64_t columns);
-// The numbers 4 to 15 of a matrix's row of settings, from the norm of its direction.
+// Computes the numbers 4 to 15 of a matrix's row of settings from the norm of its direction.
 void sr_phase_fill_matrix(double norm, float *row);
-// Puts on the stream what replaces the direction u [rows,columns], in place.
+// Enqueues the kernels that orthogonalise the direction u [rows,columns] in place.
 SR_NODISCARD sr_status sr_phase_orthogonalise(sr_phase *phase, int64_t rows, int64_t columns,
                                               sr_address u, sr_address row, sr_stream *stream);
 
-// phase_launch.c: puts a kernel on the stream; one of the list, all of whose arguments are there.
+// phase_launch.c: enqueues a kernel of the kernel list, none of whose arguments is absent.
 SR_NODISCARD sr_status sr_phase_launch_request(sr_phase *phase, const sr_kernel_request *request,
                                                const sr_address *p, const char *what,
                                                sr_stream *stream);
@@ -163,19 +163,19 @@ SR_NODISCARD sr_status sr_phase_agree(void *user, int64_t step, int round,
 // Whether the ranks agree on anything before the update: otherwise each bucket is updated as soon
 // as it is folded.
 bool sr_phase_is_agreed(const sr_phase *phase);
-// Makes the memory of the settings, after the layout; computes those of a step, but for what is
-// agreed on.
+// Allocates the memory of the settings, after the layout is known; computes those of a step, except
+// what the ranks agree on.
 SR_NODISCARD sr_status sr_phase_make_settings(sr_phase *phase);
 void sr_phase_fill_settings(sr_phase *phase);
 
-// What the loss of each sample is multiplied by before it is differentiated; 0: nothing.
+// The factor of each sample's loss before it is differentiated; 0: not scaled.
 double sr_phase_loss_seed(const sr_phase *phase);
-// Brings the settings of the step to the device, before its first lane.
+// Uploads the settings of the step, before its first lane.
 SR_NODISCARD sr_status sr_phase_begin_step(sr_phase *phase);
-// Brings the scalars of the step to the host, after its exchange.
+// Downloads the scalars of the step, after its exchange.
 SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
-// All ranks: brings the other owners' parts of the average here. Frozen parameters, which take no
-// part in the exchange, stand in it with their value.
+// Collective: gathers the other owners' parts of the average. Frozen parameters take no part in the
+// exchange; the average has their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
 // Whether a state of the optimiser exists, with its options.
 static inline bool sr_phase_has_state(const sr_phase *phase, int state) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of a phase on a stream: prepared the first time and kept, with one workspace for all.
+// Enqueues kernels of a phase. They are prepared on first use and kept, with one workspace for all.
 #include "kernels/prepared_cache.h"
 #include "trainer/engine/phase_internal.h"
 
-// Streams may still use the present workspace.
+// A stream may still use the current workspace.
 static sr_status grow_workspace(sr_phase *phase, size_t bytes, sr_stream *stream) {
     if (bytes <= phase->workspace_bytes)
         return SR_OK;

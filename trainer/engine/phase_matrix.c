@@ -6,10 +6,10 @@
 //   X = a X + (b A + c A^2) X,  A = X X^T,  a, b, c = 3.4445, -4.775, 2.0315
 //
 // bring all singular values that are not tiny into about [0.7, 1.2] and leave the singular vectors
-// (Jordan et al. 2024, with their coefficients of the quintic polynomial). Where X is higher than
-// wide, A = X^T X and X = a X + X (b A + c A^2), which has the same result with smaller products.
-// All of it is f32, by the kernels of matrix products and of averages, on the stream of the owner:
-// one rank has the whole matrix, so the order of sums is that of the product's kernel.
+// (Jordan et al. 2024, with their coefficients of the quintic polynomial). If X has more rows than
+// columns, A = X^T X and X = a X + X (b A + c A^2), which has the same result with smaller
+// products. All of it is f32, by the kernels of matrix products and of averages, on the stream of
+// the owner: one rank has the whole matrix, so the order of sums is that of the product's kernel.
 #include "kernels/kernel_params.h"
 #include "trainer/engine/phase_internal.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The update of a phase, which owners run on the exchange's stream (phase_internal.h).
 //
-// It is put there a block at a time, with prepared kernels, one for each length of piece that
-// occurs; they are prepared the first time and kept, so a steady step allocates nothing. On a CPU
-// they run at once, while the block is in the cache. The kernels are elementwise: how a segment is
-// cut into pieces changes no bit.
+// It is enqueued one block at a time, with prepared kernels, one for each length of piece that
+// occurs. They are prepared on first use and kept, so that a steady step allocates nothing. On a
+// CPU they run at once, while the block is in the cache. The kernels are elementwise: how a segment
+// is cut into pieces changes no bit.
 //
 // What depends on all gradients is agreed first, from the sums of squares of pieces: the norm of
 // all gradients, and the norms of each tensor that an optimiser asks for
@@ -39,7 +39,7 @@ static int row_of_param(const sr_phase *phase, int segment) {
                             : ROW_GROUPS + phase->uses[segment].group;
 }
 
-// Rows that change every step, and stand in settings[].
+// Rows that change every step, and are kept in settings[].
 static size_t changing_rows(const sr_phase *phase) {
     return has_norms(phase) ? (size_t)row_of_segment(phase, phase->segment_count)
                             : ROW_GROUPS + (size_t)phase->group_count;
@@ -65,7 +65,8 @@ static sr_status launch_listed(sr_phase *phase, sr_kernel_id kernel, int64_t cou
 
 // ---- The optimiser ----
 
-// Its kernel, which may be its own, on the elements from 'begin' on: arguments are f32.
+// The optimiser's kernel, which may come with the optimiser, on the elements from 'begin' on;
+// arguments are f32.
 static sr_status launch_optimizer(sr_phase *phase, int segment, int64_t begin, int64_t count,
                                   sr_address sum, sr_address values, sr_stream *stream) {
     const sr_optimizer_desc *optimizer = phase->optimizer;
@@ -161,7 +162,7 @@ typedef struct segment_piece {
     int64_t from, to; // elements of the flat space
 } segment_piece;
 
-// The pieces of [begin, end) one after the other: *next is the segment to look at.
+// Iterates over the pieces of [begin, end): *next is the segment to look at.
 static bool next_piece(const sr_phase *phase, int64_t begin, int64_t end, int *next,
                        segment_piece *out) {
     if (*next >= phase->segment_count || phase->segments[*next].begin >= end)
@@ -193,7 +194,8 @@ bool sr_phase_is_agreed(const sr_phase *phase) {
 }
 
 // Measures of a piece: the sum of squares of its gradients (of a buffer, of the sums that become
-// running statistics), or of the direction that the optimiser made of them; that of its parameters.
+// running statistics), or of the direction that the optimiser computed from them; and that of its
+// parameters.
 enum { MEASURE_SUM = 0, MEASURE_VALUES };
 
 static sr_status add_squares(sr_phase *phase, sr_address x, int64_t count, sr_address out,
@@ -202,7 +204,7 @@ static sr_status add_squares(sr_phase *phase, sr_address x, int64_t count, sr_ad
     return launch_listed(phase, SR_KERNEL_add_squares, count, p, "norm of gradients", stream);
 }
 
-// The direction of a part of a matrix: a momentum, and what it gives.
+// The direction of a part of a matrix, from its momentum.
 static sr_status direct_matrix(sr_phase *phase, int segment, int64_t begin, int64_t count,
                                sr_address sum, sr_stream *stream) {
     const sr_address row = hyper_row(phase, row_of_param(phase, segment));
@@ -282,7 +284,7 @@ static double sum_of_kind(const sr_phase *phase, sr_segment_kind kind,
     return total(&sum);
 }
 
-// Both measures of each tensor. Its pieces stand one after the other.
+// Both measures of each tensor, whose pieces follow one another.
 static void sum_tensors(sr_phase *phase, const sr_exchange_piece *pieces, const double *measures,
                         int64_t count) {
     for (int64_t i = 0; i < count;) {
@@ -304,8 +306,8 @@ static double clip_factor(const sr_phase *phase, double norm) {
 
 // ---- The settings of a step ----
 
-// What an optimiser is told of a group. An update is counted when it is done, which a skipped one
-// is not.
+// What an optimiser is told about a group. Updates are counted when they are done; skipped ones are
+// not.
 static sr_hyper_request request_of(const sr_phase *phase, int group) {
     const sr_group_settings *g = &phase->groups[group];
     return (sr_hyper_request){.lr = phase->now.lr * g->lr_scale,
@@ -436,7 +438,7 @@ sr_status sr_phase_make_settings(sr_phase *phase) {
         const double momentum = phase->model->params[phase->uses[i].param].momentum;
         const size_t row = (size_t)row_of_segment(phase, i);
         fill_average(1 - momentum, momentum, 1.0 / phase->lanes, rows + row * HYPER_ROW);
-        if (row < changing_rows(phase)) // it is brought to the device with the others
+        if (row < changing_rows(phase)) // uploaded with the others
             fill_average(1 - momentum, momentum, 1.0 / phase->lanes,
                          phase->settings + row * HYPER_ROW);
     }

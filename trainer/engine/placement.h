@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processors that a rank computes on: its share of those that ranks of its host have in common.
+// The processors that a rank computes on: its share of those that it has in common with other ranks
+// of its host.
 #ifndef SR_TRAINER_PLACEMENT_H
 #define SR_TRAINER_PLACEMENT_H
 

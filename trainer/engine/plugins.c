@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds the descriptors of a recipe's `plugins` to the tables (plugins.h). Two checks decide what
-// may be loaded: here, where the path was written; in kernels/base/plugin_file.c, who could have
+// may be loaded: here, where the path comes from; in kernels/base/plugin_file.c, who could have
 // written the file.
 #include "trainer/engine/plugins.h"
 

@@ -46,7 +46,7 @@ static sr_status unmap(const sr_engine *e, const host_arrays *host, bool write, 
     return status;
 }
 
-// Maps the arrays [first, end) of every phase, as far as they exist.
+// Maps those of the arrays [first, end) of every phase that exist.
 static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
     *out = (host_arrays){0};
     for (int p = 0; p < e->phase_count; p++) {

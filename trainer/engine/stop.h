@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stop requests: how a training loop learns that it is to end with a checkpoint. sr_engine_step
-// passes a rank's request on to all ranks (sr_phase_stop_agreed).
+// Stop requests: how a training loop is told to write a checkpoint and end. sr_engine_step passes a
+// rank's request on to all ranks (sr_phase_stop_agreed).
 #ifndef SR_TRAINER_STOP_H
 #define SR_TRAINER_STOP_H
 

@@ -3,11 +3,11 @@
 //
 // One thread per exchange makes every call on the communicator within a step, so that backward
 // never waits for a message. It never spins, since ranks share cores: with nothing under way it
-// sleeps until a bucket is complete (with a look for a peer's failure every 50 ms), and while
-// messages are under way it looks for them every 20 to 200 us, after a while every ms.
+// sleeps until a bucket is complete (and checks for a peer's failure every 50 ms); while messages
+// are under way it tests them every 20 to 200 us, after a while every ms.
 //
-// A failure, whoever finds it, is recorded once, told to all ranks by the thread, and returned by
-// every later call. Not here: what the values mean, and which bits a sum has (lane_tree.c).
+// A failure is recorded once, whoever detects it. The thread notifies all ranks of it, and every
+// later call returns it. Not here: what the values mean, and which bits a sum has (lane_tree.c).
 #include "trainer/exchange/exchange.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t
     pthread_cond_timedwait(condition, lock, &at);
 }
 
-// How long to sleep after a turn in which nothing moved. 'idle_ns': since something last did.
+// How long to sleep after a turn without progress. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
     if (x->started == x->finished && x->ready_prefix <= x->started && x->pass != SR_PASS_AGREE)
         return IDLE_NS;
@@ -154,7 +154,7 @@ sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options, 
     return SR_OK;
 }
 
-// Takes back all requests before their memory is freed.
+// Cancels all requests before their memory is freed.
 static void settle(sr_exchange *x) {
     sr_comm_settle(x->comm, x->requests, x->request_count);
     if (x->agreement.requests)
@@ -176,7 +176,7 @@ void sr_exchange_free(sr_exchange *x) {
         pthread_cond_broadcast(&x->wake);
         pthread_mutex_unlock(&x->lock);
         (void)pthread_join(x->thread,
-                           NULL); // it ends within the second that telling the peers may take
+                           NULL); // it ends within the second that notifying the peers may take
     } else {
         sr_exchange_progress(x, 0); // notifies the peers of a failure
     }
@@ -307,7 +307,7 @@ sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data
 }
 
 // With the lock held: waits for the end of the step. The machine's deadlines end every wait for a
-// message or a lane, the watchdog a turn of the thread that does not come back.
+// message or a lane; the watchdog ends the process if a turn of the thread does not return.
 static void wait_for_end(sr_exchange *x) {
     while (x->threaded && !x->told && (!x->done || x->failed != SR_OK))
         timed_wait(&x->finished_step, &x->lock, SR_NS_PER_S);

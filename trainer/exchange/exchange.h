@@ -38,44 +38,45 @@ extern "C" {
 typedef struct sr_segment {
     const char *name;
     int64_t begin, count; // elements in the flat space; segments are in order without overlap
-    bool padded;          // lanes may give fewer elements, followed by zeros: for short segments
+    bool padded;          // lanes may give fewer elements; the rest are zeros
     bool whole;           // all of it belongs to one owner: no bucket and no owner ends inside
 } sr_segment;
 
 // First lane of a rank; lanes of rank r are [first(r), first(r + 1)).
 int sr_lanes_first(int lanes, int ranks, int rank);
 
-// Puts on the stream what computes values[0, end - begin), which are V[begin, end), in place from
-// sum[0, end - begin), which it may change. Called on the communication thread of the owner; each
-// element of a segment exactly once a step, at most one block a call. The range may cover several
-// segments or parts of them, and elements between segments, whose sum is 0. It must not use the
-// communicator or the exchange.
+// Enqueues the kernels that compute values[0, end - begin), which are V[begin, end), in place from
+// sum[0, end - begin), which they may change. Called on the owner's communication thread, exactly
+// once a step for each element of a segment, for at most one block per call. The range may cover
+// several segments or parts of them, and elements between segments, whose sum is 0. It must not use
+// the communicator or the exchange.
 typedef sr_status (*sr_exchange_update_fn)(void *user, int64_t step, int64_t begin, int64_t end,
                                            sr_address sum, sr_address values, sr_stream *stream);
 
-// The part of a segment that is inside one block: what is measured at a time, wherever buckets and
-// owners end.
+// The part of a segment inside one block: the unit of measuring, which does not depend on where
+// buckets and owners end.
 typedef struct sr_exchange_piece {
     int segment;
     int64_t block, begin, end; // elements of the flat space
 } sr_exchange_piece;
 
-#define SR_EXCHANGE_MEASURES 2 // numbers of a piece
+#define SR_EXCHANGE_MEASURES 2 // numbers that are measured of a piece
 
-// Puts on the stream what adds to out, f64[pieces][SR_EXCHANGE_MEASURES] of zeros, what is to be
-// known of the pieces in sum[0, end - begin) before anything is updated: parts of norms. Called
+// Enqueues the kernels that measure the pieces in sum[0, end - begin) before anything is updated:
+// parts of norms, which they add to out, f64[pieces][SR_EXCHANGE_MEASURES], initially zero. Called
 // like the update, for whole blocks that have a piece. It may change the sum, which the next round
-// and the update get, and in later rounds everything else that belongs to the range.
+// and the update then get, and in later rounds all other memory of the range.
 typedef sr_status (*sr_exchange_measure_fn)(void *user, int64_t step, int round, int64_t begin,
                                             int64_t end, sr_address sum, sr_address out,
                                             sr_stream *stream);
-// The measures of all pieces in the order of the flat space, the same on every rank: the next round
-// and the updates use what is decided here. On the communication thread, with an empty stream.
+// Gets the measures of all pieces in the order of the flat space, the same on every rank; the next
+// round and the updates use what it decides. Called on the communication thread, while the stream
+// is empty.
 typedef sr_status (*sr_exchange_agree_fn)(void *user, int64_t step, int round,
                                           const sr_exchange_piece *pieces, const double *measures,
                                           int64_t count);
 
-// What is exchanged, and what the owner makes of it.
+// What is exchanged, and how its owner updates it.
 typedef struct sr_exchange_options {
     int lanes;
     int64_t bucket_bytes;       // 0: 4 MiB; rounded up to whole blocks (bit-neutral)
@@ -85,47 +86,49 @@ typedef struct sr_exchange_options {
     sr_address values; // V, f32, 'elements' long, the caller's until free, equal on all ranks
     int64_t elements;
     sr_exchange_update_fn update;
-    // For updates that depend on all gradients: buckets are folded and measured under the backward
-    // pass, and updated when the ranks have agreed, in so many rounds: those after the first
-    // measure again. NULL: each bucket is updated when it is folded.
+    // For updates that depend on all gradients: buckets are folded and measured during the backward
+    // pass, and updated when the ranks have agreed, which takes 'rounds' rounds; each round after
+    // the first measures again. NULL: each bucket is updated as soon as it is folded.
     sr_exchange_measure_fn measure;
     sr_exchange_agree_fn agree;
     int rounds; // 0: 1
     void *user;
-    double report_seconds, act_seconds; // 0: 10, 120; a first step has longer
+    double report_seconds, act_seconds; // 0: 10, 120; longer in a first step
 } sr_exchange_options;
 
 // The exchange of one flat space.
 typedef struct sr_exchange sr_exchange;
 
-// Collective: ranks compare what they were given (SR_E_USAGE) and V (SR_E_NUMERICS). More ranks
-// than lanes: SR_E_USAGE. Borrows comm until sr_exchange_free: nobody else may use it between
-// step_begin and step_wait. Several exchanges may share one comm, one step at a time.
+// Collective: ranks compare their settings (SR_E_USAGE) and V (SR_E_NUMERICS). More ranks than
+// lanes: SR_E_USAGE. Borrows comm until sr_exchange_free: nobody else may use it between step_begin
+// and step_wait. Several exchanges may share one comm, one step at a time.
 SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_options *options,
                                           sr_exchange **out);
-// Collective, between steps: compares again what create compared. For callers that have put first
-// values of their own into V.
+// Collective, between steps: repeats the comparison of sr_exchange_create. For callers that have
+// written initial values of their own to V.
 SR_NODISCARD sr_status sr_exchange_compare(sr_exchange *x);
-// Makes room for the partial sums of 'lanes_at_once' lanes that run side by side and come in order,
-// so that steps allocate nothing, whatever the timing. Before the first step.
+// Reserves memory for the partial sums of 'lanes_at_once' lanes that run concurrently and arrive in
+// order, so that steps allocate nothing, whatever the timing. To be called before the first step.
 SR_NODISCARD sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once);
-// After a failure it may take some seconds: it waits until no rank touches this one's memory.
+// After a failure it may take some seconds: it waits until no rank accesses this rank's memory any
+// more.
 void sr_exchange_free(sr_exchange *x);
 
 // Starts a step: expects every segment once from each local lane.
 SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // Contribution of one lane to one segment: the first 'count' elements, f32, the others are zero.
 // 'count' is the segment's, or 0, or, of a padded segment, any in between.
-// What copies or adds it is on the stream when the call returns. Lanes may come at the same time
-// and segments in any order; all those of a lane come on one stream, from one thread at a time. The
-// call also says that work put on the stream later does not read V of the segment in this step: V
-// may change when all lanes of this rank have given every segment of a bucket. Messages are sent in
-// order of buckets (from the end of the flat space), so what is complete first should lie last.
+// The copy or addition is enqueued on the stream when the call returns. Lanes may arrive at the
+// same time and their segments in any order, but all segments of a lane on one stream, from one
+// thread at a time. The call also promises that work enqueued later does not read V of the segment
+// in this step: V may change as soon as all lanes of this rank have given every segment of a
+// bucket. Messages are sent in order of buckets (from the end of the flat space), so segments that
+// are complete first should be placed last.
 SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data,
                                        int64_t count, sr_stream *stream);
 // Returns when V is complete on this rank. Also returns a peer's failure, the update's, a timeout:
 // on all ranks the same status and message ("rank 1 (host b, pid 7): ..."). After a failure every
-// call returns it; only sr_exchange_free and sr_comm_free are left to do.
+// call returns it; only sr_exchange_free and sr_comm_free may still be called.
 SR_NODISCARD sr_status sr_exchange_step_wait(sr_exchange *x);
 // Ends the step for all ranks with this failure (they get it from step_wait or their next call).
 // Any thread within a step; between steps only a thread that may use comm.
@@ -144,8 +147,8 @@ SR_NODISCARD sr_status sr_exchange_gather(sr_exchange *x, sr_address buffer, con
 // Counters of this rank.
 typedef struct sr_exchange_stats {
     int64_t bytes_sent, bytes_received, messages, buckets;
-    int64_t exposed_ns;   // step_wait's own waiting
-    int64_t lane_buffers; // most partial sums in use at once, each of one bucket
+    int64_t exposed_ns;   // time in step_wait
+    int64_t lane_buffers; // the most partial sums in use at once, each of one bucket
 } sr_exchange_stats;
 // Since creation; called between steps.
 sr_exchange_stats sr_exchange_get_stats(const sr_exchange *x);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agreement between folding and updating: the measures of all pieces (norms of gradients) on every
-// rank, so that all decide alike how, and whether, they update.
+// Agreement between folding and updating: every rank gets the measures of all pieces (norms of
+// gradients), so that all make the same decision on how, and whether, to update.
 //
 // A rank measures the blocks that it owns, on its stream. The measures are copied to the host, and
-// every rank sends its own to all others. Nobody adds anything here: 'agree' gets the measures of
-// all pieces in the order of the flat space, which is the same on any number of ranks. Blocks
-// belong to one owner, and a piece is part of a segment inside a block, so neither the number of
-// ranks nor the size of buckets decides what is measured at a time.
+// every rank sends its own to all others. Nothing is added here: 'agree' gets the measures of all
+// pieces in the order of the flat space, which is the same on any number of ranks. Blocks belong to
+// one owner, and a piece is part of a segment inside a block, so neither the number of ranks nor
+// the size of buckets decides what is measured at a time.
 //
 // A second round is for updates that need the norm of what they computed from the first one: the
-// owner goes over its blocks again. It has no messages but the measures.
+// owner goes over its blocks again. Its only messages are the measures.
 #include <string.h>
 
 #include "kernels/base/memory.h"
 #include "trainer/exchange/exchange_internal.h"
 
-// The pieces of a range, which ends at none's middle.
+// The pieces of a range that cuts no piece.
 static sr_range pieces_in(const sr_exchange *x, sr_range range) {
     const sr_exchange_agreement *a = &x->agreement;
     int64_t begin = a->first_piece[range.begin / x->block];
@@ -115,7 +115,7 @@ void sr_exchange_agreement_free(sr_exchange *x) {
     sr_free(a->first_piece);
 }
 
-// Puts the measure of a block, whose sum is kept, on the stream.
+// Enqueues the measuring of a block, whose sum is kept.
 static sr_status measure_block(sr_exchange *x, int round, int64_t begin, int64_t end) {
     const sr_range pieces = pieces_in(x, (sr_range){begin, end});
     const sr_address out = measures_at(x, pieces.begin);

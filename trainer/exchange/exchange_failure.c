@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one failure of an exchange: the first that is recorded, returned by every later call. And the
-// names of the ranks that a wait is for.
+// The failure of an exchange: the first one that is recorded, which every later call returns. Also
+// the text that names the ranks that a wait is for.
 #include <stdio.h>
 
 #include "trainer/exchange/exchange_internal.h"

@@ -4,9 +4,9 @@
 // A bucket starts when the partial sums of this rank have been computed. Starting it posts, without
 // waiting: receives for the sub-trees of its owned part and for the new values of the other parts
 // (straight into V, which no local lane reads any more), and sends of its own sub-trees to the
-// owners. When all sub-trees of the owned part are there, they are folded and updated, and the new
-// values go out. Everything is found by testing, so the order in which messages arrive decides
-// nothing but time.
+// owners. When all sub-trees of the owned part have arrived, they are folded and updated, and the
+// new values are sent. Messages are only tested, never awaited in an order, so the order in which
+// they arrive affects nothing but time.
 //
 // Tags: 2 b for sums and 2 b + 1 for values of bucket b modulo 2048, far more than can be under way
 // at once. A message of the next step cannot be taken for one of this step: a rank only gets there
@@ -81,7 +81,7 @@ static sr_status test_group(sr_exchange *x, sr_message_group *group, bool *moved
     return SR_OK;
 }
 
-// Sends the new values when the work that computes them has run.
+// Sends the new values once they have been computed.
 static sr_status finish_reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
     SR_TRY(sr_exchange_check_stream(x));
     transfer->reduced = true;

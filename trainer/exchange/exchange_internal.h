@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the exchange, shared by exchange.c (calls and thread), exchange_plan.c (what is fixed
-// at creation), exchange_schedule.c (which messages), exchange_machine.c (what moves in a step),
-// its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and exchange_failure.c; and
-// the door for simulation.
+// The exchange's structs and functions, shared by exchange.c (calls and thread), exchange_plan.c
+// (what is fixed at creation), exchange_schedule.c (which messages), exchange_machine.c (what moves
+// in a step), its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and
+// exchange_failure.c; and functions for simulation.
 #ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
 #define SR_TRAINER_EXCHANGE_INTERNAL_H
 
@@ -22,8 +22,8 @@
 typedef struct sr_exchange_bucket {
     int64_t begin, end; // elements
     int first_unit, units;
-    sr_lane_tree *tree; // NULL: no segment lies here, so there is nothing to do
-    bool ready;         // locked: all lanes of this rank are in
+    sr_lane_tree *tree; // NULL: no segment overlaps the bucket, so there is nothing to do
+    bool ready;         // locked: all lanes of this rank have arrived
 } sr_exchange_bucket;
 
 // Messages of one group of a bucket, as this rank has them: receives, then sends.
@@ -43,21 +43,21 @@ typedef struct sr_exchange_transfer {
     int bucket;
     bool spreads;  // new values are computed and sent, not measured
     bool swapped;  // all partial sums of the owned part are here
-    bool reduced;  // what sums and updates the owned part has run
-    bool released; // the lane buffers are given back
+    bool reduced;  // the owned part has been summed and updated
+    bool released; // the lane buffers have been returned
     bool done;
     int64_t started_ns;
     sr_message_list swap, spread;
-    sr_event *updated;    // end of what sums and updates
+    sr_event *updated;    // end of the summing and updating
     sr_address received;  // sub-trees of the other ranks, owned elements of each
     sr_address *partials; // sub-trees of all ranks in lane order
-    // Of the driver on the host.
+    // Used by the driver on the host.
     sr_message_group sums_in, sums_out, values_in, values_out;
-    // Of the driver on the stream: ends of the groups.
+    // Used by the driver on the stream: the ends of the groups.
     sr_event *sums_here, *values_here;
 } sr_exchange_transfer;
 
-// What the buckets of a step do, one pass over them after the other.
+// The passes of a step over its buckets, in order.
 typedef enum sr_exchange_pass {
     SR_PASS_WHOLE = 0, // swap, fold, update and spread
     SR_PASS_FOLD,      // swap, fold and measure
@@ -74,14 +74,14 @@ typedef struct sr_peer_names {
 
 // How messages of buckets are moved.
 typedef struct sr_exchange_driver {
-    const char *name;         // compared between ranks
+    const char *name;         // sent to and compared with the other ranks
     sr_stream_options stream; // of folds and updates
-    // Whether a bucket may start whose lanes are all put; NULL: always.
+    // Whether a bucket may start once all of its lanes have been put; NULL: always.
     bool (*ready)(const sr_lane_tree *tree);
-    // Neither waits. 'released' says whether there is anything to swap in this pass.
+    // Neither call waits. 'released' says whether there is anything to swap in this pass.
     sr_status (*start)(sr_exchange *x, sr_exchange_transfer *transfer);
     sr_status (*advance)(sr_exchange *x, sr_exchange_transfer *transfer, bool *moved);
-    // What is missing; false: nothing of other ranks.
+    // Describes what is missing; false: nothing from other ranks.
     bool (*describe)(sr_exchange *x, sr_exchange_transfer *transfer, sr_peer_names *names);
 } sr_exchange_driver;
 
@@ -146,18 +146,18 @@ struct sr_exchange {
     pthread_cond_t wake, finished_step;
     pthread_t thread;
     bool threaded;
-    atomic_bool accepting, has_failed; // read by put without the lock
+    atomic_bool accepting, has_failed; // sr_exchange_put reads it without the lock
     atomic_uchar *given;               // per local lane and segment
     atomic_llong puts;
     // Under the lock.
     bool stop, active, waiting, done;
-    bool told; // the peers know of the failure, and 'failed' is the same everywhere
+    bool told; // the peers have been notified, and 'failed' is the same on all ranks
     uint64_t wakes;
     int64_t step;
     int ready_prefix; // buckets [0, ready_prefix) are ready
     sr_status failed;
     char failure[SR_EXCHANGE_TEXT_BYTES];     // as callers see it
-    char own_failure[SR_EXCHANGE_TEXT_BYTES]; // as it is told to the peers
+    char own_failure[SR_EXCHANGE_TEXT_BYTES]; // as it is sent to the peers
 
     // The machine's, between step_begin and the end of the step.
     sr_exchange_transfer transfers[SR_EXCHANGE_WINDOW];
@@ -177,14 +177,15 @@ struct sr_exchange {
 // block_elements 0: SR_BLOCK_ELEMENTS (tests use small blocks).
 SR_NODISCARD sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
                                                  int64_t block_elements, sr_exchange **out);
-// Moves whatever can move and returns whether anything did. Checks deadlines against 'now'.
+// Makes all progress that is possible and returns whether there was any. Checks deadlines against
+// 'now'.
 bool sr_exchange_progress(sr_exchange *x, int64_t now_ns);
-// The step is over, well or not.
+// Whether the step has ended, with or without a failure.
 bool sr_exchange_is_over(sr_exchange *x);
 
 // exchange_trace.c: from the next step on; NULL: no longer. Between steps. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_exchange_set_trace(sr_exchange *x, sr_trace *trace, const char *name);
-// Makes room for the spans of a step.
+// Reserves memory for the spans of a step.
 SR_NODISCARD sr_status sr_exchange_trace_begin(sr_exchange *x);
 void sr_exchange_trace_free(sr_exchange_trace *trace);
 
@@ -193,10 +194,10 @@ SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_optio
                                          int64_t block_elements);
 void sr_exchange_unbuild(sr_exchange *x);
 // Prepares the sums of lanes. Whether a lane is copied or added to its sibling depends on which
-// comes first, so none of them may be left to a step.
+// arrives first, so both are prepared here, not in a step.
 SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
 
-// The address so many elements behind another.
+// The address that is 'elements' elements after another.
 static inline sr_address sr_exchange_element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
 }
@@ -213,7 +214,7 @@ sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
 // Fills transfer->swap, and transfer->partials: where the sub-trees of all ranks are when these
 // messages have arrived.
 void sr_exchange_list_swap(const sr_exchange *x, sr_exchange_transfer *transfer);
-// Fills a list with what spreads the owned parts of 'values', a flat buffer.
+// Fills a list with the messages that spread the owned parts of 'values', a flat buffer.
 void sr_exchange_list_spread(const sr_exchange *x, int bucket, sr_address values,
                              sr_message_list *list);
 // Adds messages to the counters.
@@ -227,7 +228,7 @@ SR_NODISCARD sr_status sr_exchange_reduce(sr_exchange *x, sr_exchange_transfer *
 SR_NODISCARD sr_status sr_exchange_check_stream(sr_exchange *x);
 // Records a failure of an update.
 sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status);
-// Gives the lane buffers back: nothing reads them any more.
+// Returns the lane buffers, which nothing reads any more.
 void sr_exchange_release(sr_exchange *x, sr_exchange_transfer *transfer);
 
 // exchange_host.c: posts messages with one tag; requests[*posted] and the following are theirs.
@@ -244,18 +245,18 @@ void sr_exchange_agreement_free(sr_exchange *x);
 // Keeps a folded block, 'sum', and puts its measure in the first round on the stream.
 SR_NODISCARD sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end,
                                            sr_address sum);
-// Begins a round: the first after all buckets were folded; later ones measure what this rank owns
-// again. Then until the measures of all ranks are gathered.
+// Begins a round: the first one after all buckets were folded; later ones measure again what this
+// rank owns. The second function moves the round on until the measures of all ranks are gathered.
 SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x, int round);
 SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathered);
 
-// exchange_failure.c: records the first failure; 'told' is what the peers are told, NULL when they
-// know.
+// exchange_failure.c: records the first failure; 'told' is the text for the peers; NULL if they
+// have been notified.
 void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
 // The recorded failure as the calling thread's error.
 sr_status sr_exchange_failure(sr_exchange *x);
-// Text about ranks: begins with 'what'; adds a rank, once if it comes several times in a row; ends,
-// and returns whether a rank is named.
+// Text about ranks. The first function begins it with 'what'; the second adds a rank, and ignores
+// one that was just added; the third ends it and returns whether it names a rank.
 void sr_exchange_names_begin(sr_peer_names *names, const char *what);
 void sr_exchange_names_add(sr_peer_names *names, const sr_exchange *x, int peer);
 bool sr_exchange_names_end(sr_peer_names *names);

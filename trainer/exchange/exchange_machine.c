@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange of one step as a state machine: no thread, no sleep, no clock of its own.
 //
-// Buckets start in order as soon as the lanes of this rank are in, at most SR_EXCHANGE_WINDOW at a
-// time. What a bucket sends and receives is a schedule (exchange_schedule.c), what its owner
-// computes work on a stream (exchange_reduce.c); one of two drivers moves the messages: the host,
-// which posts and tests them (exchange_host.c), or the device's stream (exchange_stream.c). Here
-// are the passes, the order of buckets and the deadlines, for both.
+// Buckets start in order as soon as the lanes of this rank have arrived, at most SR_EXCHANGE_WINDOW
+// at a time. What a bucket sends and receives is a schedule (exchange_schedule.c), what its owner
+// computes is work on a stream (exchange_reduce.c); one of two drivers moves the messages: the
+// host, which posts and tests them (exchange_host.c), or the device's stream (exchange_stream.c).
+// Here are the passes, the order of buckets and the deadlines, for both.
 #include <stdio.h>
 
 #include "kernels/base/clock.h"
@@ -20,9 +20,9 @@ static sr_status start_bucket(sr_exchange *x, int bucket) {
     transfer->bucket = bucket;
     transfer->spreads = x->pass != SR_PASS_FOLD;
     transfer->swapped = transfer->reduced = transfer->done = empty;
-    // When values are spread, the lane buffers were given back when they were folded.
+    // When values are spread, the lane buffers have been returned already, after folding.
     transfer->released = empty || x->pass == SR_PASS_SPREAD;
-    x->started = bucket + 1; // before the messages: what is posted is found again when one fails
+    x->started = bucket + 1; // before the messages: if one fails, those already posted can be found
     if (empty)
         return SR_OK;
     transfer->started_ns = x->trace ? sr_clock_ns() : 0;
@@ -38,14 +38,15 @@ static void trace_bucket(const sr_exchange *x, int bucket) {
                       x->transfers[transfer].started_ns, sr_clock_ns());
 }
 
-// Whether a bucket's lanes have come so far on this rank that it can start.
+// Whether a bucket can start: all of its lanes have arrived on this rank, as far as its driver
+// needs them.
 static bool is_ready(const sr_exchange *x, int bucket, int ready_prefix) {
     const sr_lane_tree *tree = x->buckets[bucket].tree;
     return x->pass == SR_PASS_SPREAD ||
            (bucket < ready_prefix && (!tree || !x->driver->ready || x->driver->ready(tree)));
 }
 
-// The measures of all ranks are here: a further round, or the updates.
+// The measures of all ranks have arrived: a further round follows, or the updates.
 static sr_status end_round(sr_exchange *x) {
     const sr_exchange_agreement *a = &x->agreement;
     const bool ends = a->round + 1 >= x->rounds;
@@ -128,15 +129,15 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
     snprintf(out, room, "the lanes of this rank");
 }
 
-// Who waits for sums knows which rank is late. Who waits for norms or new values may be waiting for
-// a rank that itself waits, so it gives that one the time to speak first.
+// A rank that waits for sums knows which rank is late. A rank that waits for norms or new values
+// may be waiting for one that itself waits, so it gives that one time to report first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
     const bool later = x->pass == SR_PASS_AGREE || oldest->swapped;
     return under_way && later ? x->act_ns + x->act_ns / 8 : x->act_ns;
 }
 
-// A first step compiles, so it has more time; but not for a rank that is stopped.
+// A first step compiles, so it gets more time, unless the awaited rank is stopped.
 static bool is_over(const sr_exchange *x, int64_t waited, bool under_way) {
     int64_t act = deadline(x, under_way);
     if (waited < act || x->steps_done > 0)
@@ -155,7 +156,7 @@ static bool is_under_way(const sr_exchange *x) {
                                         sr_lane_tree_ready(x->buckets[oldest->bucket].tree));
 }
 
-// What is waited for: messages under way, or, once step_wait is called, lanes of this rank.
+// Describes what is awaited: messages under way, or, once step_wait is called, lanes of this rank.
 static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
     const bool agrees = x->pass == SR_PASS_AGREE;
     bool under_way = agrees || is_under_way(x);
@@ -198,7 +199,7 @@ static void finish_step(sr_exchange *x) {
     pthread_mutex_unlock(&x->lock);
 }
 
-// Notifies the peers of this rank's failure. Where theirs came first it counts here too, so that
+// Notifies the peers of this rank's failure. If theirs came first, it replaces this one, so that
 // all ranks end with the same status.
 static void tell(sr_exchange *x, sr_status failed) {
     sr_comm_abort(x->comm, failed, x->own_failure);

@@ -81,7 +81,7 @@ static sr_status copy_segments(sr_exchange *x, const sr_exchange_options *o) {
     return SR_OK;
 }
 
-// What a lane gives to the end of a segment of which it computes less.
+// Zeros: what a lane contributes to a padded segment beyond the elements that it computes.
 static sr_status make_zeros(sr_exchange *x) {
     int64_t most = 1;
     for (int i = 0; i < x->segment_count; i++)
@@ -99,7 +99,8 @@ static int64_t covered(const sr_exchange *x, int64_t begin, int64_t end) {
     return sum;
 }
 
-// The whole segment that an element is inside of, so that nothing may end there; NULL: none.
+// The segment around an element that must not be divided there, since one owner has all of it;
+// NULL: none.
 static const sr_segment *whole_around(const sr_exchange *x, int64_t element) {
     for (int i = 0; i < x->segment_count && x->segments[i].begin < element; i++)
         if (x->segments[i].whole && element < x->segments[i].begin + x->segments[i].count)
@@ -107,7 +108,7 @@ static const sr_segment *whole_around(const sr_exchange *x, int64_t element) {
     return NULL;
 }
 
-// Units are blocks, but that one which would end inside a whole segment ends before it.
+// Units are blocks, except that a unit which would end inside an undivided segment ends before it.
 static sr_status cut_units(sr_exchange *x) {
     const int64_t blocks = divide_up(x->elements, x->block);
     x->cuts = sr_alloc_array((size_t)blocks + 1, sizeof *x->cuts, "units of owners");
@@ -123,12 +124,12 @@ static sr_status cut_units(sr_exchange *x) {
     return SR_OK;
 }
 
-// Blocks of a run of units, at least.
+// The number of blocks in a run of units, rounded up.
 static int64_t blocks_between(const sr_exchange *x, int first, int end) {
     return divide_up(x->cuts[end] - x->cuts[first], x->block);
 }
 
-// Runs of units, from the end of the flat space: of at most so many blocks, or one larger unit.
+// Runs of units, from the end of the flat space: of at most 'most' blocks, or one larger unit.
 static void list_buckets(sr_exchange *x, int64_t most) {
     for (int end = x->unit_count; end > 0; end = x->buckets[x->bucket_count - 1].first_unit) {
         sr_exchange_bucket *b = &x->buckets[x->bucket_count++];
@@ -204,7 +205,7 @@ static sr_status make_list(sr_message_list *list, int capacity) {
     return list->messages ? SR_OK : SR_E_MEMORY;
 }
 
-// Groups are runs of one array, so that all requests can be given up at once.
+// Groups are runs of one array, so that all requests can be cancelled together.
 static sr_comm_request *make_group(sr_message_group *group, sr_comm_request *place, int capacity) {
     *group = (sr_message_group){.requests = place, .capacity = capacity};
     return place + capacity;
@@ -288,7 +289,8 @@ sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *o, int64_
 }
 
 void sr_exchange_unbuild(sr_exchange *x) {
-    // These wait for work that uses the memory below: on the stream, and copies of messages.
+    // These wait for work that uses the memory freed below: work on the stream, and copies of
+    // messages.
     sr_stream_free(x->stream);
     if (x->device)
         sr_comm_release_device(x->comm, x->device);

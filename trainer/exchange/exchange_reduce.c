@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an owner does with the partial sums of a bucket: folds them in tree order and updates its
-// part, or measures it. All of it is put on the exchange's stream, whoever moves the messages.
+// part, or measures it. All of it is enqueued on the exchange's stream, whichever driver moves the
+// messages.
 #include <stdio.h>
 
 #include "kernels/base/clock.h"
 #include "trainer/exchange/exchange_internal.h"
 
-// Puts the work of one block on the stream.
+// Enqueues the work of one block.
 static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
                               int64_t end, int64_t offset) {
     const int adds = x->pass == SR_PASS_SPREAD ? 0 : x->first_partial[x->size] - 1;

@@ -16,7 +16,8 @@ sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank) {
                       x->cuts[b->first_unit + units * (rank + 1) / x->size]};
 }
 
-// Neighbours at a distance: with each rank beginning at its own, not all begin with the same peer.
+// The peer at a distance from this rank: since each rank begins with its own neighbours, ranks do
+// not all send to the same peer first.
 static int rank_behind(const sr_exchange *x, int distance) {
     return (x->rank - distance + x->size) % x->size;
 }

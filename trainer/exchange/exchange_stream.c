@@ -2,16 +2,17 @@
 // Driver of the exchange for backends that move messages on the device's stream: the host enqueues
 // and watches events.
 //
-// As soon as all lanes of this rank are on their streams, the whole bucket is put on the exchange's
-// stream: wait for the partial sums, swap, fold and update, spread. All ranks do so in the same
-// order, bucket by bucket, so groups match without tags and no rank waits in a circle. Nothing on
-// the way waits for the host, which finds the ends of the parts by their events, gives lane buffers
-// back, and keeps the deadlines. A failed stream skips what follows, so all its events are soon
-// reached; the failure is asked for when the stream is empty, since asking waits.
+// As soon as all lanes of this rank are on their streams, the whole bucket is enqueued on the
+// exchange's stream: wait for the partial sums, swap, fold and update, spread. All ranks do so in
+// the same order, bucket by bucket, so groups match without tags and no rank waits in a circle.
+// Nothing in between waits for the host, which detects the ends of the parts by their events,
+// returns lane buffers, and checks the deadlines. A failed stream skips what follows, so all its
+// events are soon reached; the host asks for the failure only when the stream is empty, since that
+// call waits.
 //
-// It cannot see single messages: a wait names all ranks that a group needs. What the buckets under
-// way put on the stream must fit into its queue: a full one makes the host wait inside a call,
-// which the watchdog ends, not the deadline.
+// This driver cannot see single messages: a wait names all ranks that a group needs. What the
+// buckets under way put on the stream must fit into its queue: if the queue is full, the host waits
+// inside a call, which the watchdog ends, not the deadline.
 #include "trainer/exchange/exchange_internal.h"
 
 static sr_status enqueue(sr_exchange *x, const sr_message_list *list, sr_event *end) {
@@ -33,7 +34,7 @@ static sr_status start(sr_exchange *x, sr_exchange_transfer *transfer) {
     return enqueue(x, &transfer->spread, transfer->values_here);
 }
 
-// Whether nothing is on the stream behind this bucket.
+// Whether nothing follows this bucket on the stream.
 static bool is_last(const sr_exchange *x, const sr_exchange_transfer *transfer) {
     for (int b = transfer->bucket + 1; b < x->started; b++)
         if (!x->transfers[b % x->transfer_count].done)

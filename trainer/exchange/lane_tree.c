@@ -3,10 +3,10 @@
 //
 // A binary counter generalised to arrivals in any order: a table holds the complete nodes that wait
 // for their sibling, keyed by their first lane (two nodes that wait never begin at the same lane).
-// Whoever completes a node looks for its sibling; when it is there, takes it out, adds outside
-// the lock and goes on with the parent. So whatever the order, the same pairs are added, and since
-// a + b and b + a have the same bits, it does not matter which of the two buffers is kept.
-// Not here: messages between ranks (exchange.c).
+// The thread that completes a node looks for its sibling. If that is in the table, the thread takes
+// it out, adds the two outside the lock and continues with the parent. So whatever the order, the
+// same pairs are added, and since a + b and b + a have the same bits, it does not matter which of
+// the two buffers is kept. Not here: messages between ranks (exchange.c).
 #include "trainer/exchange/lane_tree.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ typedef struct lane_node {
     int begin, level;
 } lane_node;
 
-// Lanes that a node would cover without the right edge.
+// The number of lanes that a node would cover if the tree had no right edge.
 static int64_t width(int level) {
     return INT64_C(1) << level;
 }
@@ -36,7 +36,7 @@ static lane_node promote(lane_node n, int lanes) {
     return n;
 }
 
-// First lane of the sibling. Only for promoted nodes below the root: it exists there.
+// First lane of the sibling. Only legal for promoted nodes below the root, which have one.
 static int sibling_begin(lane_node n) {
     int64_t w = width(n.level);
     return (int)(is_left(n) ? n.begin + w : n.begin - w);
@@ -91,7 +91,7 @@ sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
 
 // ---- buffers
 
-// A buffer, and the end of what was put on streams for it.
+// A buffer, and the end of the work that was enqueued for it.
 typedef struct lane_buffer {
     sr_address memory;
     sr_event *used;
@@ -101,7 +101,7 @@ struct sr_lane_pool {
     pthread_mutex_t lock;
     sr_device *device;
     int64_t elements;
-    lane_buffer **unused; // the last one given back is the first one taken: it is warm
+    lane_buffer **unused; // the last one returned is taken first, since it is in the cache
     size_t count, capacity;
     lane_buffer **all;
     size_t made, all_capacity, peak;
@@ -146,7 +146,7 @@ size_t sr_lane_pool_peak(const sr_lane_pool *pool) {
     return pool->peak;
 }
 
-// Room in both lists is made first, so that giving back never fails.
+// Both lists are enlarged first, so that returning a buffer never fails.
 static sr_status make_room(sr_lane_pool *pool) {
     void *unused = pool->unused, *all = pool->all;
     sr_status status = sr_grow(&unused, &pool->capacity, pool->made + 1, sizeof *pool->unused,
@@ -318,7 +318,7 @@ static waiting *entry_of(sr_lane_tree *tree, int begin) {
     return begin >= tree->first && begin < tree->last ? &tree->waiting[begin - tree->first] : NULL;
 }
 
-// Takes the buffer of a complete node out of the table; NULL when it is not (yet) there.
+// Takes the buffer of a complete node out of the table; NULL if it is not in the table (yet).
 static lane_buffer *take_node(sr_lane_tree *tree, int begin, int level) {
     waiting *entry = entry_of(tree, begin);
     if (!entry || !entry->buffer || entry->level != level)
@@ -328,8 +328,8 @@ static lane_buffer *take_node(sr_lane_tree *tree, int begin, int level) {
     return buffer;
 }
 
-// A lane's buffer to write: its complete sibling, to be added to, or one of its own. What else
-// streams do with it comes first.
+// The buffer that a lane is written to: its complete sibling's, to be added to, or a new one. The
+// stream first waits for other streams' work on it.
 static sr_status open_leaf(sr_lane_tree *tree, int lane, sr_stream *stream) {
     lane_leaf *own = &tree->leaves[lane - tree->first];
     own->buffer = take_node(tree, lane ^ 1, 0);
@@ -342,7 +342,7 @@ static sr_status open_leaf(sr_lane_tree *tree, int lane, sr_stream *stream) {
     return sr_stream_clear(stream, own->buffer->memory, (size_t)tree->elements * sizeof(float));
 }
 
-// Adds a complete node to its sibling, whose buffer is free afterwards.
+// Adds a complete node to its sibling; its buffer is free afterwards.
 static sr_status merge(sr_lane_tree *tree, lane_buffer *into, lane_buffer *from,
                        sr_stream *stream) {
     SR_TRY(sr_stream_wait_event(stream, from->used));
@@ -350,8 +350,8 @@ static sr_status merge(sr_lane_tree *tree, lane_buffer *into, lane_buffer *from,
     return sr_event_record(from->used, stream);
 }
 
-// With the lock held: a node is complete. Adds pairs of siblings upwards as long as there are.
-// *complete: all sub-trees are final now.
+// With the lock held: a node is complete. Adds pairs of siblings upwards as long as there are any.
+// *complete: all sub-trees are now final.
 static sr_status complete_node(sr_lane_tree *tree, lane_node at, lane_buffer *buffer,
                                sr_stream *stream, bool *complete) {
     sr_status status = SR_OK;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixed binary tree on lane numbers, in which everything is summed over lanes.
+// The fixed binary tree on lane numbers, through which all sums over lanes are computed.
 //
 // L lanes are the leaves; node j of level k covers lanes [j 2^k, (j+1) 2^k), less those past the
 // right edge. Its value is the value of its left child plus that of its right child (fp32, one
 // plain add per element); a missing right child leaves the left one unchanged. So the value of the
-// root is one fixed expression of the lanes' values, whoever computes which part of it, and when.
+// root is one fixed expression of the lanes' values, whichever rank or thread computes which part
+// of it, and when.
 //
 // A rank owns lanes [first, last). It folds them as they arrive and ends with the maximal nodes
-// that lie inside (its "sub-trees", at most 2 log2 L); whoever has those of all ranks folds on with
-// sr_lane_fold_plan.
+// that lie inside (its "sub-trees", at most 2 log2 L); a rank that has the sub-trees of all ranks
+// folds them with sr_lane_fold_plan.
 #ifndef SR_TRAINER_LANE_TREE_H
 #define SR_TRAINER_LANE_TREE_H
 
@@ -40,19 +41,19 @@ int sr_lane_subtrees(int lanes, int first, int last, sr_lane_range *out);
 // into partial 0. Writes count - 1 of them; SR_E_INTERNAL when the ranges are not such sub-trees.
 SR_NODISCARD sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
                                          sr_lane_add *out);
-// Buffers of equal size on a device, which trees share. Grows on demand, keeps what it has. Locked
+// Buffers of equal size on a device, which trees share. Grows on demand and never shrinks. Locked
 // inside.
 typedef struct sr_lane_pool sr_lane_pool;
 SR_NODISCARD sr_status sr_lane_pool_create(sr_device *device, int64_t elements, sr_lane_pool **out);
 void sr_lane_pool_free(sr_lane_pool *pool);
-// Makes buffers until there are 'count', so that no later use allocates. Large ones take addresses
-// only, until they are first written.
+// Allocates buffers until there are 'count', so that no later use allocates. Large ones take up
+// address space only, until they are first written.
 SR_NODISCARD sr_status sr_lane_pool_reserve(sr_lane_pool *pool, size_t count);
-// Prepares what adds 'count' elements, so that no later use allocates.
+// Prepares the kernel that adds 'count' elements, so that no later use allocates.
 SR_NODISCARD sr_status sr_lane_pool_prepare(sr_lane_pool *pool, int64_t count);
 // Most buffers in use at once so far.
 size_t sr_lane_pool_peak(const sr_lane_pool *pool);
-// Puts into[i] += from[i] on the stream.
+// Enqueues into[i] += from[i] on the stream.
 SR_NODISCARD sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address into,
                                         sr_address from, int64_t count);
 
@@ -64,19 +65,19 @@ typedef struct sr_lane_tree sr_lane_tree;
 SR_NODISCARD sr_status sr_lane_tree_create(int lanes, int first, int last, int64_t elements,
                                            int64_t covered, sr_lane_pool *pool, sr_lane_tree **out);
 void sr_lane_tree_free(sr_lane_tree *tree);
-// Elements [offset, offset + count) of one lane: what copies or adds them is on the stream when the
-// call returns. All parts of a lane come on one stream, from one thread at a time; lanes may come
-// at the same time. *complete becomes true in the one call after which all sub-trees are final, as
-// soon as sr_lane_tree_ready.
+// Elements [offset, offset + count) of one lane: the copy or addition is enqueued when the call
+// returns. All parts of a lane come on one stream, from one thread at a time; lanes may come at the
+// same time. *complete becomes true in the one call after which all sub-trees are final, as soon as
+// sr_lane_tree_ready.
 SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
                                         sr_address data, sr_stream *stream, bool *complete);
-// Whether the device has done all that was put on streams for a complete tree.
+// Whether the device has done all work that was enqueued for a complete tree.
 bool sr_lane_tree_ready(const sr_lane_tree *tree);
-// The same for a stream: work put on it from now on runs when the device has done all that.
+// The same for a stream: work that is enqueued on it from now on runs after all that work.
 SR_NODISCARD sr_status sr_lane_tree_wait(const sr_lane_tree *tree, sr_stream *stream);
 // Buffer of the i-th sub-tree of a complete tree; the caller may overwrite it.
 sr_address sr_lane_tree_partial(const sr_lane_tree *tree, int i);
-// Gives all buffers back; the tree then expects every lane anew. No stream may use them any more.
+// Returns all buffers; the tree then expects every lane again. No stream may use them any more.
 void sr_lane_tree_reset(sr_lane_tree *tree);
 
 #ifdef __cplusplus

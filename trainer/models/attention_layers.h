@@ -30,7 +30,7 @@ typedef struct sr_mlp_layer {
     sr_linear_layer expand, reduce;
     double dropout;
 } sr_mlp_layer;
-// Its sizes and first values.
+// Its sizes and initial values.
 typedef struct sr_mlp_opts {
     int64_t channels, hidden;
     double dropout;

@@ -7,9 +7,9 @@
 
 #include "trainer/models/layers.h"
 
-// Names of a block's layers in torchvision: each of a number of its own (0.0, 0.1, 1.0, ...); the
-// same, but for the projection, whose convolution and normalisation have numbers themselves; or all
-// have, and activations count.
+// Names of a block's layers in torchvision: each layer has a number of its own (0.0, 0.1, 1.0,
+// ...); the same, except that the projection's convolution and normalisation have a number each; or
+// convolutions, normalisations and activations all have a number each.
 typedef enum sr_inverted_names {
     SR_INVERTED_NESTED = 0,
     SR_INVERTED_FLAT_END,

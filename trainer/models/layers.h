@@ -61,7 +61,7 @@ typedef struct sr_linear_layer {
 // Parameters NAME.weight [out,in] and NAME.bias [out].
 void sr_build_linear(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
                      int64_t out, bool no_bias);
-// The same, whose weight starts as 'init' and whose bias, which it has, at 0.
+// The same with a weight initialised by 'init' and a bias, initially 0.
 void sr_build_linear_from(sr_builder *builder, sr_linear_layer *layer, const char *name, int64_t in,
                           int64_t out, sr_init init);
 // x[...,in] -> y[...,out].
@@ -79,7 +79,8 @@ typedef struct sr_conv_norm_layer {
     sr_batchnorm_layer norm;
     sr_activation activation;
 } sr_conv_norm_layer;
-// Its parts. All zero but for channels and window is a convolution of stride 1 and a normalisation.
+// Its parts. If all but channels and window is zero, it is a convolution of stride 1 and a
+// normalisation.
 typedef struct sr_conv_norm_opts {
     // conv.pad 0: half of the dilated window, so that stride 1 keeps the size; init of kind
     // SR_INIT_ZERO: SR_INIT_KAIMING_FAN_OUT
@@ -128,7 +129,8 @@ void sr_build_layernorm(sr_builder *builder, sr_layernorm_layer *layer, const ch
 // x[...,channels] -> y of the same shape.
 sr_tensor sr_layer_layernorm(const sr_layernorm_layer *layer, sr_tensor x);
 
-// sr_dropout in training, under the next scope of the pass, which also probability 0 takes.
+// sr_dropout in training, under the next scope of the pass, which is used up even if the
+// probability is 0.
 sr_tensor sr_layer_dropout(sr_forward *forward, sr_tensor x, double probability);
 // The same with sr_drop_path.
 sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probability);

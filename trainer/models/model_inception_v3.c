@@ -110,7 +110,7 @@ static const module_row modules[MODULES] = {
     BLOCK("Mixed_7a", block_7a, true),  BLOCK("Mixed_7b", block_7b, false),
     BLOCK("Mixed_7c", block_7b, false)};
 
-// The first convolutions: with a window of 3 they have no padding, but for the third.
+// The first convolutions: with a window of 3 they have no padding, except for the third.
 static const struct stem_row {
     const char *name;
     int out, window, stride;

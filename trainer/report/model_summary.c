@@ -171,7 +171,7 @@ static sr_status add_param(tree *t, const sr_param *p, bool trained) {
 
 // ---- Rows ----
 
-// An operator between layers is shown where there are layers beside it.
+// An operator is shown if there are layers next to it.
 static bool is_shown(const tree *t, int part) {
     const sr_layer_node *node = &t->tree.nodes[part];
     return node->layer.name || node->parent == 0 || t->tree.nodes[node->parent].layers > 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the module that draws (plots_module.h): output files, text, and panels with axes and
+// Internals of the module that draws (plots_module.h): output files, text, and panels with axes and
 // curves.
 #ifndef SR_TRAINER_PLOT_INTERNAL_H
 #define SR_TRAINER_PLOT_INTERNAL_H
@@ -74,7 +74,7 @@ typedef struct sr_plot_panel {
 void sr_plot_panel_draw(cairo_t *cr, double x, double y, double width, double height,
                         const sr_plot_panel *panel);
 
-// What the module offers.
+// The functions of the module.
 sr_status sr_plot_results(const char *folder);
 sr_status sr_plot_confusion(const sr_confusion *confusion, const char *const *classes,
                             const char *folder);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of rasters in a bitmap font of ASCII, as sr_raster_text and sr_raster_text_width.
+// Draws text into rasters in a bitmap font of ASCII, like sr_raster_text and sr_raster_text_width.
 #ifndef SR_TRAINER_RASTER_FONT_H
 #define SR_TRAINER_RASTER_FONT_H
 

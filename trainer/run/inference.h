@@ -29,7 +29,7 @@ typedef struct sr_inference {
     const char *val_identity; // of the val split that the run was evaluated on; NULL: not known
 } sr_inference;
 
-// What to open. All zero but 'source' is the usual choice. Borrowed during the call.
+// What to open. The usual choice is 'source' with everything else zero. Borrowed during the call.
 typedef struct sr_inference_options {
     const char *source; // run folder, generation (last/, best/), or a recipe (then weights=FILE)
     const char *const *overrides; // "key=value" for the recipe; NULL if there are none

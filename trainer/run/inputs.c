@@ -327,8 +327,8 @@ sr_status sr_inputs_windows(sr_recipe *r, const sr_schedule_lengths *lengths, sr
     return check_chain(r, lengths, windows);
 }
 
-// What the ranks of a device may use of its memory: what nobody has, and what they have. Adds how
-// much that is, for messages.
+// The memory of a device that its ranks may use: what is free, and what they use already. Adds the
+// number to the text, for messages.
 static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {
     const sr_device_properties *p = sr_device_get_properties(device);
     sr_device_memory memory;

@@ -14,8 +14,8 @@ extern "C" {
 // the error that training would end with before its first step.
 SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
 // The same, then prints to stdout: resolved recipe with origins, a table of the model's tensors,
-// operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. There
-// are as many classes as in data.train, or 1000 if the recipe does not name it.
+// operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. The
+// number of classes is that of data.train, or 1000 if the recipe does not name it.
 SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
 
 // How the summary of a recipe's models is printed.

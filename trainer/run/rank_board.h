@@ -21,7 +21,7 @@ extern "C" {
 
 typedef struct sr_board_entry {
     int64_t pid;                        // stored last when a rank joins; 0: not joined
-    int64_t ended;                      // 1: left by itself, with any exit code
+    int64_t ended;                      // 1: it ended by itself, with any exit code
     uint64_t beats;                     // grows while the process runs (kernels/base/watch.h)
     double report_seconds, act_seconds; // the recipe's deadlines
     uint64_t started;                   // of the process (kernels/base/process.h)
@@ -40,8 +40,8 @@ SR_NODISCARD sr_status sr_board_open(const char *path, sr_board *out);
 void sr_board_release(sr_board *board);
 // A snapshot of an entry.
 sr_board_entry sr_board_read(const sr_board *board, int rank);
-// Whether ranks that join from now on wait. A rank that does not has its pid on the board already,
-// so after pausing, every rank either is found there or waits.
+// Whether ranks that join from now on wait. A rank that does not wait has its pid on the board
+// already, so after pausing, every rank either is found there or waits.
 void sr_board_pause(sr_board *board, bool paused);
 
 // For a rank: its entry on the board that the environment names, NULL if there is none. Mapped

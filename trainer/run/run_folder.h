@@ -87,12 +87,12 @@ typedef struct sr_run_pair {
 #define SR_RUN_FINISHED "finished"
 #define SR_RUN_STOPPED "stopped" // with a checkpoint: run the same command again
 #define SR_RUN_FAILED "failed"
-#define SR_RUN_EXTENDED "extended" // was finished and is being extended: no session ends so
+#define SR_RUN_EXTENDED "extended" // finished before, now being extended; no session ends with this
 
 typedef struct sr_run_result {
     const char *status;           // SR_RUN_...
     int exit_code;                // of the command
-    const char *message;          // why, where it failed; or NULL
+    const char *message;          // the reason, if it failed; or NULL
     int64_t steps, samples;       // of the whole run
     const char *digest;           // hex of the state, or NULL
     double wall_seconds;          // of the whole run, all sessions

@@ -42,7 +42,7 @@ typedef struct sr_window {
 typedef struct sr_damage {
     void *samples; // int64_t
     size_t count, capacity;
-    size_t shared; // of those that this rank's pipeline found
+    size_t shared; // number of those that this rank's pipeline found
 } sr_damage;
 
 typedef struct sr_training {

@@ -18,7 +18,7 @@
 #define SUM_BLOCK 64 // results of a block of sum_to
 #define SUM_LEAVES 8 // leaves of sum_to that are formed side by side
 
-// A walk over the output, and the place of one input beside it.
+// A walk over the output, together with the position in one input.
 typedef struct walk {
     int64_t at[SR_EXPRESSION_DIMS];
     int64_t step[SR_EXPRESSION_DIMS]; // of the input; 0 where it is repeated

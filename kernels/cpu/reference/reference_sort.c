@@ -36,7 +36,8 @@ static bool sort_by_digit(const ranked *from, int64_t n, int shift, ranked *to) 
     return true;
 }
 
-// Sorts row[n] by keys of so many bits; where the result is. Room for n more is behind the row.
+// Sorts row[n] by keys of 'bits' bits and returns where the result is. The row is followed by
+// memory for n more.
 static const ranked *sort_row(ranked *row, int64_t n, int bits) {
     ranked *from = row, *to = row + n;
     for (int shift = 0; shift < bits; shift += DIGIT) {
