@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/base/cache_folder.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/file.h"
@@ -26,7 +26,6 @@
 #define QUESTION_BYTES offsetof(sr_chooser_entry, chosen)
 #define LOCK_TRIES 50
 #define LOCK_PAUSE_NS (10 * SR_NS_PER_MS)
-#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 
 _Static_assert(sizeof(sr_chooser_header) == 504, "the format of the file");
 _Static_assert(sizeof(sr_chooser_entry) == 360, "the format of the file");
@@ -67,28 +66,12 @@ static void write_identity(const sr_device_properties *device, const char *numer
                                      sr_provider_numerics(providers[i], text));
 }
 
-// In new memory; *out is NULL if the environment names no folder.
-static sr_status find_folder(char **out) {
-    const char *own = getenv("SERRIED_CACHE"), *caches = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    *out = NULL;
-    if (own && *own)
-        *out = sr_strdup(own);
-    else if (caches && *caches == '/')
-        *out = sr_path_join(caches, "serried");
-    else if (home && *home == '/')
-        *out = sr_path_join(home, ".cache/serried");
-    else
-        return SR_OK;
-    return *out ? SR_OK : SR_E_MEMORY;
-}
-
 sr_status sr_chooser_cache_init(sr_chooser_cache *cache, const sr_device_properties *device,
                                 const char *numerics) {
     char name[64];
     *cache = (sr_chooser_cache){0};
     write_identity(device, numerics, cache->identity);
-    SR_TRY(find_folder(&cache->folder));
+    SR_TRY(sr_cache_folder_find(&cache->folder));
     if (cache->folder == NULL)
         return SR_OK;
     (void)snprintf(name, sizeof name, "chooser-%d-%016llx", SR_CHOOSER_FORMAT,
@@ -153,16 +136,6 @@ void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item)
 
 // ---- reading ----
 
-static sr_status check_owner(const char *path, const struct stat *s, bool folder) {
-    if (folder ? !S_ISDIR(s->st_mode) : !S_ISREG(s->st_mode))
-        return SR_FAIL(SR_E_DATA, "%s: is not a %s", path, folder ? "folder" : "regular file");
-    if (s->st_uid != geteuid())
-        return SR_FAIL(SR_E_DATA, "%s: belongs to another user", path);
-    if (s->st_mode & OTHERS_WRITE)
-        return SR_FAIL(SR_E_DATA, "%s: others may write it; make it usable with chmod go-w", path);
-    return SR_OK;
-}
-
 static bool ends(const char *text, size_t bytes) {
     return memchr(text, 0, bytes) != NULL;
 }
@@ -198,7 +171,7 @@ static sr_status read_open(const sr_chooser_cache *cache, int fd, char **data, s
         sizeof(sr_chooser_header) + SR_CHOOSER_MAX_ENTRIES * sizeof(sr_chooser_entry);
     if (fstat(fd, &s) != 0)
         return sr_file_fail(cache->path, "cannot be examined", errno);
-    SR_TRY(check_owner(cache->path, &s, false));
+    SR_TRY(sr_cache_check_owner(cache->path, &s, false));
     if (s.st_size < 0 || (uint64_t)s.st_size > most)
         return SR_FAIL(SR_E_DATA, "%s: is too large", cache->path);
     *bytes = (size_t)s.st_size;
@@ -229,7 +202,7 @@ static sr_status merge_file(sr_chooser_cache *cache) {
         return SR_OK;
     if (stat(cache->folder, &s) != 0)
         return sr_file_fail(cache->folder, "cannot be examined", errno);
-    SR_TRY(check_owner(cache->folder, &s, true));
+    SR_TRY(sr_cache_check_owner(cache->folder, &s, true));
     const int fd = open(cache->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? SR_OK : sr_file_fail(cache->path, "cannot be opened", errno);
@@ -256,24 +229,6 @@ const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
 }
 
 // ---- writing ----
-
-static sr_status make_folder(const char *folder) {
-    struct stat s;
-    char *parent = sr_strdup(folder);
-    char *slash = parent ? strrchr(parent, '/') : NULL;
-    sr_status status = parent ? SR_OK : SR_E_MEMORY;
-    if (slash && slash != parent) {
-        *slash = 0;
-        status = sr_make_folders(parent);
-    }
-    sr_free(parent);
-    SR_TRY(status);
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return sr_file_fail(folder, "cannot be made", errno);
-    if (stat(folder, &s) != 0)
-        return sr_file_fail(folder, "cannot be examined", errno);
-    return check_owner(folder, &s, true);
-}
 
 static sr_status take_lock(const sr_chooser_cache *cache, int *out) {
     char *path = sr_path_join(cache->folder, "lock");
@@ -324,7 +279,7 @@ void sr_chooser_cache_save(sr_chooser_cache *cache) {
     int fd = -1;
     if (cache->path == NULL)
         return;
-    sr_status status = make_folder(cache->folder);
+    sr_status status = sr_cache_folder_make(cache->folder);
     if (status == SR_OK)
         status = take_lock(cache, &fd);
     if (status == SR_OK) {

@@ -21,6 +21,7 @@
 
 #include "dataio/formats/format.h"
 #include "dataio/record/dataset.h"
+#include "dataio/record/links.h"
 #include "dataio/record/store_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/file_lock.h"
@@ -105,6 +106,7 @@ static sr_status open_state(const char *folder, sr_pack_state *out) {
     sr_pack_state state = {.lock = -1, .lock_file = -1};
     if (sr_path_exists(folder) && !sr_path_is_folder(folder))
         return SR_FAIL(SR_E_EXISTS, "%s is not a folder; name a new one", folder);
+    SR_TRY(sr_links_check_output(folder, "data set"));
     SR_TRY(sr_make_folders(folder));
     sr_sync_parents(folder);
     state.folder = sr_strdup(folder);

@@ -34,6 +34,7 @@ struct sr_pipeline {
     int64_t next;
     _Atomic int64_t held; // slots that the caller has not released
     sr_stage_error failure;
+    bool at_sample; // that is the error of a sample
     sr_pipeline_stats stats;
     double fill[2];
     int64_t fill_samples;
@@ -140,7 +141,10 @@ static sr_status make_copies(sr_pipeline *p) {
 
 // To be freed even after a failure.
 static sr_status open_dataset(const sr_pipeline_options *o, sr_dataset **out) {
-    SR_TRY(sr_dataset_open(o->dataset, o->split, out));
+    const sr_status status = sr_dataset_open(o->dataset, o->split, out);
+    if (status != SR_OK)
+        return o->identity ? sr_dataset_fail_reopen(status, o->dataset) : status;
+    SR_TRY(sr_dataset_check_identity(*out, o->dataset, o->identity));
     return sr_dataset_count(*out) > 0 ? SR_OK
                                       : SR_FAIL(SR_E_DATA, "%s: the split '%s' is empty",
                                                 o->dataset, o->split ? o->split : "");
@@ -407,6 +411,7 @@ static sr_status take_slot(sr_pipeline *p, sr_slot *out) {
     sr_slot_copy copy;
     sr_stage_shape(&p->view, p->next);
     SR_TRY(sr_slot_copy_take(&p->view, header, memory, p->states, &copy));
+    p->at_sample = atomic_load(&copy.error.status) != SR_OK;
     SR_TRY(sr_stage_error_adopt(&copy.error, p->dataset));
     SR_TRY(note_damage(p, &copy.error));
     sr_slot slot = {.internal = (void *)((uintptr_t)p->next + 1)};
@@ -440,6 +445,10 @@ sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end) {
     atomic_fetch_add(&pipeline->held, 1);
     *end = false;
     return SR_OK;
+}
+
+bool sr_pipeline_is_damaged(const sr_pipeline *pipeline) {
+    return pipeline->at_sample;
 }
 
 bool sr_pipeline_is_ready(const sr_pipeline *pipeline) {

@@ -73,6 +73,7 @@ typedef enum sr_on_corrupt {
 typedef struct sr_pipeline_options {
     const char *dataset;     // folder with shards, or one shard
     const char *split;       // "train" or "val"
+    const char *identity;    // that the split had when it was opened before; NULL: any
     const char *transformer; // "classify", "detect", "segment"; NULL: classify
     const struct sr_transform_spec *transforms;
     int transform_count;
@@ -112,11 +113,14 @@ typedef struct sr_pipeline sr_pipeline;
 // the shared memory that the pipeline would have.
 SR_NODISCARD sr_status sr_pipeline_measure(const sr_pipeline_options *options, uint64_t *bytes);
 // Opens the data set and starts the stages. SR_E_USAGE for inconsistent options; errors of
-// sr_dataset_open.
+// sr_dataset_open. SR_E_DATA where the data set is not the one of 'identity'; the same from
+// sr_pipeline_next where it was replaced and a process that was restarted would read another one.
 SR_NODISCARD sr_status sr_pipeline_open(const sr_pipeline_options *options, sr_pipeline **out);
 // Waits for the next slot in order. SR_E_DATA names shard, record and cause of a damaged sample.
 // After the last slot, *out is zeroed and *end is true.
 SR_NODISCARD sr_status sr_pipeline_next(sr_pipeline *pipeline, sr_slot *out, bool *end);
+// Whether sr_pipeline_next has failed because of one damaged sample.
+bool sr_pipeline_is_damaged(const sr_pipeline *pipeline);
 // Whether sr_pipeline_next would give a slot at once.
 bool sr_pipeline_is_ready(const sr_pipeline *pipeline);
 // Releases the slot's memory. Slots may be released in any order.

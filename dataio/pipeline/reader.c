@@ -103,7 +103,7 @@ static sr_status read_piece(reader *r, const sr_piece *piece) {
         status = read_record(r, piece->sample + i, &data, &bytes);
         if (status == SR_OK)
             status = sr_reader_cache_put(&r->cache, piece->epoch, piece->sample + i, data, bytes);
-        else if (sr_stage_is_sample_error(status))
+        else if (sr_stage_is_damage(r->stage, status))
             status = SR_OK; // reported when the sample is drawn
     }
     give_turn(r);
@@ -183,7 +183,7 @@ static sr_status draw_record(reader *r, int64_t position, int lane, int64_t deal
     SR_TRY(sr_sampler_at(r->sampler, position, &out->draw));
     if (out->draw.sample >= 0)
         out->status = fetch(r, &out->draw, lane, dealt, &out->data, &out->bytes, &out->owned);
-    if (out->status == SR_OK || !sr_stage_is_sample_error(out->status))
+    if (out->status == SR_OK || !sr_stage_is_damage(r->stage, out->status))
         return out->status;
     out->data = sr_error_message();
     out->bytes = strlen(out->data) + 1;

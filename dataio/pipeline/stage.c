@@ -229,9 +229,13 @@ void sr_stage_release(sr_stage *stage) {
 }
 
 sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out) {
-    if (!stage->dataset)
-        SR_TRY(
-            sr_dataset_open_records(stage->options.dataset, stage->options.split, &stage->dataset));
+    const sr_pipeline_options *o = &stage->options;
+    if (!stage->dataset) {
+        const sr_status status = sr_dataset_open_records(o->dataset, o->split, &stage->dataset);
+        if (status != SR_OK)
+            return sr_dataset_fail_reopen(status, o->dataset);
+        SR_TRY(sr_dataset_check_stamp(stage->dataset, o->dataset, &stage->plan.stamp));
+    }
     *out = stage->dataset;
     return SR_OK;
 }
@@ -346,4 +350,9 @@ sr_status sr_stage_error_adopt(const sr_stage_error *shared, const sr_dataset *d
 
 bool sr_stage_is_sample_error(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
+}
+
+bool sr_stage_is_damage(const sr_stage *stage, sr_status status) {
+    return sr_stage_is_sample_error(status) &&
+           !(stage->dataset && sr_dataset_has_changed(stage->dataset));
 }

@@ -205,7 +205,8 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->magic = SR_STAGE_MAGIC;
     plan->parent = getpid();
     plan->workers = o->workers;
-    plan->count = sr_dataset_count(dataset);
+    plan->stamp = sr_dataset_get_stamp(dataset);
+    plan->count = plan->stamp.count;
     plan->samples = o->batch / o->lanes;
     if (plan->samples > SR_STAGE_MAX_SAMPLES)
         return SR_FAIL(SR_E_USAGE, "batch %lld: a lane has at most %lld samples",
@@ -236,6 +237,7 @@ static sr_status seal_plan(const sr_stage_plan *plan, uint64_t bytes, const sr_d
     stored->options.transforms = NULL;
     stored->options.windows = NULL;
     stored->options.labels = NULL;
+    stored->options.identity = NULL;
     write_windows((void *)(memory + plan->windows), o);
     write_strings((char *)memory + plan->strings, o);
     write_classes((char *)memory + plan->classes, dataset);

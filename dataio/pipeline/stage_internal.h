@@ -117,6 +117,7 @@ typedef struct sr_stage_plan {
     uint64_t members; // the samples of each class (class_members_internal.h)
     sr_slot_layout layout;
     sr_pipeline_options options; // pointers are NULL; the strings are stored in fixed order
+    sr_dataset_stamp stamp;      // of the split that the rank has opened
     // Of both memories in this process; set in copies only.
     const uint8_t *sealed;
     uint8_t *base;
@@ -181,7 +182,8 @@ void sr_stage_memory_release(sr_stage_memory *memory);
 // a failure. SR_E_ARGUMENT when it is no memory of sr_stage_create or its plan exceeds the memory.
 SR_NODISCARD sr_status sr_stage_init(sr_stage *stage, const sr_stage_memory *memory, int number);
 void sr_stage_release(sr_stage *stage);
-// The data set, opened on first use. Not available in a sandbox of SR_SANDBOX_COMPUTE.
+// The data set, opened on first use. Not available in a sandbox of SR_SANDBOX_COMPUTE. SR_E_DATA
+// where it is not the one that the rank has opened.
 SR_NODISCARD sr_status sr_stage_dataset(sr_stage *stage, sr_dataset **out);
 // Sandboxes the process of this stage with these rights. No effect on a stage that is a thread.
 SR_NODISCARD sr_status sr_stage_sandbox(sr_stage *stage, sr_sandbox_rights rights);
@@ -227,6 +229,8 @@ const char *sr_stage_error_text(const sr_stage_error *error, const sr_dataset *d
 sr_status sr_stage_error_adopt(const sr_stage_error *shared, const sr_dataset *dataset);
 // Whether a failure concerns one sample only.
 bool sr_stage_is_sample_error(sr_status status);
+// The same for the failure to read one: it does not if the data set has changed.
+bool sr_stage_is_damage(const sr_stage *stage, sr_status status);
 
 // The three stages: run until the work is done or the stage should end.
 SR_NODISCARD sr_status sr_reader_run(sr_stage *stage);

@@ -169,7 +169,7 @@ static sr_status make_successor(worker *w, const target *t, const sr_cell *cell)
     int64_t k = 1;
     for (; k <= limit && k < count; k++) {
         sr_status status = read_successor(w, t, cell, dataset, (cell->sample + k) % count);
-        if (status == SR_OK || !sr_stage_is_sample_error(status))
+        if (status == SR_OK || !sr_stage_is_damage(w->stage, status))
             return status;
     }
     return SR_FAIL(SR_E_DATA, "%lld damaged samples, more than on_corrupt: skip:%lld allows; %s",

@@ -2,19 +2,27 @@
 // The container of KPLRecord directories of any writer (files: kpl_folder_internal.h).
 //
 // A directory without N.sums is read completely when it is first opened, and N.sums is then written
-// beside it, so that this happens once and every process sees the same. Where N.sums cannot be
-// written, the result is used anyway and a warning is printed. Where a record is damaged already,
+// beside it, so that this happens once and every process sees the same. If the folder is not this
+// user's own, or has anything of that name, the same bytes go to the user's cache folder, under a
+// name that changes with the data. Where both fail, the result is used anyway and a warning is
+// printed. Where a record is damaged already,
 // no checksums are stored that would make it look intact: reading then checks records against their
 // protocol and finds the damaged ones.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/record/container.h"
 #include "dataio/record/dataset.h"
 #include "dataio/record/kpl_folder_internal.h"
+#include "kernels/base/cache_folder.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
+#define CACHED_NAME (8 + SR_SHA256_HEX)
 #define REPORT_BYTES (UINT64_C(256) << 20) // reading more than this is reported
 
 static bool is_kpl(const char *folder) {
@@ -64,12 +72,45 @@ static sr_status make_bare(const kpl_folder *f, sr_data_file *file) {
     return status;
 }
 
+// "sums-HASH": of where the directory is and everything that says whether it is still the same.
+static sr_status name_cached(const kpl_folder *f, char out[CACHED_NAME]) {
+    char path[PATH_MAX], hex[SR_SHA256_HEX];
+    uint8_t digest[SR_SHA256_BYTES];
+    const uint64_t facts[] = {f->index.hash, f->meta.hash,        f->prop.hash,
+                              f->data_bytes, f->data_stamp.inode, f->data_stamp.modified_ns};
+    sr_sha256 *sha;
+    if (realpath(f->data_path, path) == NULL)
+        return sr_file_fail(f->data_path, "cannot be found", errno);
+    SR_TRY(sr_sha256_create(&sha));
+    sr_status status = sr_sha256_update(sha, path, strlen(path) + 1);
+    if (status == SR_OK)
+        status = sr_sha256_update(sha, facts, sizeof facts);
+    if (status == SR_OK)
+        status = sr_sha256_finish(sha, digest, hex);
+    sr_sha256_free(sha);
+    (void)snprintf(out, CACHED_NAME, "sums-%s", status == SR_OK ? hex : "");
+    return status;
+}
+
+// False where the cache has no sums for this directory, or they do not match it.
+static bool find_cached(const kpl_folder *f, sr_data_file *out) {
+    char name[CACHED_NAME];
+    void *data = NULL;
+    size_t bytes;
+    const bool found = name_cached(f, name) == SR_OK &&
+                       sr_cache_read(name, KPL_INDEX_MAX, &data, &bytes) == SR_OK &&
+                       sr_kpl_sums_decode(f, data, bytes, out) == SR_OK;
+    sr_free(data);
+    return found;
+}
+
 static void keep_sums(const kpl_folder *f, const uint8_t *data, size_t bytes) {
-    char size[16];
-    if (sr_file_write_atomic(f->sums.path, data, bytes) == SR_OK)
+    char size[16], name[CACHED_NAME];
+    if (sr_file_write_beside(f->sums.path, data, bytes) == SR_OK ||
+        (name_cached(f, name) == SR_OK && sr_cache_write(name, data, bytes) == SR_OK))
         return;
-    SR_WARN("%s; so each opening reads all of %s (%s) for its checksums: make the folder writable "
-            "once, or use a copy",
+    SR_WARN("%s; so each opening reads all of %s (%s) for its checksums: use a cache folder that "
+            "you can write (SERRIED_CACHE), or a copy of the data set",
             sr_error_message(), f->data_path, sr_text_bytes(f->data_bytes, size));
 }
 
@@ -108,8 +149,11 @@ static sr_status load_folder(const char *folder, const char *path, bool records_
     sr_status status;
     if (f.sums.data != NULL)
         status = sr_kpl_sums_decode(&f, f.sums.data, f.sums.bytes, &file);
+    else if (records_only)
+        status = make_bare(&f, &file);
     else
-        status = records_only ? make_bare(&f, &file) : make_sums(&f, &file);
+        status = find_cached(&f, &file) ? SR_OK : make_sums(&f, &file);
+    file.stamp = f.data_stamp;
     if (status == SR_OK)
         status = name_file(&f, path, &file);
     sr_kpl_release(&f);

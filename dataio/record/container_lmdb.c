@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dataio/record/container.h"
+#include "dataio/record/file_stamp_internal.h"
 #include "dataio/record/lmdb_file_internal.h"
 #include "dataio/record/shard_internal.h"
 #include "kernels/base/file.h"
@@ -69,6 +71,9 @@ static sr_status load_file(const char *file, size_t skip, sr_data_file *out) {
     sr_status status = sr_lmdb_open(fd, file, &lmdb);
     if (status == SR_OK)
         status = take_contents(&lmdb, out);
+    struct stat info;
+    if (status == SR_OK && fstat(fd, &info) == 0)
+        out->stamp = sr_file_stamp_of(&info);
     (void)close(fd);
     SR_TRY(status);
     assert(out->path != NULL);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "dataio/record/container.h"
+#include "dataio/record/file_stamp_internal.h"
 #include "dataio/record/links.h"
 #include "dataio/record/protocol.h"
 #include "dataio/record/record_facts_internal.h"
@@ -38,6 +39,7 @@ struct sr_dataset {
         uint64_t used; // larger is more recent
     } open_files[OPEN_FILES];
     uint64_t clock;
+    bool changed; // a file that was read
 };
 
 // -- opening -----------------------------------------------------------------------------------
@@ -255,6 +257,14 @@ static sr_status check_index(const sr_dataset *dataset, int64_t index) {
     return SR_OK;
 }
 
+static sr_status fail_changed(sr_dataset *dataset, const sr_data_file *file) {
+    dataset->changed = true;
+    return SR_FAIL(SR_E_DATA,
+                   "%s was replaced or written to while this job reads it; put the data set back "
+                   "and run the same command again to resume",
+                   file->path);
+}
+
 static sr_status open_file(sr_dataset *dataset, int shard, int *fd) {
     int oldest = 0;
     for (int i = 0; i < OPEN_FILES; i++) {
@@ -270,6 +280,12 @@ static sr_status open_file(sr_dataset *dataset, int shard, int *fd) {
     if (opened < 0)
         return SR_FAIL(errno == ENOENT ? SR_E_NOT_FOUND : SR_E_IO, "%s: %s",
                        dataset->files.items[shard].path, strerror(errno));
+    // Records with hashes tell by themselves whether they are the same.
+    if (dataset->files.items[shard].check != NULL &&
+        !sr_file_stamp_is(&dataset->files.items[shard].stamp, opened)) {
+        (void)close(opened);
+        return fail_changed(dataset, &dataset->files.items[shard]);
+    }
     if (dataset->open_files[oldest].fd >= 0)
         (void)close(dataset->open_files[oldest].fd);
     dataset->open_files[oldest].fd = opened;
@@ -296,24 +312,38 @@ static sr_status check_record(const sr_data_file *file, int64_t record, const vo
     return status;
 }
 
+// Reads a record into the buffer and checks it.
+static sr_status read_record(sr_dataset *dataset, const sr_data_file *file, int fd,
+                             int64_t record) {
+    const size_t length = (size_t)file->entries[record].bytes;
+    uint64_t offset = file->entries[record].offset;
+    if (dataset->container->locate != NULL)
+        SR_TRY(dataset->container->locate(file, fd, record, &offset));
+    SR_TRY(sr_file_read_at(fd, file->path, offset, dataset->buffer, length));
+    return check_record(file, record, dataset->buffer, length);
+}
+
 sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data, size_t *bytes) {
     SR_TRY(check_index(dataset, index));
     int64_t record = index;
     int number = find_file(dataset, &record), fd = -1;
     const sr_data_file *file = &dataset->files.items[number];
-    size_t length = (size_t)file->entries[record].bytes;
-    uint64_t offset = file->entries[record].offset;
+    const size_t length = (size_t)file->entries[record].bytes;
     SR_TRY(open_file(dataset, number, &fd));
     void *buffer = dataset->buffer;
     SR_TRY(sr_grow(&buffer, &dataset->capacity, length + 1, 1, "record"));
     dataset->buffer = buffer;
-    if (dataset->container->locate != NULL)
-        SR_TRY(dataset->container->locate(file, fd, record, &offset));
-    SR_TRY(sr_file_read_at(fd, file->path, offset, buffer, length));
-    SR_TRY(check_record(file, record, buffer, length));
+    const sr_status status = read_record(dataset, file, fd, record);
+    if (status == SR_E_DATA || status == SR_E_CHECKSUM)
+        return sr_file_stamp_is(&file->stamp, fd) ? status : fail_changed(dataset, file);
+    SR_TRY(status);
     *data = buffer;
     *bytes = length;
     return SR_OK;
+}
+
+bool sr_dataset_has_changed(const sr_dataset *dataset) {
+    return dataset->changed;
 }
 
 sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *shard, uint64_t *offset,

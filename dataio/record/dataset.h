@@ -52,6 +52,27 @@ SR_NODISCARD sr_status sr_dataset_read_labels(sr_dataset *dataset, int64_t first
 bool sr_dataset_has_split(const char *path, const char *split);
 // Identity of the content (SHA-256 hex over the records' hashes in order; not of paths).
 const char *sr_dataset_identity(const sr_dataset *dataset);
+// Distinguishes an opened split from another one that is at its path later, in the same job.
+typedef struct sr_dataset_stamp {
+    int64_t count;
+    uint64_t layout;  // hash of where records begin and end
+    uint64_t content; // hash of the records' hashes; 0 where some files have none
+    uint64_t files;   // hash of the files' stamps (sr_file_stamp)
+} sr_dataset_stamp;
+// The stamp of an opened split.
+sr_dataset_stamp sr_dataset_get_stamp(const sr_dataset *dataset);
+// SR_E_DATA where the split that was opened is not the one with this stamp. The same records in
+// other files (a copy, a remount, another host) are the same; where records have no hashes, files
+// must be the same, too.
+SR_NODISCARD sr_status sr_dataset_check_stamp(const sr_dataset *dataset, const char *path,
+                                              const sr_dataset_stamp *expected);
+// SR_E_DATA where the identity of an opened split is not the one that it had before. identity
+// NULL: any.
+SR_NODISCARD sr_status sr_dataset_check_identity(const sr_dataset *dataset, const char *path,
+                                                 const char *identity);
+// Turns the failure to open a split that was open before into SR_E_DATA, if what is at the path
+// caused it.
+SR_NODISCARD sr_status sr_dataset_fail_reopen(sr_status status, const char *path);
 // Median of the shorter sides of the samples (0 when unknown).
 int64_t sr_dataset_median_side(const sr_dataset *dataset);
 // Mean and standard deviation of R, G, B (of values / 255) over the pictures that were sampled when
@@ -64,9 +85,13 @@ int sr_dataset_file_count(const sr_dataset *dataset);
 // Data file 'index', from 0; borrowed until free.
 const struct sr_data_file *sr_dataset_file(const sr_dataset *dataset, int index);
 // Reads one record; *data is valid until the next read through this handle. Verifies the record's
-// hash (SR_E_CHECKSUM naming file and record).
+// hash (SR_E_CHECKSUM naming file and record). SR_E_DATA where it cannot be read because its file
+// was replaced or written to after the split was opened; sr_dataset_has_changed is then true.
 SR_NODISCARD sr_status sr_dataset_read(sr_dataset *dataset, int64_t index, const void **data,
                                        size_t *bytes);
+// Whether reading has failed because a file is not the one that was opened, which no other sample
+// can make up for.
+bool sr_dataset_has_changed(const sr_dataset *dataset);
 // Position of a sample, for sequential reading: number of the data file, offset and length in it
 // (in an LMDB store: in the sequence of its records).
 SR_NODISCARD sr_status sr_dataset_locate(const sr_dataset *dataset, int64_t index, int *file,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of a KPLRecord directory, and its table of contents N.sums (kpl_folder_internal.h).
+#include "dataio/record/file_stamp_internal.h"
 #include "dataio/record/kpl_folder_internal.h"
 
 #include <dirent.h>
@@ -13,8 +14,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
 
-#define SIDE_MAX ((size_t)64 << 20)  // of N.meta and N.prop
-#define INDEX_MAX ((size_t)16 << 30) // of N.index and N.sums
+#define SIDE_MAX ((size_t)64 << 20) // of N.meta and N.prop
 
 // -- names -------------------------------------------------------------------------------------
 
@@ -90,6 +90,7 @@ static sr_status check_files(kpl_folder *f) {
     if (!S_ISREG(info.st_mode))
         return SR_FAIL(SR_E_DATA, "%s: not a regular file", f->data_path);
     f->data_bytes = (uint64_t)info.st_size;
+    f->data_stamp = sr_file_stamp_of(&info);
     return SR_OK;
 }
 
@@ -101,13 +102,13 @@ sr_status sr_kpl_open(const char *folder, kpl_folder *out) {
     f.data_path = sr_kpl_path(folder, stem, "data");
     sr_status status = f.data_path ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK)
-        status = read_side(folder, stem, "index", INDEX_MAX, &f.index);
+        status = read_side(folder, stem, "index", KPL_INDEX_MAX, &f.index);
     if (status == SR_OK)
         status = read_side(folder, stem, "meta", SIDE_MAX, &f.meta);
     if (status == SR_OK)
         status = read_side(folder, stem, "prop", SIDE_MAX, &f.prop);
     if (status == SR_OK)
-        status = read_side(folder, stem, "sums", INDEX_MAX, &f.sums);
+        status = read_side(folder, stem, "sums", KPL_INDEX_MAX, &f.sums);
     if (status == SR_OK)
         status = check_files(&f);
     if (status != SR_OK) {

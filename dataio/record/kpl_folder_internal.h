@@ -15,9 +15,9 @@
 // complete.
 //
 // N.sums is written by `serried pack`, and for a directory of another writer when it is first
-// opened (container_kpl.c). From then on each changed bit of the directory is detected. It is never
-// replaced: where it does not match the files beside it, either they are damaged, or they were
-// rewritten and the user has to remove it.
+// opened, there or in the user's cache folder (container_kpl.c). From then on each changed bit of
+// the directory is detected. It is never replaced: where it does not match the files beside it,
+// either they are damaged, or they were rewritten and the user has to remove it.
 #ifndef SR_DATAIO_KPL_FOLDER_INTERNAL_H
 #define SR_DATAIO_KPL_FOLDER_INTERNAL_H
 
@@ -27,9 +27,10 @@
 #include "dataio/record/protocol.h"
 #include "dataio/record/shard_internal.h"
 
-#define KPL_STEM_MAX 128      // characters of N, with the terminator
-#define KPL_SUMS_TAIL 32      // bytes after the table of contents
-#define KPL_USUAL_STEM "root" // N of what serried and, usually, others write
+#define KPL_STEM_MAX 128                 // characters of N, with the terminator
+#define KPL_INDEX_MAX ((size_t)16 << 30) // bytes of N.index and N.sums
+#define KPL_SUMS_TAIL 32                 // bytes after the table of contents
+#define KPL_USUAL_STEM "root"            // N of what serried and, usually, others write
 
 typedef struct kpl_file {
     char *path;
@@ -42,6 +43,7 @@ typedef struct kpl_file {
 typedef struct kpl_folder {
     char *data_path;
     uint64_t data_bytes;
+    sr_file_stamp data_stamp;
     kpl_file index, meta, prop, sums;
 } kpl_folder;
 

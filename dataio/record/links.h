@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where symbolic links of a data set may lead.
+// Where symbolic links of a data set or a run folder may lead.
 //
 // A data set may come from an untrusted source, and a link in it to "/" would give its readers,
-// also the sandboxed one, access to the whole file system. So links may only lead to files inside
-// the data set, or below a folder that the user names: SERRIED_DATA_LINKS=FOLDER[:FOLDER...].
+// also the sandboxed one, access to the whole file system. So may a folder that serried writes to:
+// a run that is resumed, a data set that is packed again; a link in it would have any file of the
+// user overwritten. So links may only lead to files inside the folder, or below a folder that the
+// user names: SERRIED_DATA_LINKS=FOLDER[:FOLDER...].
 #ifndef SR_DATAIO_LINKS_H
 #define SR_DATAIO_LINKS_H
 
@@ -26,6 +28,9 @@ bool sr_link_allowed(const char *root, const char *target);
 // SR_E_USAGE names the first link that leads elsewhere. Dangling links are reported when they are
 // opened.
 SR_NODISCARD sr_status sr_links_check(const char *path);
+// The same for a folder into which files are written, named 'noun' ("run folder"); dangling links
+// count, too, because writing through them makes a file. A folder that does not exist is SR_OK.
+SR_NODISCARD sr_status sr_links_check_output(const char *path, const char *noun);
 
 #ifdef __cplusplus
 }

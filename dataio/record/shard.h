@@ -108,6 +108,13 @@ typedef struct sr_index_entry {
     uint64_t offset, bytes, hash;
 } sr_index_entry;
 
+// Distinguishes a file from another one that took its name, and from one that was written to since.
+// Within the life of a job these belong to the content. The device's number does not: a remount
+// changes it. Stamps of different hosts are never compared.
+typedef struct sr_file_stamp {
+    uint64_t inode, bytes, modified_ns;
+} sr_file_stamp;
+
 // A file of records in any container (container.h): a shard, an LMDB file, the N.data of a
 // KPLRecord directory. Its contents are the verified header and index of a shard, or their
 // equivalent. No file descriptor is kept. Immutable after loading.
@@ -124,6 +131,7 @@ typedef struct sr_data_file {
     const char *meta;              // protocol as text-format Meta
     int64_t median_side;           // 0: unknown
     sr_channel_sums sums;
+    sr_file_stamp stamp;     // when it was loaded
     sr_index_entry *entries; // [count]
     // Not NULL: entries have no hashes; records are checked against this protocol instead.
     const struct sr_type *check;

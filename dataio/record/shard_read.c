@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/record/file_stamp_internal.h"
 #include "dataio/record/shard_internal.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -131,7 +132,7 @@ sr_status sr_shard_load_index(int fd, uint64_t header_bytes, sr_data_file *shard
     return status;
 }
 
-static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
+static sr_status open_shard(const char *path, int *fd, sr_file_stamp *stamp) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a pipe must not block
     if (*fd < 0)
@@ -141,22 +142,22 @@ static sr_status open_shard(const char *path, int *fd, uint64_t *bytes) {
         (void)close(*fd);
         return SR_FAIL(SR_E_DATA, "%s: not a regular file, so not a shard", path);
     }
-    *bytes = (uint64_t)info.st_size;
+    *stamp = sr_file_stamp_of(&info);
     return SR_OK;
 }
 
 sr_status sr_shard_load(const char *path, sr_data_file *out) {
     sr_data_file shard = {0};
-    uint64_t actual = 0, header_bytes = 0;
+    uint64_t header_bytes = 0;
     int fd = -1;
-    SR_TRY(open_shard(path, &fd, &actual));
+    SR_TRY(open_shard(path, &fd, &shard.stamp));
     sr_arena_init(&shard.arena);
     shard.path = sr_arena_strdup(&shard.arena, path);
     sr_status status = shard.path ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
         const char *slash = strrchr(shard.path, '/');
         shard.name = slash ? slash + 1 : shard.path;
-        status = sr_shard_load_header(fd, actual, &shard, &header_bytes);
+        status = sr_shard_load_header(fd, shard.stamp.bytes, &shard, &header_bytes);
     }
     if (status == SR_OK)
         status = sr_shard_load_index(fd, header_bytes, &shard);

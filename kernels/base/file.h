@@ -59,6 +59,10 @@ SR_NODISCARD sr_status sr_atomic_commit(sr_atomic_file *file);
 void sr_atomic_abort(sr_atomic_file *file);
 // Opens, writes and commits in one call.
 SR_NODISCARD sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes);
+// Writes a file that can be made again beside the data that it belongs to, atomically. The data may
+// come from anybody: so only in a folder that this user owns, and never over or through anything
+// that has the name already, a dangling link included. SR_E_EXISTS, SR_E_IO.
+SR_NODISCARD sr_status sr_file_write_beside(const char *path, const void *data, size_t bytes);
 // Writes in place and without fsync: for many small files that can be made again.
 SR_NODISCARD sr_status sr_file_write_quickly(const char *path, const void *data, size_t bytes);
 // fsync of a file; SR_OK also for pipes and devices, which have nothing to sync.

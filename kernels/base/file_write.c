@@ -7,6 +7,7 @@
 // written in place, and for a symbolic link its target is replaced (file_link.c).
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -229,6 +230,54 @@ sr_status sr_file_write_atomic(const char *path, const void *data, size_t bytes)
     if (status == SR_OK)
         status = sr_atomic_commit(&file);
     sr_atomic_abort(&file);
+    return status;
+}
+
+// -- files beside somebody's data --------------------------------------------------------------
+
+// Writes and renames inside the opened folder, which nobody can exchange meanwhile.
+static sr_status write_in(int folder, const char *path, const char *name, const void *data,
+                          size_t bytes) {
+    char temporary[NAME_MAX + 1];
+    struct stat info;
+    if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        return SR_FAIL(SR_E_EXISTS, "%s: exists and is not replaced", path);
+    if (snprintf(temporary, sizeof temporary, "%s" SR_TEMPORARY_MARK "%ld", name, (long)getpid()) >=
+        (int)sizeof temporary)
+        return sr_file_fail(path, "cannot create", ENAMETOOLONG);
+    const int fd =
+        openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return sr_file_fail(path, "cannot create", errno);
+    sr_status status = write_all(fd, path, data, bytes);
+    if (status == SR_OK)
+        status = sr_file_sync(fd, path);
+    if (close(fd) != 0 && errno != EINTR && status == SR_OK)
+        status = sr_file_fail(path, "cannot close", errno);
+    if (status == SR_OK && renameat(folder, temporary, folder, name) != 0)
+        status = sr_file_fail(path, "cannot rename the new file into place", errno);
+    if (status != SR_OK)
+        (void)unlinkat(folder, temporary, 0);
+    return status;
+}
+
+sr_status sr_file_write_beside(const char *path, const void *data, size_t bytes) {
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    char *name = sr_file_folder(path);
+    if (name == NULL)
+        return SR_E_MEMORY;
+    const int folder = sr_file_open_retrying(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    sr_status status = SR_OK;
+    if (folder < 0 || fstat(folder, &info) != 0)
+        status = sr_file_fail(name, "cannot open the folder", errno);
+    else if (info.st_uid != geteuid())
+        status = SR_FAIL(SR_E_IO, "%s: the folder belongs to another user", name);
+    else
+        status = write_in(folder, path, slash ? slash + 1 : path, data, bytes);
+    if (folder >= 0)
+        (void)close(folder);
+    sr_free(name);
     return status;
 }
 

@@ -154,6 +154,36 @@ class Failures(suite.Suite):
             self.success(f"first values of {shape} pictures", self.line(f"shape {shape[1:3]}", 1, values))
         values = ["model=cifar-fast", "steps=2", "data.on_corrupt=skip:3"]
         self.success("first values from damaged data", self.line("first", 1, values, self.damaged("first", flip_middle)))
+        # A rank that believes to be a data process refuses to start any: before the run begins, so for first values.
+        done = subprocess.run(self.line("sandboxed", 1, ["model=cifar-fast", "steps=2"]), text=True, capture_output=True,
+                              env=suite.environment(SERRIED_DATA_PROCESS="1"), timeout=60 * suite.SLOW, check=False)
+        self.report(done.returncode == 2 and "a data process of this program" in done.stderr and "2 steps" not in done.stderr,
+                    "first values come from a data process", f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
+
+    def replaced(self):
+        """Other data under the same path are noticed by the next evaluation; a copy of the same data is not."""
+        other, data = os.path.join(self.folder, "replacement"), os.path.join(self.folder, "replaced")
+        subprocess.run([self.serried, "pack", os.path.join(self.folder, "pictures"), other, "--val-fraction", "0.3"],
+                       check=True, capture_output=True)
+        for name, source, code, words in (("copied", self.data, 0, ""), ("other", other, 3, "was replaced while this job")):
+            shutil.copytree(self.data, data)
+            job = subprocess.Popen(self.line("replaced " + name, 1, ["epochs=4" if code == 0 else "epochs=10000"], data),
+                                   env=suite.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            metrics = os.path.join(self.run_folder("replaced " + name, 1), "metrics.csv")
+            while job.poll() is None and not os.path.exists(metrics):
+                time.sleep(0.01)
+            shutil.copytree(source, data + ".new")
+            os.rename(data, data + ".old")
+            os.rename(data + ".new", data)
+            try:
+                _, errors = job.communicate(timeout=100 * suite.SLOW)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                _, errors = job.communicate()
+            self.report(job.returncode == code and words in errors, f"data that are replaced: {name}",
+                        f"exit code {job.returncode}:\n{errors[-1500:]}")
+            shutil.rmtree(data)
+            shutil.rmtree(data + ".old")
 
     def two_apart(self, name, values, first, second, variables=()):
         """Runs two ranks with different settings: values of each, environment of rank 1."""
@@ -462,6 +492,7 @@ def check(folder):
     tests.latest()
     tests.not_finite_aside()
     tests.first_values()
+    tests.replaced()
     tests.unequal()
     tests.other_numerics()
     tests.patience()

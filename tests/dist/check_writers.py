@@ -221,6 +221,30 @@ class Writers(suite.Suite):
         self.report(done.returncode == 0 and os.path.isfile(os.path.join(folder, "there", "train-00000.kpl")),
                     "a data set through a link", done.stderr[-800:])
 
+    def foreign(self):
+        """Links that lead out of a run folder or a data set are not written through, whoever made them."""
+        for name in ("metrics.csv", "log.txt", "run.lock", "samples/new.png", "checkpoints/00000004"):
+            folder = self.new_folder()
+            run, target = os.path.join(folder, "run"), os.path.join(folder, "outside")
+            shutil.copytree(self.half, run, symlinks=True)
+            path = os.path.join(run, name)
+            if os.path.lexists(path):
+                os.remove(path)
+            os.symlink(os.path.relpath(target, os.path.dirname(path)), path)
+            for line in (self.train_line(run), [self.serried, "train", self.recipe, "--resume", run, "data.train=" + self.data, *VALUES]):
+                done = self.call(line, SERRIED_DATA_LINKS="")
+                self.report(done.returncode == 2 and "leads out of the run folder" in done.stderr and name in done.stderr
+                            and not os.path.lexists(target), f"{name}: a link out of the run folder",
+                            f"exit code {done.returncode}, {os.listdir(folder)}\n{done.stderr[-800:]}")
+            os.remove(path)
+        folder = self.new_folder()
+        packed, target = os.path.join(folder, "packed"), os.path.join(folder, "outside")
+        os.mkdir(packed)
+        os.symlink(target, os.path.join(packed, "train-00000.kpl"))
+        done = self.call([self.serried, "pack", self.pictures, packed], SERRIED_DATA_LINKS="")
+        self.report(done.returncode == 2 and "leads out of the data set" in done.stderr and not os.path.lexists(target),
+                    "a link out of the folder to pack into", f"exit code {done.returncode}\n{done.stderr[-800:]}")
+
     # -- files that no argument names ------------------------------------------------------------
 
     def journal(self):
@@ -236,12 +260,16 @@ class Writers(suite.Suite):
             self.judge(f"pack.txt: {kind}", self.call([self.serried, "pack", self.pictures, packed]), [shape])
 
     def sums(self):
-        """root.sums, which is written when a KPLRecord directory without it is opened for the first time."""
+        """root.sums, which is written when a KPLRecord directory without it is opened for the first time, but never
+        through a link: the directory may be somebody else's."""
         packed = os.path.join(self.folder, "kpl")
         self.call([self.serried, "pack", self.pictures, packed, "--format", "kpl-dir"])
         folder = self.new_folder()
         shape = Shape("dangling", os.path.join(packed, "train", "root.sums"), os.path.join(folder, "aside"))
-        self.judge("root.sums: dangling", self.call([self.serried, "stat", packed]), [shape])
+        done = self.call([self.serried, "stat", packed], SERRIED_CACHE=os.path.join(folder, "cache"))
+        cached = [name for name in os.listdir(os.path.join(folder, "cache")) if name.startswith("sums-")]
+        self.report(done.returncode == 0 and os.path.islink(shape.path) and not os.path.exists(shape.target)
+                    and len(cached) == 1, "root.sums: dangling", f"{cached} {done.stderr[-800:]}")
 
     def chooser(self):
         """The chooser's cache; its mode is always 0600."""
@@ -276,6 +304,7 @@ def check(folder):
         if kind in ("device", "fifo"):
             tests.rows(kind)
     tests.linked_folders()
+    tests.foreign()
     tests.journal()
     tests.sums()
     tests.chooser()

@@ -171,32 +171,33 @@ sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset, ui
     return sr_pipeline_measure(&options, bytes);
 }
 
-static sr_status run_blocks(sr_engine *engine, const sr_evaluation *e, int classes,
-                            block_list *list) {
-    const sr_engine_info info = sr_engine_get_info(engine);
-    sr_eval_view view;
-    sr_pipeline *pipeline;
-    sr_eval_view_of(info.recipe, &view);
-    const sr_pipeline_options options = pipeline_options(&info, e->dataset, &view);
-    sr_pinned_slots pinned;
-    SR_TRY(sr_pipeline_open(&options, &pipeline));
-    sr_slots_pin(&pinned, pipeline, info.device);
-    sr_status status = evaluate_slots(engine, pipeline, classes, e, list);
-    sr_slots_unpin(&pinned);
-    sr_pipeline_close(pipeline);
-    return status;
-}
-
 // An evaluation cannot use the next picture instead of a damaged one: it would count twice.
-static sr_status explain_damage(sr_status status) {
+static sr_status explain_damage(const sr_pipeline *pipeline, sr_status status) {
     char message[768];
-    if (status != SR_E_DATA && status != SR_E_CHECKSUM)
+    if ((status != SR_E_DATA && status != SR_E_CHECKSUM) || !sr_pipeline_is_damaged(pipeline))
         return status;
     (void)snprintf(message, sizeof message, "%s", sr_error_message());
     return SR_FAIL(status,
                    "%s; an evaluation counts every picture once, so data.on_corrupt applies to "
                    "training only: pack the val split again without this picture",
                    message);
+}
+
+static sr_status run_blocks(sr_engine *engine, const sr_evaluation *e, int classes,
+                            block_list *list) {
+    const sr_engine_info info = sr_engine_get_info(engine);
+    sr_eval_view view;
+    sr_pipeline *pipeline;
+    sr_eval_view_of(info.recipe, &view);
+    sr_pipeline_options options = pipeline_options(&info, e->dataset, &view);
+    options.identity = e->identity;
+    sr_pinned_slots pinned;
+    SR_TRY(sr_pipeline_open(&options, &pipeline));
+    sr_slots_pin(&pinned, pipeline, info.device);
+    sr_status status = explain_damage(pipeline, evaluate_slots(engine, pipeline, classes, e, list));
+    sr_slots_unpin(&pinned);
+    sr_pipeline_close(pipeline);
+    return status;
 }
 
 // The same on all ranks: weights with a value that is not finite are named, else they overflow.
@@ -229,7 +230,7 @@ sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm, const sr_evaluatio
     sr_metrics_block *blocks = NULL;
     int64_t count = 0;
     SR_TRY(sr_engine_use_average(engine, e->average));
-    sr_status status = explain_damage(run_blocks(engine, e, classes, &list));
+    sr_status status = run_blocks(engine, e, classes, &list);
     if (status == SR_OK)
         status = agree_on_end(comm, list.cut);
     if (status == SR_OK)

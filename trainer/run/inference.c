@@ -249,9 +249,11 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
         status = sr_inputs_check_classes(data, path, in->class_names, in->class_count, "the model");
     if (status == SR_OK)
         status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
+    char identity[SR_SHA256_HEX];
+    (void)snprintf(identity, sizeof identity, "%s", sr_dataset_identity(data));
     sr_dataset_free(data);
     SR_TRY(status);
-    const sr_evaluation evaluation = {.dataset = path};
+    const sr_evaluation evaluation = {.dataset = path, .identity = identity};
     return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dataio/record/links.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -264,6 +265,12 @@ static char *parent_of_stamps(const sr_run_options *options) {
     return sr_path_join(options->root == NULL ? "runs" : options->root, options->recipe);
 }
 
+// Before anything is written into the folder: it may be a copy of somebody else's run.
+static sr_status take_lock(sr_run_folder *run) {
+    SR_TRY(sr_links_check_output(run->path, "run folder"));
+    return sr_run_lock_take(run->path, &run->lock);
+}
+
 static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *options,
                                   sr_text *identities) {
     char *parent = parent_of_stamps(options);
@@ -274,13 +281,13 @@ static sr_status open_by_identity(sr_run_folder *run, const sr_run_options *opti
         status = find_unfinished(parent, options->identity, identities, &run->path);
     if (status == SR_OK && run->path != NULL) {
         run->resumed = true;
-        status = sr_run_lock_take(run->path, &run->lock);
+        status = take_lock(run);
         if (status == SR_OK)
             status = complete_run(run->path, options, identities);
     } else if (status == SR_OK) {
         status = make_stamped(parent, &run->path);
         if (status == SR_OK)
-            status = sr_run_lock_take(run->path, &run->lock);
+            status = take_lock(run);
         if (status == SR_OK)
             status = begin_run(run->path, options);
     }
@@ -304,7 +311,7 @@ static sr_status move_aside(sr_run_folder *run) {
         sr_free(old);
         sr_run_lock_release(&run->lock);
         SR_TRY(sr_make_folders(run->path));
-        return sr_run_lock_take(run->path, &run->lock);
+        return take_lock(run);
     }
     return SR_FAIL(SR_E_EXISTS, "%s: too many old copies beside it", run->path);
 }
@@ -336,7 +343,7 @@ static sr_status open_named(sr_run_folder *run, const sr_run_options *options,
     if (state == FOLDER_FOREIGN)
         return fail_foreign(run->path);
     SR_TRY(sr_make_folders(run->path));
-    SR_TRY(sr_run_lock_take(run->path, &run->lock));
+    SR_TRY(take_lock(run));
     SR_TRY(inspect(run->path, identities, &state));
     if (state == FOLDER_UNFINISHED || state == FOLDER_FINISHED) {
         bool same;
@@ -408,7 +415,7 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
     SR_TRY(inspect(run->path, identities, &state));
     if (state != FOLDER_UNFINISHED && state != FOLDER_FINISHED)
         return SR_FAIL(SR_E_USAGE, "--resume %s: not a run folder of serried", run->path);
-    SR_TRY(sr_run_lock_take(run->path, &run->lock));
+    SR_TRY(take_lock(run));
     SR_TRY(inspect(run->path, identities, &state));
     SR_TRY(is_of(run->path, identities, options->identity, &same));
     if (!same)

@@ -265,6 +265,7 @@ static sr_status explain_not_finite(const sr_training *t, sr_status status) {
 static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *examples) {
     sr_metrics result;
     const sr_evaluation evaluation = {.dataset = t->inputs.val_path,
+                                      .identity = t->inputs.val_identity,
                                       .average = t->recipe->ema.decay > 0,
                                       .confusion = confusion,
                                       .examples = examples};

@@ -83,6 +83,7 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
     (void)snprintf(resize, sizeof resize, "size=%lld", (long long)side);
     const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", NULL}};
     const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .identity = t->inputs.identity,
                                          .split = "train",
                                          .transformer = t->task->transformer,
                                          .transforms = specs,
@@ -95,7 +96,7 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
                                          .lane_end = 1,
                                          .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
                                          .workers = 1,
-                                         .threads = true,
+                                         .threads = r->data.threads,
                                          .on_corrupt = r->data.on_corrupt,
                                          .skip_limit = r->data.skip_limit,
                                          .report_seconds = r->deadline_report,
@@ -322,6 +323,7 @@ static sr_status open_feed(sr_training *t) {
     const sr_transform_window *windows;
     SR_TRY(sr_inputs_windows(t->recipe, &lengths, &t->arena, &windows));
     const sr_pipeline_options options = {.dataset = r->data.train,
+                                         .identity = t->inputs.identity,
                                          .split = "train",
                                          .transformer = t->task->transformer,
                                          .transforms = r->augment,

@@ -127,6 +127,7 @@ SR_NODISCARD sr_status sr_training_run(sr_training *t);
 // ranks of comm. SR_E_NON_FINITE, on all of them, where a sample's result is not finite.
 typedef struct sr_evaluation {
     const char *dataset;
+    const char *identity; // that its split had when it was opened before
     bool average;
     sr_confusion *confusion; // or NULL; of all ranks' samples on return
     sr_examples *examples;   // or NULL; the same

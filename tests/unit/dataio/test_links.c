@@ -75,6 +75,44 @@ static void links_that_stay(void **state) {
     assert_ok(sr_links_check(in_top("not-there"))); // its neighbours do not belong to it
 }
 
+// Where files are written, links to what does not exist yet count, too.
+static void links_that_are_written_through(void **state) {
+    (void)state;
+    static const char *const leaving[] = {
+        "../far/not-there",
+        "../far/not/there",
+        "/nonexistent/at/all",
+        "train/../../new",
+    };
+    static const char *const staying[] = {"new", "train/new", "user@host.123", "new/deep",
+                                          "../set/n"};
+    assert_ok(sr_links_check_output(in_top("set"), "run folder"));
+    for (size_t i = 0; i < sizeof leaving / sizeof *leaving; i++) {
+        for (int deep = 0; deep <= 1; deep++) {
+            const char *link = deep ? "set/train/log.txt" : "set/log.txt";
+            if (deep && i != 2)
+                continue; // the others stay inside from there
+            put_link(link, leaving[i]);
+            assert_status(SR_E_USAGE, sr_links_check_output(in_top("set"), "run folder"));
+            assert_message(in_top(link));
+            assert_message("leads out of the run folder, to /");
+            assert_ok(sr_links_check(in_top("set"))); // nothing is read through it
+            assert_int_equal(0, unlink(in_top(link)));
+        }
+    }
+    for (size_t i = 0; i < sizeof staying / sizeof *staying; i++) {
+        put_link("set/log.txt", staying[i]);
+        assert_ok(sr_links_check_output(in_top("set"), "run folder"));
+        assert_int_equal(0, unlink(in_top("set/log.txt")));
+    }
+    put_link("far/again", "../new"); // through a second link
+    put_link("set/chain", "../far/again");
+    assert_status(SR_E_USAGE, sr_links_check_output(in_top("set"), "run folder"));
+    assert_int_equal(0, setenv(SR_LINKS_VARIABLE, top, 1));
+    assert_ok(sr_links_check_output(in_top("set"), "run folder"));
+    assert_ok(sr_links_check_output(in_top("not-there"), "run folder"));
+}
+
 static void links_that_are_named(void **state) {
     (void)state;
     char named[900];
@@ -96,6 +134,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(links_that_leave, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_that_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_that_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_that_are_written_through, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
