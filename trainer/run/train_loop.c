@@ -394,11 +394,10 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     return stop && !end ? stopped(t) : SR_OK;
 }
 
-// What was measured before a step that failed is written to metrics.csv, where it shows what led to
-// the failure.
-static sr_status run_or_note(sr_training *t, bool *stop) {
+// What was measured before a step or an evaluation that failed is written to metrics.csv, where it
+// shows what led to the failure.
+static sr_status note_failure(sr_training *t, sr_status status) {
     sr_kept_error kept = {.status = SR_OK};
-    const sr_status status = run_step(t, stop);
     if (status != SR_E_NON_FINITE || t->window.samples == 0)
         return status;
     sr_error_keep(&kept, status);
@@ -419,11 +418,11 @@ sr_status sr_training_run(sr_training *t) {
         bool stop;
         int64_t before = t->position;
         SR_TRY(sr_training_trace_begin(t));
-        SR_TRY(run_or_note(t, &stop));
+        SR_TRY(note_failure(t, run_step(t, &stop)));
         SR_TRY(sr_training_trace_end(t, stop || t->step == t->total_steps));
         show(t);
         sr_drawing_poll(t->drawing);
-        SR_TRY(after_step(t, before, stop));
+        SR_TRY(note_failure(t, after_step(t, before, stop)));
     }
     return t->rank == 0 ? sr_csv_sync(t->digests) : SR_OK; // row of the last checkpoint
 }
