@@ -60,16 +60,22 @@ static void tell_empty(const sr_source *source, const sr_class_folders *folders)
 }
 
 static void tell_doubts(const sr_source *source, const sr_class_folders *folders) {
-    sr_few_names doubts = {0};
+    const int classes = folders->level + folders->has_splits;
+    sr_few_names doubts = {0}, inside = {0};
     const char *name;
     size_t bytes;
-    for (size_t i = 0; i < source->files.count && !folders->has_splits; i++)
-        if (sr_class_folders_class(folders, source->files.items[i].path, &name, &bytes) &&
+    for (size_t i = 0; i < source->files.count; i++) {
+        const char *path = source->files.items[i].path;
+        if (!folders->has_splits && sr_class_folders_class(folders, path, &name, &bytes) &&
             (sr_split_resembles(name, bytes) || sr_split_word(name, bytes) >= 0))
             sr_few_names_add(&doubts, name, bytes);
+        if (sr_path_folder_at(path, classes + 1, &name, &bytes) && sr_split_named(name, bytes) >= 0)
+            sr_few_names_add(&inside, path, (size_t)(name - path) + bytes);
+    }
     sr_folder_splits_doubt(source, &doubts,
                            doubts.count == 1 ? "taken as a class, not as a split"
                                              : "taken as classes, not as splits");
+    sr_folder_splits_doubt(source, &inside, "inside a class, not taken as a split");
 }
 
 // -- files -------------------------------------------------------------------------------------

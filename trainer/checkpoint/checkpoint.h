@@ -63,9 +63,10 @@ typedef struct sr_manifest {
     int extra_count;                     //
 } sr_manifest;
 
-// Keys of 'extra'.
-#define SR_EXTRA_VAL_DATA "val_data" // identity of the val split; "": none
-#define SR_EXTRA_VAL_VIEW "val_view" // how its pictures are seen
+// Key of 'extra': identity of the val split; "": none.
+#define SR_EXTRA_VAL_DATA "val_data"
+// Key of 'extra': how the pictures of the val split are resized and cropped.
+#define SR_EXTRA_VAL_VIEW "val_view"
 // The value of a key of 'extra', or NULL.
 const char *sr_manifest_extra(const sr_manifest *manifest, const char *key);
 

@@ -160,6 +160,10 @@ static void test_split_folders(void **state) {
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 3, 0, 0);
     check_said("val: taken as a class, not as a split");
+    PUT_JPEGS("ant/train/1.jpg", "ant/val/1.jpg", "cat/train/1.jpg"); // splits below classes
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 3, 0, 0);
+    check_said("ant/train, ant/val, cat/train: inside a class, not taken as a split");
 }
 
 static void put_shard(const char *name, int first) {
