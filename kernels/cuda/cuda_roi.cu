@@ -74,12 +74,10 @@ template <class T> static __device__ void cuda_roi_align(const roi_args &a) {
 }
 SR_CUDA_TYPED(cuda_roi_align, roi_args, 256, 0)
 
-// Of pictures with longer sides than SR_REFERENCE_TERMS, all of which may be in a bin.
+// Of pictures with longer sides than SR_REFERENCE_TERMS, all of which may be in a bin. A thread has
+// a channel: the trees of two sums of vectors do not fit into registers.
 template <class T> static __device__ void cuda_roi_align_tree(const roi_args &a) {
-    if (a.lanes == 1)
-        align<T, 1, SR_LONG_LEVELS>(a);
-    else
-        align<T, sr_lanes<T>, SR_SHORT_LEVELS>(a);
+    align<T, 1, SR_LONG_LEVELS>(a);
 }
 SR_CUDA_TYPED(cuda_roi_align_tree, roi_args, 256, 0)
 
@@ -163,12 +161,11 @@ static sr_status prepare(const sr_kernel_request *request, const roi_args &a,
 
 sr_status sr_cuda_prepare_roi_align(const sr_kernel_request *request, sr_prepared *out) {
     roi_args a = args_of(request);
-    const int64_t terms = a.p.h > a.p.w ? a.p.h : a.p.w;
-    if (!sr_fits_vectors(terms))
+    const bool tree = sr_needs_tree(a.p.h > a.p.w ? a.p.h : a.p.w);
+    if (tree)
         a.lanes = 1;
     return prepare(request, a,
-                   (sr_needs_tree(terms) ? cuda_roi_align_tree_kernels
-                                         : cuda_roi_align_kernels)[request->dtype[0]],
+                   (tree ? cuda_roi_align_tree_kernels : cuda_roi_align_kernels)[request->dtype[0]],
                    a.p.rois * a.p.p * a.p.q * (a.p.c / a.lanes), out);
 }
 

@@ -74,7 +74,7 @@ static void put_shard(const char *states) {
     const sr_metadata metadata = {.key = STATES_KEY, .value = states};
     sr_file_sums sums = {0};
     sr_manifest_files files = {0};
-    sr_manifest manifest = {.generation = 1, .ranks = 1};
+    sr_manifest manifest = {.generation = 1, .ranks = 1, .batch = 1};
     sr_text text;
     sr_text_init(&text);
     require(sr_safetensors_write(scratch_file(SHARD_NAME), tensors, 2, &metadata, 1, &sums) ==
