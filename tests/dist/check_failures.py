@@ -205,7 +205,7 @@ class Failures(suite.Suite):
     def unequal_val(self):
         """A rank with another val split, which is not part of the run, would give metrics of a mixture."""
         pictures, other, half = (os.path.join(self.folder, name) for name in ("pictures", "other-val", "half-val"))
-        changed = os.path.join(self.folder, "other-pictures")
+        changed = os.path.join(self.folder, "val-pictures")
         shutil.copytree(pictures, changed)
         for folder in os.listdir(changed):  # as many, of the same names, but other ones
             names = sorted(os.listdir(os.path.join(changed, folder)))

@@ -415,7 +415,7 @@ class Runs(suite.Suite):
         done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]",
                           data=self.path("unsplit"))
         self.expect("not finite", done, 5, "there is no checkpoint yet")
-        self.expect("not finite: where", done, 5, "the first is sample " if "evaluation" in done.stderr else "first in ")
+        self.expect("not finite: where", done, 5, "the first is sample " if "evaluation of epoch" in done.stderr else "first in ")
         with open(self.path("burst", "metrics.csv"), encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         step = re.search(r"(?:not finite at|evaluation of epoch \S+) step (\d+)", done.stderr)
