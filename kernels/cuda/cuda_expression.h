@@ -147,7 +147,7 @@ static __device__ float run_dup(const expression_args<INPUTS> &a,
     return run<ROW, AT + 1>(a, in, lane, x, x, rest...);
 }
 
-static __device__ float only(float x) {
+static inline __device__ float only(float x) {
     return x;
 }
 

@@ -97,7 +97,7 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
                                          .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
                                          .workers = 1,
                                          .threads = r->data.threads,
-                                         .on_corrupt = r->data.on_corrupt,
+                                         .on_corrupt = (sr_on_corrupt)r->data.on_corrupt,
                                          .skip_limit = r->data.skip_limit,
                                          .report_seconds = r->deadline_report,
                                          .act_seconds = r->deadline_act};
@@ -346,7 +346,7 @@ static sr_status open_feed(sr_training *t) {
                                          .workers = (int)r->data.workers,
                                          .threads = r->data.threads,
                                          .memory = r->data.memory,
-                                         .on_corrupt = r->data.on_corrupt,
+                                         .on_corrupt = (sr_on_corrupt)r->data.on_corrupt,
                                          .skip_limit = r->data.skip_limit,
                                          .report_seconds = r->deadline_report,
                                          .act_seconds = r->deadline_act};
