@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording contexts: record operator calls and run them.
 //
-// There is one path: calls record nodes; an observation (sr_read, sr_context_run, sr_compile)
-// compiles what it needs, or replays the plan of an equal program. A context belongs to one thread.
+// There is only one execution path: calls record nodes, and an observation (sr_read,
+// sr_context_run, sr_compile) compiles the nodes it needs, or replays the plan of an equal program.
+// A context belongs to one thread.
 #ifndef SR_GRAPH_CONTEXT_H
 #define SR_GRAPH_CONTEXT_H
 
@@ -28,10 +29,10 @@ typedef struct sr_context_options {
     sr_device *use_device;   // borrowed; overrides 'device'
     int threads;             // of the context's own stream; 0: all processors of this process
     int optimize;            // 0: all bit-neutral passes; -1: none (for tests)
-    size_t plan_cache_bytes; // of cached plans, without the state of their kernels; 0: 256 MiB
+    size_t plan_cache_bytes; // limit of cached plans, without kernel state; 0: 256 MiB
 } sr_context_options;
 
-// Opens the device and makes an empty context. options may be NULL. SR_E_USAGE for an unknown
+// Opens the device and creates an empty context. options may be NULL. SR_E_USAGE for an unknown
 // device.
 SR_NODISCARD sr_status sr_context_create(const sr_context_options *options, sr_context **out);
 // Frees the context with its variables and plans; executors must be idle. NULL is legal.
@@ -39,14 +40,15 @@ void sr_context_free(sr_context *context);
 // The device that the context computes on. Borrowed.
 sr_device *sr_context_device(sr_context *context);
 
-// The first error since the step began (its message in sr_error_message of this thread).
+// The first error since the step began (sr_error_message on this thread has its message).
 SR_NODISCARD sr_status sr_context_status(sr_context *context);
-// Starts a step: discards what was recorded, including updates and assignments that have not run;
-// tensors other than variables become stale. Clears the error. No replay of this context's plans
-// may be running: they read constants of the step.
+// Starts a step: discards everything recorded, including updates and assignments that have not run.
+// Tensors other than variables become stale. Clears the error. No replay of this context's plans
+// may be running, since replays read constants of the step.
 void sr_context_begin_step(sr_context *context);
 
-// A variable outlives steps. data: host memory with the first value, or NULL for zeros.
+// Creates a variable, which outlives steps. data: host memory with the initial value, or NULL for
+// zeros.
 sr_tensor sr_variable(sr_context *context, const char *name, const sr_info *info, const void *data);
 // The same in device memory of the caller (64-byte aligned, valid until sr_context_free).
 sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *info,
@@ -54,15 +56,15 @@ sr_tensor sr_variable_on(sr_context *context, const char *name, const sr_info *i
 // Moves a variable to other device memory of the same size (which must stay valid as long); the
 // value is not copied. Takes effect at the next compile or observation.
 void sr_variable_move(sr_tensor variable, sr_address memory);
-// Where a variable lies.
+// The device address of a variable.
 sr_address sr_variable_memory(sr_tensor variable);
 // The name that a variable was made with. Borrowed until sr_context_free.
 const char *sr_variable_name(sr_tensor variable);
-// Copies host memory into a variable now (after everything that was observed before). Values
-// recorded in this step and not yet observed are computed from the new value.
+// Copies host memory into a variable now, after everything observed so far. Values that were
+// recorded in this step but not yet observed are computed from the new value.
 SR_NODISCARD sr_status sr_variable_write(sr_tensor variable, const void *data);
 // At the next sr_context_run, or sr_read of a variable, the variable takes this value (same shape
-// and dtype): carries values across steps. Calls recorded before use the old value.
+// and dtype). This carries values across steps. Calls recorded before this one use the old value.
 void sr_variable_assign(sr_tensor variable, sr_tensor value);
 
 // A value of this step from host memory, copied at once.
@@ -76,14 +78,15 @@ void *sr_context_scratch(sr_context *context, size_t bytes);
 // a step.
 sr_tensor sr_input(sr_context *context, int slot, const sr_info *info);
 
-// Cut: runs what the tensor depends on and copies it to host memory of 'bytes' bytes (must equal
-// its size). Values that recorded derivative rules read, and those of sr_keep, are kept; any other
-// earlier value that is used later is recomputed (counted by sr_context_stats, named in the debug
-// log). Reading a variable while updates are pending runs what sr_context_run runs.
+// Cuts the recording: computes the tensor with everything it depends on, and copies it to host
+// memory of 'bytes' bytes (must equal its size). Values that recorded derivative rules read, and
+// values of sr_keep, are kept; any other earlier value that is used later is recomputed (counted by
+// sr_context_stats, named in the debug log). Reading a variable while updates are pending runs what
+// sr_context_run runs.
 SR_NODISCARD sr_status sr_read(sr_tensor tensor, void *data, size_t bytes);
 // Copies the tensor to host memory at the next sr_context_run.
 void sr_read_later(sr_tensor tensor, void *data, size_t bytes);
-// Once computed, the value stays in memory until the end of the step.
+// Keeps the value in memory, once computed, until the end of the step.
 void sr_keep(sr_tensor tensor);
 // Runs updates, assignments and the reads of sr_read_later, and waits.
 SR_NODISCARD sr_status sr_context_run(sr_context *context);
@@ -91,8 +94,9 @@ SR_NODISCARD sr_status sr_context_run(sr_context *context);
 // Counters of a context since its creation.
 typedef struct sr_context_stats {
     uint64_t nodes_recorded, plans_compiled, plans_replayed, nodes_recomputed;
-    // Recorded nodes that an earlier step had recorded at the same position; programs that repeated
-    // those of an earlier step, so that they were neither built nor looked up.
+    // nodes_repeated: recorded nodes that an earlier step had recorded at the same position;
+    // programs_repeated: programs that repeated those of an earlier step, so that they were neither
+    // built nor looked up.
     uint64_t nodes_repeated, programs_repeated;
     // Overhead: record_ns, from the beginning of steps to their first observation (with model code
     // and derivative rules); hash_ns, building canonical programs, hashing, finding plans;
@@ -106,17 +110,17 @@ sr_context_stats sr_context_get_stats(const sr_context *context);
 // ---- Compiled use: the trainer records once and replays for every lane ----
 
 // A value that a plan delivers. If 'after' is a variable, the sink gets the target only when every
-// node that reads this variable has run: an update of the variable may then begin.
+// node that reads this variable has run, so that an update of the variable may begin.
 typedef struct sr_target {
     sr_tensor tensor;
     sr_tensor after; // SR_NONE: none
 } sr_target;
 
-// Compiles (or finds) the plan that computes 'targets' from inputs and variables. Updates recorded
-// so far become part of it and are no longer run by sr_context_run. The plan is borrowed from the
-// context's cache: it is valid until sr_context_free, or until the cache exceeds its limit and
-// drops the least recently used plans (never one of this step). Call this in every step: a step
-// that repeats an earlier one is recognised while it is recorded (repeat.c).
+// Compiles, or finds in the cache, the plan that computes 'targets' from inputs and variables.
+// Updates recorded so far become part of it and are no longer run by sr_context_run. The plan is
+// borrowed from the context's cache: it is valid until sr_context_free, or until the cache exceeds
+// its limit and drops the least recently used plans (never one of this step). Call this in every
+// step: a step that repeats an earlier one is recognised during recording (repeat.c).
 SR_NODISCARD sr_status sr_compile(sr_context *context, const sr_target *targets, int count,
                                   sr_plan **out);
 
@@ -128,9 +132,9 @@ SR_NODISCARD sr_status sr_executor_create(sr_device *device, int threads, sr_exe
 // Waits for its replay first; NULL is legal.
 void sr_executor_free(sr_executor *executor);
 
-// Called for target 'index', possibly on a thread of the executor. What the call puts on 'stream'
-// (copies, kernels) runs when the target is complete and all reads of its 'after' are done, and
-// before its memory is used for something else.
+// Called for target 'index', possibly on a thread of the executor. Work that the call enqueues on
+// 'stream' (copies, kernels) runs after the target is complete and all reads of its 'after' are
+// done, and before the target's memory is reused.
 typedef sr_status (*sr_sink_fn)(void *user, int index, sr_address data, size_t bytes,
                                 sr_stream *stream);
 
@@ -142,18 +146,19 @@ typedef struct sr_run {
 } sr_run;
 
 // Starts a replay and returns at once. One replay per executor at a time (SR_E_ARGUMENT until the
-// last one was waited for). 'run' is copied; the arrays it points to must stay valid until the
-// wait.
+// caller has waited for the last one). 'run' is copied; the arrays it points to must stay valid
+// until the wait.
 SR_NODISCARD sr_status sr_executor_begin(sr_executor *executor, sr_plan *plan, const sr_run *run);
 // Waits for the replay; returns its first failure, of a kernel or a sink.
 SR_NODISCARD sr_status sr_executor_wait(sr_executor *executor);
 
-// ---- Inspection ---- Bytes of memory that a replay needs for values, without inputs and
-// variables.
+// ---- Inspection ----
+
+// Bytes of memory that a replay needs for values, without inputs and variables.
 size_t sr_plan_peak_bytes(const sr_plan *plan);
-// Lower bound of that: the most bytes that are alive at the same time.
+// A lower bound of that: the maximum number of bytes that are live at the same time.
 size_t sr_plan_live_bound_bytes(const sr_plan *plan);
-// Kernels that one replay runs.
+// Number of kernels that one replay runs.
 int sr_plan_node_count(const sr_plan *plan);
 // Floating-point operations of one replay.
 double sr_plan_flops(const sr_plan *plan);
@@ -161,9 +166,9 @@ double sr_plan_flops(const sr_plan *plan);
 double sr_plan_bytes(const sr_plan *plan);
 
 typedef struct sr_text sr_text; // kernels/base/text.h
-// Appends the plan: a line for each step with the number of its independent units, the line of
-// model code that recorded it, and the stages of kernels ("kernel/provider:stage") that run one
-// after the other in each unit.
+// Appends the plan as text. The line of a step has the number of its independent units, the line of
+// model code that recorded it, and the kernel stages ("kernel/provider:stage") that run one after
+// the other in each unit.
 SR_NODISCARD sr_status sr_plan_text(const sr_plan *plan, sr_text *out);
 
 // Per-node times of an executor's replays (off by default): names and accumulated nanoseconds.
@@ -175,10 +180,11 @@ typedef struct sr_node_profile {
     double flops, bytes;
     int64_t ns, runs;
 } sr_node_profile;
-// Switches the times on or off from the next replay on; those so far are forgotten.
+// Switches the times on or off from the next replay on, and discards those measured so far.
 void sr_executor_set_profiling(sr_executor *executor, bool on);
 // Fills up to 'capacity' rows: those of each profiled plan in execution order, the plans in the
-// order of their first replays. Returns the total number of rows. Not while a replay is running.
+// order of their first replays. Returns the total number of rows. Must not be called while a replay
+// is running.
 int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, int capacity);
 
 #ifdef __cplusplus
@@ -186,7 +192,7 @@ int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, 
 #endif
 
 // As in graph/ops.h, errors name the line of the call. Calls that make tensors from values have no
-// such macro: they are used as arguments of operators, and the line must stay that of the operator.
+// such macro: they are used as arguments of operators, whose line must be kept.
 #ifndef SR_OPS_PLAIN
 #define sr_variable_move(...) (sr_at(__FILE__, __LINE__), sr_variable_move(__VA_ARGS__))
 #define sr_variable_memory(...) (sr_at(__FILE__, __LINE__), sr_variable_memory(__VA_ARGS__))

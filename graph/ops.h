@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators for model code. Each call records one node and returns its tensor; a wrong shape sticks
-// to the context as the first error (sr_context_status), later calls do nothing.
+// Operators for model code. Each call records one node and returns its tensor; an error, such as a
+// wrong shape, sticks to the context (sr_context_status), and later calls do nothing.
 //
 // T is f32, bf16 or f16 (f64 in tests). Parameters are f32 (f64 with T = f64) and are rounded to T
 // where they are used. Images are [N,H,W,C]; convolution weights are [K,C/groups,R,S], as in torch.
@@ -31,60 +31,60 @@ typedef struct sr_conv2d_opts {
     int dilation;                  // 0: 1
     int groups;                    // 0: 1
     int dilation_w;                // 0: as dilation
-    int extra_bottom, extra_right; // so many pixels of padding more there than on the other side
+    int extra_bottom, extra_right; // additional padding on that side, in pixels
     bool same; // TensorFlow's SAME: P = ceil(H / stride), and no other padding is given
 } sr_conv2d_opts;
 
 // y[N,P,Q,K] = cross-correlation of x[N,H,W,C] with w[K,C/groups,R,S], P = (H + 2 pad +
-// extra_bottom - dilation (R - 1) - 1) / stride + 1. With 'same', the padding that it takes is half
-// before and half after the picture, with the odd pixel after it.
+// extra_bottom - dilation (R - 1) - 1) / stride + 1. With 'same', half of the necessary padding is
+// before the picture and half after it, with the odd pixel after it.
 sr_tensor sr_conv2d(sr_tensor x, sr_tensor w, sr_conv2d_opts opts);
 // The same plus bias[K].
 sr_tensor sr_conv2d_bias(sr_tensor x, sr_tensor w, sr_tensor bias, sr_conv2d_opts opts);
 // Transposed convolution (the gradient of sr_conv2d with respect to x): x[N,P,Q,K],
 // w[K,C/groups,R,S] -> y[N,H,W,C]; H = (P - 1) stride - 2 pad - extra_bottom + dilation (R - 1) + 1
-// + output_pad, 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to that
-// of x. 'same' is refused: it has several.
+// + output_pad, where 0 <= output_pad < stride selects one of the sizes of y that sr_conv2d maps to
+// the size of x. 'same' is refused, as it is ambiguous.
 sr_tensor sr_conv2d_transpose(sr_tensor x, sr_tensor w, sr_conv2d_opts opts, int output_pad);
 
 // y[...,K] = x[...,C] w[K,C]^T + bias[K] of at least two dimensions; bias may be SR_NONE.
 sr_tensor sr_linear(sr_tensor x, sr_tensor w, sr_tensor bias);
 
-// Of a matrix product; all zero is a b.
+// Options of a matrix product; all zero computes a b.
 typedef struct sr_matmul_opts {
     bool transpose_a, transpose_b; // the last two dimensions
     double alpha;                  // a factor; 0: 1
 } sr_matmul_opts;
-// c[...,M,N] = alpha a[...,M,K] b[...,K,N], of one dtype, as torch.matmul: a and b have at least
-// two dimensions, those before the last two are equal or broadcast as in numpy. Sums are f32 (f64
-// of f64) and rounded once.
+// c[...,M,N] = alpha a[...,M,K] b[...,K,N], as torch.matmul. a and b have the same dtype and at
+// least two dimensions; those before the last two are equal or broadcast as in numpy. Sums are f32
+// (f64 for f64) and rounded once.
 sr_tensor sr_matmul(sr_tensor a, sr_tensor b, sr_matmul_opts opts);
 
 // y = x + b over the last dimension.
 sr_tensor sr_bias_add(sr_tensor x, sr_tensor b);
 // s[C] (f32) = sum of x over all but the last dimension.
 sr_tensor sr_channel_sum(sr_tensor x);
-// s[C] (f32) = sum of a (b - shift) over all but the last dimension; a and b of one shape, with at
-// least two dimensions, shift[C] (f32) may be SR_NONE. Products are not rounded to T.
+// s[C] (f32) = sum of a (b - shift) over all but the last dimension; a and b have the same shape,
+// with at least two dimensions; shift[C] (f32) may be SR_NONE. Products are not rounded to T.
 sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift);
 
 // Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015). gamma, beta [C] may
 // be SR_NONE.
 typedef struct sr_batchnorm_out {
-    sr_tensor y, mean, var; // statistics of this lane: f32[C], var is the biased one
+    sr_tensor y, mean, var; // statistics of this lane, f32[C]; var is biased
 } sr_batchnorm_out;
 // y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself. Differentiable
 // once in y, to any order in mean and var.
 sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps);
-// The same with given statistics, f32[C]: those of a trained network, in evaluation, and in
-// training where batch normalisation is frozen. Gradients flow to x, gamma and beta, and to mean
-// and var where these are not constants, to any order.
+// The same with given statistics, f32[C]: those of a trained network, for evaluation and for
+// training with frozen batch normalisation. Gradients flow to x, gamma and beta, and to mean and
+// var unless these are constants, to any order.
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps);
 
 // Normalisation over a part of each sample: y = gamma (x - mean) / sqrt(var + eps) + beta, with the
 // mean and the biased variance of the elements of x that are normalised together. gamma, beta [C]
-// (f32) may be SR_NONE. Sums are f32 and the variance is that of the centred elements.
+// (f32) may be SR_NONE. Sums are f32, and the variance is computed from the centred elements.
 // Differentiable once.
 //
 // Over the last dimension, of x[...,C] (Ba et al. 2016).
@@ -98,7 +98,7 @@ sr_tensor sr_instance_norm(sr_tensor x, sr_tensor gamma, sr_tensor beta, double 
 
 sr_tensor sr_relu(sr_tensor x);                     // max(x, 0); its gradient at 0 is 0
 sr_tensor sr_leaky_relu(sr_tensor x, double slope); // x where x > 0, else slope x
-sr_tensor sr_tanh_op(sr_tensor x);                  // sr_tanh is the function of numbers (math.h)
+sr_tensor sr_tanh_op(sr_tensor x);                  // sr_tanh is the function for numbers (math.h)
 sr_tensor sr_sigmoid(sr_tensor x);                  // 1 / (1 + exp(-x))
 sr_tensor sr_softplus(sr_tensor x);                 // log(1 + exp(x)), without overflow
 sr_tensor sr_silu(sr_tensor x);                     // x sigmoid(x)
@@ -111,7 +111,7 @@ sr_tensor sr_mish(sr_tensor x);
 sr_tensor sr_hard_sigmoid(sr_tensor x);      // min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 sr_tensor sr_hard_swish(sr_tensor x);        // x hard_sigmoid(x)
 sr_tensor sr_elu(sr_tensor x, double alpha); // x where x > 0, else alpha (exp(x) - 1)
-// x where x > 0, else slope x; slope is a parameter, [C] or [1] (He et al. 2015).
+// x where x > 0, else slope x; slope is a parameter of shape [C] or [1] (He et al. 2015).
 sr_tensor sr_prelu(sr_tensor x, sr_tensor slope);
 
 sr_tensor sr_abs(sr_tensor x);                    // |x|; its gradient at 0 is 0
@@ -120,44 +120,45 @@ sr_tensor sr_sqrt(sr_tensor x);                   // square root
 sr_tensor sr_rsqrt(sr_tensor x);                  // 1 / square root
 sr_tensor sr_reciprocal(sr_tensor x);             // 1 / x
 sr_tensor sr_power(sr_tensor x, double exponent); // x to the power of a number
-sr_tensor sr_exp_op(sr_tensor x);                 // e^x; sr_exp is the function of numbers
+sr_tensor sr_exp_op(sr_tensor x);                 // e^x; sr_exp is the function for numbers
 sr_tensor sr_log_op(sr_tensor x);                 // natural logarithm
 sr_tensor sr_sin_op(sr_tensor x);                 // sine, of radians
 sr_tensor sr_cos_op(sr_tensor x);                 // cosine, of radians
 sr_tensor sr_atan_op(sr_tensor x);                // inverse tangent, in radians
 sr_tensor sr_erf_op(sr_tensor x);                 // error function
-// min(max(x, low), high); the gradient passes where low <= x <= high.
+// min(max(x, low), high); the gradient is passed on where low <= x <= high.
 sr_tensor sr_clip(sr_tensor x, double low, double high);
-// Elementwise on tensors of one dtype. Shapes are equal or broadcast as in numpy: dimensions are
-// aligned at the last one, and where one tensor has extent 1, or no dimension, it is repeated:
+// Elementwise operators on tensors of the same dtype. Shapes are equal or broadcast as in numpy:
+// dimensions are aligned at the last one, and a tensor with extent 1, or without that dimension, is
+// repeated:
 sr_tensor sr_add(sr_tensor a, sr_tensor b);
 sr_tensor sr_sub(sr_tensor a, sr_tensor b);
 sr_tensor sr_mul(sr_tensor a, sr_tensor b);
 sr_tensor sr_div(sr_tensor a, sr_tensor b);
 sr_tensor sr_pow_op(sr_tensor a, sr_tensor b); // a to the power of b
-// The larger one. Where they are equal, each gets half of the gradient.
+// The larger of both. Where they are equal, each gets half of the gradient.
 sr_tensor sr_maximum(sr_tensor a, sr_tensor b);
-sr_tensor sr_minimum(sr_tensor a, sr_tensor b); // the smaller one, with the same gradient
-// Conditions: 1 where a > b, else 0, also where one of them is NaN. Gradients stop here.
+sr_tensor sr_minimum(sr_tensor a, sr_tensor b); // the smaller of both, with the same gradient
+// Conditions: 1 where a > b, else 0, also if one of them is NaN. Gradients stop here.
 sr_tensor sr_greater(sr_tensor a, sr_tensor b);
 sr_tensor sr_equal(sr_tensor a, sr_tensor b);               // 1 where a = b
 sr_tensor sr_where(sr_tensor c, sr_tensor a, sr_tensor b);  // a where c is not 0, else b
 sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
 // x times a scalar, f32 (f64 with f64) of rank 0 or [1].
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
-// A tensor of T whose every element is such a scalar.
+// A tensor of T with all elements equal to such a scalar.
 sr_tensor sr_fill_by(sr_tensor scalar, sr_dtype dtype, int rank, const int64_t *dim);
 // Any dtype to a float dtype, rounded once to nearest even. Integers get no gradient.
 sr_tensor sr_cast(sr_tensor x, sr_dtype dtype);
 // u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std [C] in units of 0..1.
 // Gradients stop here.
 sr_tensor sr_normalize(sr_tensor x, const double *mean, const double *std, sr_dtype dtype);
-// Dropout: 0 with this probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014). key:
-// i32[4] of (seed low, seed high, step, lane); scope: stable number of the call site. The draw of
-// an element is a function of these and its index (Philox), so gradients and recomputation use the
-// same draws. The key gets no gradient.
+// Dropout: 0 with the given probability (0 <= p < 1), else x / (1 - p) (Srivastava et al. 2014).
+// key: i32[4] with (seed low, seed high, step, lane); scope: stable number of the call site. The
+// draw of an element depends only on these and its index (Philox), so gradients and recomputation
+// use the same draws. The key gets no gradient.
 sr_tensor sr_dropout(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
-// Stochastic depth (Huang et al. 2016): the same for whole samples of x[N,...], with one draw for
+// Stochastic depth (Huang et al. 2016): dropout of whole samples of x[N,...], with one draw for
 // each.
 sr_tensor sr_drop_path(sr_tensor x, sr_tensor key, double probability, uint32_t scope);
 
@@ -168,7 +169,7 @@ sr_tensor sr_random_normal(sr_tensor key, sr_dtype dtype, int rank, const int64_
 // How the samples of a lane are mixed.
 typedef struct sr_mix_opts {
     double mixup;       // alpha of Beta(alpha, alpha) for mixup; 0: none
-    double cutmix;      // the same for CutMix; with both, either with probability 1/2
+    double cutmix;      // the same for CutMix; with both, each has probability 1/2
     double probability; // that the lane's samples are mixed in this step
     uint32_t scope;     // as in sr_dropout
 } sr_mix_opts;
@@ -176,12 +177,12 @@ typedef struct sr_mix_opts {
 // 'partner'.
 typedef struct sr_mixed {
     sr_tensor x;       // as the input
-    sr_tensor partner; // i32 [N]: the label of the sample that was mixed in
+    sr_tensor partner; // i32 [N]: label of the sample that was mixed in
     sr_tensor weight;  // f32 [N] (f64 with f64), one value for the lane
 } sr_mixed;
 // Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019) of x [N,H,W,C], labels i32 [N]: partners
-// are a permutation of the samples; one lambda from Beta(alpha, alpha) and one box are used for all
-// samples. key as in sr_dropout. Weights of CutMix are exact areas. Gradients stop here.
+// are a permutation of the samples, and all samples use one lambda from Beta(alpha, alpha) and one
+// box. key: as in sr_dropout. The weights of CutMix are the exact areas. Gradients stop here.
 sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts opts);
 
 // Geometry of a pooling window, in pixels. y[N,P,Q,C]: P = (H + 2 pad + extra_bottom - dilation
@@ -189,7 +190,7 @@ sr_mixed sr_mix_batch(sr_tensor x, sr_tensor labels, sr_tensor key, sr_mix_opts 
 typedef struct sr_pool2d_opts {
     int window, stride; // stride 0: as window
     int pad;            // on all sides, at most half the window
-    int dilation;       // maximum: distance of neighbours in a window; 0: 1
+    int dilation;       // maximum pooling: distance of neighbours in a window; 0: 1
     bool ceil_mode;     // P is rounded up, unless the last window would begin after x and its left
                         // padding
     bool count_pad;     // average: padding counts, as zeros (count_include_pad of torch); x is
@@ -197,30 +198,30 @@ typedef struct sr_pool2d_opts {
     int window_w, stride_w, dilation_w; // 0: as window, stride and dilation
     int pad_w;                          // only used if has_pad_w, else as pad
     bool has_pad_w;
-    int extra_bottom, extra_right; // so many pixels of padding more there; every window begins
+    int extra_bottom, extra_right; // additional padding there, in pixels; every window begins
                                    // before the end of x
     bool same; // TensorFlow's SAME: P = ceil(H / stride), and no other padding is given
 } sr_pool2d_opts;
-// Maximum of each window; padding is never chosen, and a window of padding alone gives -inf; a
-// window has at most 255 pixels. Differentiable once: the gradient goes to the first maximum of a
+// Maximum of each window, which has at most 255 pixels. Padding is never chosen; a window with
+// nothing but padding gives -inf. Differentiable once: the gradient goes to the first maximum of a
 // window.
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts);
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts); // the mean of the pixels of x
-// Means of height x width windows, which cover x: row i of y has rows floor(i H / height) to
-// ceil((i + 1) H / height) - 1 (torch.nn.AdaptiveAvgPool2d). With windows of one size it is
+// Means over height x width windows that cover x: row i of y has rows floor(i H / height) to
+// ceil((i + 1) H / height) - 1 (torch.nn.AdaptiveAvgPool2d). If all windows have one size it is
 // sr_avgpool2d, else mode SR_RESIZE_AREA of sr_resize2d.
 sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width);
-// Maxima of the same windows, height and width at most 255. With windows of one size, of at most
-// 255 pixels, it is sr_maxpool2d; else maxima of columns and then of rows, where the gradient goes
-// to the first one in the first column that has it.
+// Maxima of the same windows, height and width at most 255. If all windows have one size of at most
+// 255 pixels, it is sr_maxpool2d; else it takes maxima of columns and then of rows, and the
+// gradient goes to the first maximum in the first column that has it.
 sr_tensor sr_adaptive_maxpool2d(sr_tensor x, int height, int width);
 sr_tensor sr_global_avgpool(sr_tensor x);         // [N,H,W,C] -> [N,C]
 sr_tensor sr_global_maxpool(sr_tensor x);         // [N,H,W,C] -> [N,C]; once
 sr_tensor sr_upsample2d(sr_tensor x, int factor); // nearest
 
-// How sr_resize2d makes a pixel: a copy of pixel floor(i W / Q) of x, for pixel i of the Q in a
-// row of y; of pixel floor((i + 1/2) W / Q); from the 2 x 2 nearest pixels; from the 4 x 4 nearest
-// ones (Keys 1981); or the mean of those that it covers.
+// How sr_resize2d computes pixel i of the Q pixels in a row of y: as a copy of pixel floor(i W / Q)
+// of x; as a copy of pixel floor((i + 1/2) W / Q); from the 2 x 2 nearest pixels; from the 4 x 4
+// nearest pixels (Keys 1981); or as the mean of the pixels that it covers.
 typedef enum sr_resize_mode {
     SR_RESIZE_NEAREST,
     SR_RESIZE_NEAREST_EXACT,
@@ -228,57 +229,58 @@ typedef enum sr_resize_mode {
     SR_RESIZE_BICUBIC,
     SR_RESIZE_AREA
 } sr_resize_mode;
-// Size of the result, or its scale.
+// The size of the result, or its scale.
 typedef struct sr_resize2d_opts {
     int height, width;     // in pixels; 0: floor(scale H) and floor(scale W)
     double scale, scale_w; // of height and width; scale_w 0: as scale
     sr_resize_mode mode;
-    bool align_corners; // bilinear, bicubic: the outermost pixels of x and y are at the same places
-    bool antialias;     // bilinear, bicubic: the filter is as many times wider as y is smaller
+    bool align_corners; // bilinear, bicubic: the outermost pixels of x and y coincide
+    bool antialias;     // bilinear, bicubic: the filter widens by the factor by which y shrinks
 } sr_resize2d_opts;
 // x[N,H,W,C] resized, as torch.nn.functional.interpolate: modes nearest, nearest-exact, bilinear,
-// bicubic and area. With a scale, a pixel of y is 1 / scale pixels of x (recompute_scale_factor
-// false), but sides that keep their size are copied by bilinear without antialiasing and nearest,
-// which also copies twice where a side doubles. Weights are computed in f64 and rounded to f32;
-// sums are over the columns of a row, then over rows. sr_upsample2d is faster for whole factors.
+// bicubic and area. With a scale, a pixel of y spans 1 / scale pixels of x (recompute_scale_factor
+// false). As exceptions, nearest and bilinear without antialiasing copy a side that keeps its size,
+// and nearest copies each pixel twice if a side doubles. Weights are computed in f64 and rounded to
+// f32; sums are over the columns of a row, then over rows. sr_upsample2d is faster for whole
+// factors.
 sr_tensor sr_resize2d(sr_tensor x, sr_resize2d_opts opts);
 
 // Boxes are left, top, right and bottom, in the units of a picture whose pixel (i, j) is the square
 // from (j, i) to (j + 1, i + 1).
 //
-// iou[...,M,N] of a[...,M,4] and b[...,N,4], of one dtype: the intersection of each two boxes,
-// divided by their union, as torchvision.ops.box_iou. NaN where both are empty.
+// iou[...,M,N] of a[...,M,4] and b[...,N,4], which have the same dtype: the intersection of each
+// pair of boxes divided by their union, as torchvision.ops.box_iou. NaN where both are empty.
 sr_tensor sr_box_iou(sr_tensor a, sr_tensor b);
 // Which boxes sr_nms keeps.
 typedef struct sr_nms_opts {
-    double overlap;  // a box is left out if its iou with a better one that is kept is larger
+    double overlap;  // a box is dropped if its IoU with a better, kept one is larger
     int capacity;    // indices of the result for each sample; 0: as many as there are boxes
-    bool only_above; // only boxes whose score is above ...
-    double above;    // ... this one: padding has lower scores
+    bool only_above; // keep only boxes whose score is above ...
+    double above;    // ... this value: padding has lower scores
 } sr_nms_opts;
 // Boxes that sr_nms keeps.
 typedef struct sr_kept {
-    sr_tensor index; // i32 [N,capacity]: of the boxes that are kept, the best first, then -1
+    sr_tensor index; // i32 [N,capacity]: indices of the kept boxes, best first, then -1
     sr_tensor count; // i32 [N]: number of them
 } sr_kept;
-// Non-maximum suppression of boxes[N,M,4] with scores[N,M], of one dtype, for each of N samples, as
-// torchvision.ops.nms. The order is that of descending scores; of equal ones the first is before,
-// and NaN is last. With classes i32 [N,M] (may be SR_NONE), boxes leave out those of their class
-// alone, as torchvision.ops.batched_nms, whose boxes are moved apart, and so rounded, for that.
-// Arithmetic is f32 (f64 of f64). Gradients stop here.
+// Non-maximum suppression of boxes[N,M,4] with scores[N,M], which have the same dtype, for each of
+// N samples, as torchvision.ops.nms. Boxes are ordered by descending score; equal scores keep their
+// order, and NaN is last. With classes i32 [N,M] (may be SR_NONE), a box suppresses only boxes of
+// its own class. torchvision.ops.batched_nms does the same by moving the boxes of different classes
+// apart, which rounds them. Arithmetic is f32 (f64 for f64). Gradients stop here.
 sr_kept sr_nms(sr_tensor boxes, sr_tensor scores, sr_tensor classes, sr_nms_opts opts);
-// Size of the result of sr_roi_align, and where samples are.
+// The size of the result of sr_roi_align, and the positions of samples.
 typedef struct sr_roi_align_opts {
     int height, width; // of y, in pixels; width 0: as height
     double scale;      // pixels of x for one unit of the boxes; 0: 1
-    int samples;       // of each side of a bin; 0: as many as it has pixels, rounded up
-    bool aligned;      // half a pixel is subtracted, so that pixels are squares; else a box is at
+    int samples;       // along each side of a bin; 0: its pixels, rounded up
+    bool aligned;      // subtract half a pixel, so that pixels are squares; else a box is at
                        // least a pixel wide and high, as in old versions
 } sr_roi_align_opts;
-// y[R,P,Q,C]: box r of boxes[R,4] (f32; f64 with f64) of picture image[r] (i32) of x[N,H,W,C], cut
-// into P x Q bins, each the mean of its bilinear samples, as torchvision.ops.roi_align (He et al.
-// 2017). y is 0 where the image is not one of 0 to N - 1, and NaN for a box that is not finite.
-// Gradients flow to x, to any order; in a fixed order of the boxes.
+// y[R,P,Q,C]: box r of boxes[R,4] (f32; f64 with f64) in picture image[r] (i32) of x[N,H,W,C],
+// divided into P x Q bins, each the mean of its bilinear samples, as torchvision.ops.roi_align (He
+// et al. 2017). y is 0 where the image is not one of 0 to N - 1, and NaN for a box that is not
+// finite. Gradients flow to x, to any order, and are added in a fixed order of the boxes.
 sr_tensor sr_roi_align(sr_tensor x, sr_tensor boxes, sr_tensor image, sr_roi_align_opts opts);
 
 // The same elements with another shape (equal count); needs no kernel.
@@ -293,47 +295,47 @@ sr_tensor sr_permute(sr_tensor x, const int *order);
 sr_tensor sr_slice(sr_tensor x, int axis, int64_t start, int64_t count, int step);
 // x with dimension 'axis' reversed.
 sr_tensor sr_flip(sr_tensor x, int axis);
-// x with so many zeros before and after the elements of each dimension.
+// x with the given numbers of zeros before and after the elements of each dimension.
 sr_tensor sr_pad(sr_tensor x, const int *before, const int *after);
-// 'count' tensors one after the other along dimension 'axis'; their other extents are equal.
+// Concatenates 'count' tensors along dimension 'axis'; their other extents must be equal.
 sr_tensor sr_concat(const sr_tensor *x, int count, int axis);
-// 'count' tensors of one shape along a new dimension 'axis', as torch.stack.
+// Stacks 'count' tensors of the same shape along a new dimension 'axis', as torch.stack.
 sr_tensor sr_stack(const sr_tensor *x, int count, int axis);
-// part[0 .. count - 1]: x, cut along dimension 'axis' into parts of extent[i], whose sum is that of
-// x; of equal extents if 'extent' is NULL. As torch.split and torch.chunk.
+// part[0 .. count - 1]: splits x along dimension 'axis' into parts of extent[i], whose sum is the
+// extent of x; into equal parts if 'extent' is NULL. As torch.split and torch.chunk.
 void sr_split(sr_tensor x, int axis, int count, const int64_t *extent, sr_tensor *part);
-// Element i of dimension 'axis' becomes element (i + by) modulo its extent, as torch.roll.
+// Moves element i of dimension 'axis' to (i + by) modulo the extent, as torch.roll.
 sr_tensor sr_roll(sr_tensor x, int axis, int64_t by);
-// Dimensions a and b exchanged, as torch.transpose.
+// Exchanges dimensions a and b, as torch.transpose.
 sr_tensor sr_transpose(sr_tensor x, int a, int b);
 
-// Elements by their numbers. y is x with another extent of dimension 'axis': number j there is
-// number index[j] of x. The index is i32: [J], the same for all of x; or it has the dimensions of x
-// up to the axis, for instance [N,J] for the tokens of x[N,K,C] that each sample keeps; or all
-// dimensions of x, as in torch.gather. Its extents are those of x but along the axis, where they
-// are J. An index that x does not have gives NaN. Gradient: sr_scatter_add.
+// Selects elements by index. y is x with another extent of dimension 'axis', where element j of y
+// is element index[j] of x. The index is i32. It has shape [J], the same for all of x; or the
+// dimensions of x up to the axis, for instance [N,J] for the tokens of x[N,K,C] that each sample
+// keeps; or all dimensions of x, as in torch.gather. Its extents are those of x, except along the
+// axis, where they are J. An index out of range gives NaN. Gradient: sr_scatter_add.
 sr_tensor sr_gather(sr_tensor x, sr_tensor index, int axis);
 // The same with an index [J], as torch.index_select.
 sr_tensor sr_index_select(sr_tensor x, sr_tensor index, int axis);
-// Rows of a parameter table[V,C] (f32; f64 with f64), rounded to 'dtype': [..., C] for an index
-// [...] of at most four dimensions. Its gradient is a sum in the dtype of the table.
+// Rows of a parameter table[V,C] (f32; f64 with f64), rounded to 'dtype': the result is [..., C]
+// for an index [...] of at most four dimensions. The gradient is summed in the dtype of the table.
 sr_tensor sr_embedding(sr_tensor table, sr_tensor index, sr_dtype dtype);
-// The sums of the elements of x with the same number: y is x with the extent 'count' of dimension
-// 'axis', where number k is the sum of the elements of x whose index is k, added in a fixed order.
-// The index is as in sr_gather; elements whose index is not one of 0 to count - 1 are left out.
-// Gradient: sr_gather.
+// Sums the elements of x that have the same index: y is x with extent 'count' of dimension 'axis',
+// where element k is the sum of the elements of x whose index is k, added in a fixed order. The
+// index is as in sr_gather; elements whose index is not in 0 to count - 1 are ignored. Gradient:
+// sr_gather.
 sr_tensor sr_scatter_add(sr_tensor x, sr_tensor index, int axis, int64_t count);
 
-// Weighted sums of rows by their numbers: y[n,j,k,i] = sum over t of weight[n,j,t,k]
+// Weighted sums of rows that are selected by index: y[n,j,k,i] = sum over t of weight[n,j,t,k]
 // x[n,index[n,j,t,k],k,i] for x[N,M,K,I], index i32 and weight (f32; f64 with f64) [N,J,T,K], T at
-// most 32; numbers that are not of 0 to M - 1 are left out. Gradients of x, which are added in a
-// fixed order, and of the weights, to any order.
+// most 32; indices outside 0 to M - 1 are ignored. Gradients flow to x, added in a fixed order, and
+// to the weights, to any order.
 sr_tensor sr_gather_sum(sr_tensor x, sr_tensor index, sr_tensor weight);
 
-// What is beyond the border of a picture: zeros; the pixels before the border in reverse order,
-// without the outermost one; or the outermost one.
+// The pixels beyond the border of a picture: zeros; the pixels before the border in reverse order,
+// without the outermost one; or copies of the outermost one.
 typedef enum sr_pad_mode { SR_PAD_ZERO, SR_PAD_REFLECT, SR_PAD_REPLICATE } sr_pad_mode;
-// Pixels on each side; with SR_PAD_REFLECT fewer than the picture has, with SR_PAD_REPLICATE at
+// Pixels on each side: with SR_PAD_REFLECT fewer than the picture has, with SR_PAD_REPLICATE at
 // most 64.
 typedef struct sr_pad2d_opts {
     int top, bottom, left, right;
@@ -346,60 +348,61 @@ sr_tensor sr_pad2d(sr_tensor x, sr_pad2d_opts opts);
 sr_tensor sr_pixel_shuffle(sr_tensor x, int factor);
 sr_tensor sr_pixel_unshuffle(sr_tensor x, int factor); // its inverse
 
-// How sr_grid_sample makes a pixel: from the 2 x 2 pixels around the point; the nearest one, of two
-// the even one; from the 4 x 4 around the point (Keys 1981).
+// How sr_grid_sample computes a pixel: from the 2 x 2 pixels around the point; as the nearest
+// pixel, the even one of two; or from the 4 x 4 pixels around the point (Keys 1981).
 typedef enum sr_sample_mode {
     SR_SAMPLE_BILINEAR,
     SR_SAMPLE_NEAREST,
     SR_SAMPLE_BICUBIC
 } sr_sample_mode;
-// Which pixel a point means, and how it is made.
+// How points are mapped to pixels, and how pixels are computed.
 typedef struct sr_grid_sample_opts {
     sr_sample_mode mode;
-    sr_pad_mode border; // what is beyond the border of x: zeros, its reflection, its outermost
-                        // pixel; reflected about the middles of the outermost pixels with
+    sr_pad_mode border; // the pixels beyond the border of x: zeros, its reflection, its outermost
+                        // pixel; reflected about the centres of the outermost pixels with
                         // align_corners, else about their edges
-    bool align_corners; // -1 and 1 are the middles of the outermost pixels, else their outer edges
+    bool align_corners; // -1 and 1 are the centres of the outermost pixels, else their outer edges
 } sr_grid_sample_opts;
 // y[N,P,Q,C] = x[N,H,W,C] at the points of grid[N,P,Q,2] (f32; f64 with f64): x and y from -1 to 1,
 // as torch.nn.functional.grid_sample. Positions and weights are f64, and rounded once. Gradients
-// flow to x, in a fixed order, and to the grid (not with SR_SAMPLE_NEAREST), to any order; where a
-// derivative jumps, at pixels, it is that of what follows.
+// flow to x, in a fixed order, and to the grid (not with SR_SAMPLE_NEAREST), to any order. At
+// pixels, where a derivative is discontinuous, it is the right-hand one.
 sr_tensor sr_grid_sample(sr_tensor x, sr_tensor grid, sr_grid_sample_opts opts);
 // Deformable convolution (Zhu et al. 2019), as torchvision.ops.deform_conv2d: sr_conv2d_bias whose
-// taps are bilinear samples of x, moved by offset[N,P,Q,2 G R S], where channel 2 ((g R + r) S + s)
-// is the movement down of tap (r, s) for the channels of group g, and the next one that to the
-// right; times mask[N,P,Q,G R S], unless that is SR_NONE. G follows from the shape of offset, both
-// of any float dtype. Outside of x are zeros. bias may be SR_NONE. Gradients of all inputs, in a
-// fixed order, to any order.
+// taps are bilinear samples of x, moved by offset[N,P,Q,2 G R S]. Its channel 2 ((g R + r) S + s)
+// is the shift down of tap (r, s) for the channels of group g, and the next channel is the shift to
+// the right. Samples are multiplied by mask[N,P,Q,G R S], unless that is SR_NONE. G follows from
+// the shape of offset; offset and mask may have any float dtype. Outside x there are zeros. bias
+// may be SR_NONE. Gradients flow to all inputs, added in a fixed order, to any order.
 sr_tensor sr_deform_conv2d(sr_tensor x, sr_tensor offset, sr_tensor mask, sr_tensor w,
                            sr_tensor bias, sr_conv2d_opts opts);
-// Filtered up- and downsampling; all zero but the padding is a convolution.
+// Filtered up- and downsampling; if all options except the padding are zero, it is a convolution.
 typedef struct sr_upfirdn2d_opts {
     int up, down;                 // factors; 0: 1
-    int up_w, down_w;             // of the width; 0: as up and down
-    int top, bottom, left, right; // zeros around the picture, after 'up'; negative: it is cut
+    int up_w, down_w;             // for the width; 0: as up and down
+    int top, bottom, left, right; // zeros around the upsampled picture; negative: cropped
     bool correlate;               // the filter is not reversed
     double gain;                  // factor of the filter; 0: 1
 } sr_upfirdn2d_opts;
-// y[N,P,Q,C] of x[N,H,W,C] and filter[R,S] (f32; f64 with f64): pixels of x 'up' apart, with zeros
-// between them, padded, convolved with the filter, and every 'down'-th pixel of that (upfirdn2d of
-// Karras et al. 2020); P = (H up + top + bottom - R) / down + 1. Gradients flow to x, to any order,
-// not to the filter.
+// y[N,P,Q,C] of x[N,H,W,C] and filter[R,S] (f32; f64 with f64): the pixels of x are placed 'up'
+// apart, with zeros between them, padded and convolved with the filter, and every 'down'-th pixel
+// of the result is kept (upfirdn2d of Karras et al. 2020); P = (H up + top + bottom - R) / down +
+// 1. Gradients flow to x, to any order, but not to the filter.
 sr_tensor sr_upfirdn2d(sr_tensor x, sr_tensor filter, sr_upfirdn2d_opts opts);
 
-// The dimensions that a reduction goes over.
+// The dimensions over which a reduction runs.
 typedef struct sr_axes {
     int count;             // 0: all dimensions of x
     int axis[SR_MAX_RANK]; // each one once, in any order
-    bool keep;             // they stay, with extent 1; else the result is without them
+    bool keep;             // keep them with extent 1; else they are removed
 } sr_axes;
-// Sum of the elements along these dimensions. This and what follows have the dtype of x and are
-// rounded once, from f32 (f64 with f64).
+// Sum of the elements along these dimensions. The results of this and the following functions have
+// the dtype of x and are rounded once, from f32 (f64 with f64).
 sr_tensor sr_sum(sr_tensor x, sr_axes over);
 sr_tensor sr_mean(sr_tensor x, sr_axes over); // the sum, divided by the number of elements
 // Sum of (x - mean)^2, divided by the number of elements less 'correction': 0 for the biased
-// variance, 1 for the unbiased one, which is torch's default. Fewer than the elements.
+// variance, 1 for the unbiased one, which is torch's default. 'correction' must be less than the
+// number of elements.
 sr_tensor sr_var(sr_tensor x, sr_axes over, int correction);
 // Norm of order 1, the sum of |x|, or of order 2, the square root of the sum of x^2. Where the norm
 // is 0, so is its gradient.
@@ -409,26 +412,26 @@ sr_tensor sr_logsumexp(sr_tensor x, sr_axes over);
 // exp(x) / sum of exp(x) along a dimension.
 sr_tensor sr_softmax(sr_tensor x, int axis);
 sr_tensor sr_log_softmax(sr_tensor x, int axis); // x - log(sum of exp(x))
-// Elements that were found, and where they are.
+// Elements that were found, and their indices.
 typedef struct sr_picked {
     sr_tensor value; // of the dtype of x
     sr_tensor index; // i32, from 0
 } sr_picked;
-// The largest element along a dimension, which stays with extent 1 or is removed; of equal ones the
-// first. NaN is before all numbers, as in torch. The gradient goes to the element that was found;
-// indices have none.
+// The largest element along a dimension, which is kept with extent 1 or removed; the first of equal
+// elements. NaN takes precedence over all numbers, as in torch. The gradient goes to the element
+// that was found; indices have none.
 sr_picked sr_max_over(sr_tensor x, int axis, bool keep);
-sr_picked sr_min_over(sr_tensor x, int axis, bool keep); // the smallest one
+sr_picked sr_min_over(sr_tensor x, int axis, bool keep); // the smallest element
 sr_tensor sr_argmax(sr_tensor x, int axis, bool keep);   // index of the largest one
 sr_tensor sr_argmin(sr_tensor x, int axis, bool keep);   // index of the smallest one
-// index i32 -> [..., classes] in a float dtype: 1 at the index, else 0. All zeros where the index
-// is negative or 'classes' or more. Gradients stop here.
+// index i32 -> [..., classes] in a float dtype: 1 at the index, else 0. All zeros if the index is
+// negative or not less than 'classes'. Gradients stop here.
 sr_tensor sr_one_hot(sr_tensor index, int64_t classes, sr_dtype dtype);
-// The k largest elements along the last dimension with their indices, from the largest on; with
-// 'smallest' the k smallest ones, from the smallest on. Of equal ones the first is before; NaN is
-// after all numbers. Gradients go to where the values were; indices have none.
+// The k largest elements along the last dimension with their indices, in descending order; with
+// 'smallest' the k smallest elements, in ascending order. Equal elements keep their order; NaN
+// comes after all numbers. Gradients go to the elements that were selected; indices have none.
 sr_picked sr_topk(sr_tensor x, int64_t k, bool smallest);
-// All elements along the last dimension, in order, as above: equal ones keep theirs.
+// All elements along the last dimension, sorted in the same way: equal elements keep their order.
 sr_picked sr_sort(sr_tensor x, bool descending);
 sr_tensor sr_argsort(sr_tensor x, bool descending); // the indices alone, i32
 // Sum of all elements, f32 scalar (rank 0).
@@ -436,11 +439,11 @@ sr_tensor sr_reduce_sum(sr_tensor x);
 
 // loss[N] (f32) per sample: (1 - smoothing) * -log softmax(logits)[label] + smoothing * mean over
 // classes (Szegedy et al. 2016), smoothing 0..1; labels i32[N], negative ones are ignored (loss 0,
-// no gradient), the loss for a label of K or more is NaN (an engine refuses such a lane before it
-// runs). Differentiable once; labels get no gradient.
+// no gradient), a label of K or more gives NaN (an engine refuses such a lane before it runs).
+// Differentiable once; labels get no gradient.
 sr_tensor sr_softmax_cross_entropy(sr_tensor logits, sr_tensor labels, double smoothing);
-// f32[2]: number of labels that are the best class, and that are among the five best. Gradients
-// stop here.
+// f32[2]: number of labels that are the top-scoring class, and number that are among the top five.
+// Gradients stop here.
 sr_tensor sr_topk_hits(sr_tensor logits, sr_tensor labels);
 // Multi-head attention (Vaswani et al. 2017).
 typedef struct sr_attention_opts {
@@ -449,9 +452,9 @@ typedef struct sr_attention_opts {
 } sr_attention_opts;
 // y[B,N,C] = softmax over keys of (scale q k^T + bias) v for each head, which has C / heads
 // neighbouring channels of q[B,N,C], k[B,M,C] and v[B,M,C]. bias [G,heads,N,M] (f32; f64 with f64)
-// may be SR_NONE; batch b has bias b % G, and G divides B: 1 for relative positions, more for
-// masks of windows. The softmax is never in memory: beside the result, f32[B,heads,N] is kept for
-// the gradient. Differentiable once.
+// may be SR_NONE. Batch element b uses bias b % G, and G divides B: G is 1 for relative positions,
+// more for window masks. The softmax is never stored: besides the result, only f32[B,heads,N] is
+// kept for the gradient. Differentiable once.
 sr_tensor sr_attention(sr_tensor q, sr_tensor k, sr_tensor v, sr_tensor bias,
                        sr_attention_opts opts);
 // Binary cross-entropy on logits x against a constant target t in [0, 1]: softplus(x) - t x,
@@ -459,17 +462,19 @@ sr_tensor sr_attention(sr_tensor q, sr_tensor k, sr_tensor v, sr_tensor bias,
 sr_tensor sr_bce_with_logits(sr_tensor x, double target);
 
 // Updates of f32 variables in place, run by sr_context_run in the order of recording: calls
-// recorded before read the old values, calls recorded after the new ones (sr_read refuses these
-// until the update has run). p, m, g and e have one shape; m and e are variables like p. hyper:
-// f32[8], an ordinary value, so that it may change between steps. No gradient. Stochastic gradient
-// descent with momentum m, as torch.optim.SGD. hyper[0..7]: learning rate, momentum, weight decay,
-// Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0. With g' = scale g + decay
-// p: m = momentum m + (1 - dampening) g', in the first step m = g'; p -= rate m, with Nesterov rate
-// (g' + momentum m). With momentum 0, m is not touched and p -= rate g'. 'first step' selects the
-// second form. With dampening 0 and m zero initially both forms agree, so it may stay 0.
+// recorded before the update read the old values, and calls recorded after it the new ones (sr_read
+// refuses the latter until the update has run). p, m, g and e have the same shape; m and e are
+// variables, like p. hyper: f32[8], an ordinary value, so it may change between steps. No gradient.
+//
+// Stochastic gradient descent with momentum m, as torch.optim.SGD. hyper[0..7]: learning rate,
+// momentum, weight decay, Nesterov (0 or 1), gradient scale, dampening, first step (0 or 1), 0.
+// With g' = scale g + decay p: m = momentum m + (1 - dampening) g', in the first step m = g'; p -=
+// rate m, with Nesterov rate (g' + momentum m). With momentum 0, m is not used and p -= rate g'.
+// 'first step' selects m = g'. With dampening 0 and m initially zero, both formulas agree, so
+// 'first step' may stay 0.
 void sr_sgd_update(sr_tensor p, sr_tensor m, sr_tensor g, sr_tensor hyper);
-// Exponential moving average: e = keep e + take (scale p) with hyper = keep, take, scale and five
-// that are not read; usually d, 1 - d and 1. Initialise e with p, or with zeros and use a growing
+// Exponential moving average: e = keep e + take (scale p) where hyper holds keep, take, scale and
+// five unused numbers; usually d, 1 - d and 1. Initialise e with p, or with zeros and use a growing
 // d.
 void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 
@@ -477,8 +482,8 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 }
 #endif
 
-// Errors name the line of the call: each function is also a macro that sets it first. The files
-// that define the operators switch the macros off.
+// Errors name the line of the call: each function is also a macro that first sets file and line.
+// The files that define the operators switch the macros off.
 #ifndef SR_OPS_PLAIN
 #define sr_conv2d(...) (sr_at(__FILE__, __LINE__), sr_conv2d(__VA_ARGS__))
 #define sr_conv2d_bias(...) (sr_at(__FILE__, __LINE__), sr_conv2d_bias(__VA_ARGS__))

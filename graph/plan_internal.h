@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans: compiled programs, and what the passes read and write.
+// Plans: compiled programs, and the data that the passes read and write.
 #ifndef SR_GRAPH_PLAN_INTERNAL_H
 #define SR_GRAPH_PLAN_INTERNAL_H
 
@@ -45,7 +45,7 @@ typedef struct sr_launch {
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
-    uint32_t first_pointer;           // number of its first argument among those of all launches
+    uint32_t first_pointer;           // index of its first argument among those of all launches
     double flops, bytes;
 } sr_launch;
 
@@ -115,14 +115,14 @@ struct sr_plan {
     uint64_t variable_moves; // of the context, when 'variables' was filled
 
     size_t range_bytes; // memory of the executor
-    size_t live_bound;  // most bytes alive at once: no planner can use less
+    size_t live_bound;  // maximum live bytes: no planner can use less
     size_t peaks[SR_PLANNERS];
     int planner;          // the one whose plan is used
     size_t scratch_bytes; // per worker
     double flops, bytes;
     int64_t prepare_ns; // time in which providers prepared its kernels
     bool optimize;
-    bool asynchronous; // its device runs launches one by one, so that a step is one launch
+    bool asynchronous; // the device runs launches one by one, so a step is one launch
 };
 
 static inline size_t sr_plan_aligned(size_t bytes) {
@@ -134,10 +134,10 @@ static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     return v->root == value && v->storage == SR_STORAGE_RANGE && v->first != SR_NO_STEP;
 }
 
-// Passes, in order; one file each. pass_recompute.c: recomputes cheap values in the backward pass
-// instead of keeping them.
+// The passes in order, one file each. pass_recompute.c: recomputes cheap values in the backward
+// pass instead of keeping them.
 SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
-// pass_inplace.c: lets outputs take the memory of inputs that die there.
+// pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.
 void sr_pass_chain(sr_plan *plan);
@@ -146,9 +146,9 @@ bool sr_item_touches(const sr_plan *plan, const sr_item *item, int arg);
 // pass_memory.c: offsets of all values in the range; tries several planners and uses the smallest
 // result.
 SR_NODISCARD sr_status sr_pass_memory(sr_plan *plan);
-// pass_outside.c: where values outside the range are used.
+// pass_outside.c: finds the uses of values outside the range.
 SR_NODISCARD sr_status sr_pass_outside(sr_plan *plan);
-// Checks that no two values that are alive at the same time overlap. Runs on every plan.
+// Checks that no two values that are live at the same time overlap. Runs on every plan.
 SR_NODISCARD sr_status sr_plan_check(const sr_plan *plan);
 
 // compile.c

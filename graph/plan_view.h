@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspecting a plan: its launches, and the values in the range with their offsets. For reports and
-// traces; borrowed from the plan, which is immutable.
+// Inspection of a plan, for reports and traces: its launches, and the values in the range with
+// their offsets. Results are borrowed from the plan, which is immutable.
 #ifndef SR_GRAPH_PLAN_VIEW_H
 #define SR_GRAPH_PLAN_VIEW_H
 
@@ -22,7 +22,7 @@ typedef struct sr_plan_launch_view {
     sr_info info[SR_KERNEL_MAX_ARGS];   // dtype SR_DTYPE_COUNT: absent
     uint32_t value[SR_KERNEL_MAX_ARGS]; // the value whose memory it uses; SR_PLAN_NO_VALUE: absent
     uint32_t workspace;                 // likewise
-    int first_step, last_step;          // in which its stages run
+    int first_step, last_step;          // the steps in which its stages run
 } sr_plan_launch_view;
 
 // launch: 0 .. sr_plan_node_count - 1.
@@ -42,11 +42,12 @@ typedef struct sr_plan_memory_view {
 } sr_plan_memory_view;
 
 uint32_t sr_plan_value_count(const sr_plan *plan);
-// False if the value has no memory in the range: variables, inputs, values that use the memory of
-// another.
+// Returns false if the value has no memory in the range: variables, inputs, and values that use the
+// memory of another.
 bool sr_plan_get_memory(const sr_plan *plan, uint32_t value, sr_plan_memory_view *out);
 
-// Planners of the range that were tried, with the memory each needs; the smallest is used.
+// A planner of the range that was tried, with the memory that it needs; the smallest result is
+// used.
 typedef struct sr_planner_view {
     const char *name;
     size_t bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the files that read programs: the position in the text, and its words.
+// Shared by the files that read programs: the position in the text, and tokens.
 #ifndef SR_GRAPH_PROGRAM_READ_INTERNAL_H
 #define SR_GRAPH_PROGRAM_READ_INTERNAL_H
 
@@ -11,7 +11,7 @@
 // A value of the text.
 typedef struct sr_read_value {
     sr_tensor tensor;
-    int line; // that defines it; 0: none
+    int line; // line that defines it; 0: none
 } sr_read_value;
 
 typedef struct sr_program_reader {
@@ -28,10 +28,11 @@ typedef struct sr_program_reader {
     size_t target_capacity, variable_capacity;
 } sr_program_reader;
 
-// SR_E_DATA with name, line and column of 'where', which is in the current line.
+// Fails with SR_E_DATA, naming the text, and line and column of 'where', which is in the current
+// line.
 sr_status sr_reader_fail(const sr_program_reader *r, const char *where, const char *fmt, ...)
     SR_PRINTF(3, 4);
-// The failure of the context, if there is one, at 'where'.
+// Returns the context's failure, if any, with the location 'where'.
 SR_NODISCARD sr_status sr_reader_check_context(sr_program_reader *r, const char *where);
 // Skips spaces. Whether the line ends there (also in a comment).
 void sr_reader_skip(sr_program_reader *r);
@@ -44,16 +45,16 @@ SR_NODISCARD sr_status sr_reader_word(sr_program_reader *r, const char *what,
                                       char out[SR_PROGRAM_WORD]);
 // A number, up to a comma, bracket, brace or space.
 SR_NODISCARD sr_status sr_reader_number(sr_program_reader *r, char out[SR_NUMBER_TEXT]);
-// A whole number of decimal digits.
+// An integer in decimal digits.
 SR_NODISCARD sr_status sr_reader_integer(sr_program_reader *r, const char *what, int64_t low,
                                          int64_t high, int64_t *out);
 // "f32[2, 3]".
 SR_NODISCARD sr_status sr_reader_info(sr_program_reader *r, sr_info *out);
 // A quoted text, in memory of the arena.
 SR_NODISCARD sr_status sr_reader_quoted(sr_program_reader *r, const char **out);
-// A dtype's name.
+// The name of a dtype.
 SR_NODISCARD sr_status sr_reader_dtype(sr_program_reader *r, sr_dtype *out);
-// Attributes in braces, if there are any; attr is zeroed. where: of the operator.
+// Attributes in braces, if any; attr is zeroed. where: position of the operator.
 SR_NODISCARD sr_status sr_reader_attributes(sr_program_reader *r, const char *where,
                                             const sr_op *op, unsigned char *attr);
 

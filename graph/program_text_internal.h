@@ -16,7 +16,7 @@ typedef struct sr_written_program {
     const sr_program *p;
     sr_layer *layers; // of the recording's calls
 } sr_written_program;
-// Builds the program of these targets (NULL: those of the last sr_compile). To be released even
+// Builds the program of these targets (NULL: those of the last sr_compile). Must be released even
 // after a failure.
 SR_NODISCARD sr_status sr_written_program_make(sr_context *context, const sr_target *targets,
                                                int count, sr_written_program *out);
@@ -28,10 +28,11 @@ bool sr_written_backward(const sr_written_program *w, size_t node);
 // Appends "f32[2, 3]".
 void sr_program_add_info(const sr_info *info, sr_text *out);
 // Appends the attributes of a node that are not zero, as "stride_h=2, dim=[1, 2]". SR_E_INTERNAL if
-// that is not all of them.
+// the text does not cover all of them.
 SR_NODISCARD sr_status sr_program_add_attributes(const sr_op *op, const void *attr, sr_text *out);
 
-// One element of a dtype as a number, and back: false unless all of 'text' is one.
+// Appends one element of a dtype as a number; the second function parses it and returns false
+// unless all of 'text' is a number.
 void sr_program_add_number(sr_dtype dtype, const void *element, sr_text *out);
 bool sr_program_read_number(sr_dtype dtype, const char *text, void *element);
 

@@ -14,10 +14,10 @@ extern "C" {
 
 #define SR_MAX_RANK 5 // dimensions of a tensor
 
-// A value of a recording context: its number in the recording (slot), and the generation (step) it
-// belongs to, so that use after its step is a clear error. Copied freely. Slot and generation 0
-// mean "no tensor": SR_NONE, or the result of a failed call, which still has the number of its
-// context.
+// A value of a recording context: its number in the recording (slot), and the generation (step)
+// that it belongs to, so that use after its step gives a clear error. It may be copied freely. Slot
+// and generation 0 mean "no tensor": SR_NONE, or the result of a failed call, which still has the
+// number of its context.
 typedef struct sr_tensor {
     uint32_t slot;
     uint16_t context;    // 1-based number of the context
@@ -27,8 +27,8 @@ typedef struct sr_tensor {
 #ifdef __cplusplus
 #define SR_NONE (sr_tensor{0, 0, 0})
 #else
-// No tensor: an absent optional input. Any other call that gets it fails, and the error sticks to
-// the context that this thread used last (sr_context_status).
+// No tensor: an absent optional input. Any call that needs a tensor but gets SR_NONE fails, and the
+// error sticks to the context that this thread used last (sr_context_status).
 #define SR_NONE ((sr_tensor){0})
 #endif
 

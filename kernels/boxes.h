@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes for the kernels of all kinds of devices: left, top, right, bottom.
+// Boxes (left, top, right, bottom) for the kernels of all kinds of devices.
 #ifndef SR_KERNELS_BOXES_H
 #define SR_KERNELS_BOXES_H
 

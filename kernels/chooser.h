@@ -5,9 +5,9 @@
 // class there may be several candidates: other entries, and variants of an entry. When a kernel
 // with several candidates is prepared, they run in turns on random numbers in memory of the
 // request's size. Kernels of a CPU run on a sample of their blocks, on the calling thread, and are
-// timed by its clock (sr_kernels_thread_init is called on it). Kernels that are launched run on a
-// stream of the device and are timed by its events. A candidate replaces the default if its fastest
-// turn is clearly faster. Results do not depend on the choice.
+// timed by its clock (sr_kernels_thread_init is called on it). Kernels of other devices run on a
+// stream and are timed by its events. A candidate replaces the default if its fastest turn is
+// clearly faster. Results do not depend on the choice.
 //
 // Choices are made for the kernels of one device; those for another kind of device keep their
 // default.
@@ -17,7 +17,7 @@
 // that measurements depend on: the format, the caller's numerics, processor, features, versions and
 // entries of the providers. Format: sr_chooser_header and entries of chooser_internal.h, in the
 // processor's byte order. A file that is damaged, or that another user owns or may write, is
-// ignored or replaced, with a message in the log, and kernels are timed again: this is never an
+// ignored or replaced with a message in the log, and kernels are timed again; this is never an
 // error.
 //
 // The state belongs to the process; any thread may call.
@@ -36,9 +36,9 @@ extern "C" {
 
 #define SR_CHOOSER_WORKSPACE ((size_t)256 << 20) // default limit of a candidate's memory, bytes
 
-// How kernels are chosen that are prepared from now on.
+// How to choose the kernels that are prepared from now on.
 typedef struct sr_chooser_options {
-    bool on;          // false: every kernel in its default variant, as before the first call
+    bool on;          // false: default kernels only, as before the first call
     size_t workspace; // candidates that need more are skipped if others need less; 0: default
     const char
         *numerics; // further text that measurements depend on, from sr_fingerprint; may be NULL
@@ -46,10 +46,10 @@ typedef struct sr_chooser_options {
 } sr_chooser_options;
 
 // When switched on, reads the environment. The file is read when the first kernel with several
-// candidates is prepared. If memory is out, or the device cannot be used, the chooser is off.
+// candidates is prepared. The chooser stays off if memory is out or the device cannot be used.
 void sr_chooser_use(const sr_chooser_options *options);
-// Adds new measurements to the cache file, keeps those that other processes have written meanwhile,
-// and frees the memory used for timing. sr_compile calls it.
+// Adds new measurements to the cache file, keeps those that other processes have added in the
+// meantime, and frees the memory used for timing. sr_compile calls it.
 void sr_chooser_save(void);
 
 // Counters of the chooser in this process.

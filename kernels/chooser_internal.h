@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internals of the chooser (kernels/chooser.h): candidates and their race, and the cache on disk.
+// Internals of the chooser (kernels/chooser.h): timing the candidates against each other, and the
+// cache on disk.
 #ifndef SR_KERNELS_CHOOSER_INTERNAL_H
 #define SR_KERNELS_CHOOSER_INTERNAL_H
 
@@ -9,11 +10,11 @@
 #define SR_CHOOSER_FORMAT 1
 #define SR_CHOOSER_MAGIC "SRCHOOSE"
 #define SR_CHOOSER_IDENTITY 480     // bytes of the text that measurements depend on
-#define SR_CHOOSER_MAX_ENTRIES 8192 // of a file; further measurements are not saved
+#define SR_CHOOSER_MAX_ENTRIES 8192 // in a file; further measurements are not saved
 #define SR_CHOOSER_MAX_CANDIDATES 16
 
 // One measurement, in memory as on disk. Strings are terminated; the rest of their arrays and
-// padding are zero. The fields up to 'workspace' are the question, compared as bytes.
+// padding are zero. The fields up to 'workspace' are the key (the "question"), compared as bytes.
 typedef struct sr_chooser_entry {
     char kernel[24];
     int32_t args;
@@ -29,7 +30,7 @@ typedef struct sr_chooser_entry {
 typedef struct sr_chooser_header {
     char magic[8];
     uint32_t format, count;
-    uint64_t checksum; // XXH3-64 of the file, with 0 in its place
+    uint64_t checksum; // XXH3-64 of the file with this field set to 0
     char identity[SR_CHOOSER_IDENTITY];
 } sr_chooser_header;
 
@@ -41,19 +42,19 @@ typedef struct sr_chooser_cache {
     bool loaded, changed, reported;
 } sr_chooser_cache;
 
-// Sets folder and path by the environment and the identity; reads nothing.
+// Sets folder and path from the environment and the identity; reads no file.
 SR_NODISCARD sr_status sr_chooser_cache_init(sr_chooser_cache *cache,
                                              const sr_device_properties *device,
                                              const char *numerics);
 void sr_chooser_cache_release(sr_chooser_cache *cache);
-// The question of a request.
+// Writes the key of a request.
 void sr_chooser_question(const sr_kernel_request *request, uint64_t workspace,
                          sr_chooser_entry *out);
-// The entry with this question, or NULL. The first call reads the file.
+// The entry with this key, or NULL. The first call reads the file.
 const sr_chooser_entry *sr_chooser_cache_find(sr_chooser_cache *cache,
                                               const sr_chooser_entry *question);
 void sr_chooser_cache_add(sr_chooser_cache *cache, const sr_chooser_entry *item);
-// Merges with the file and replaces it. Logs failures once.
+// Merges the measurements with the file and replaces it. Logs only the first failure.
 void sr_chooser_cache_save(sr_chooser_cache *cache);
 
 typedef struct sr_chooser_candidate {
@@ -66,31 +67,31 @@ typedef struct sr_chooser_result {
     uint64_t ns, default_ns;
 } sr_chooser_result;
 
-// Times the candidates; the first is the default. 'device' is the name of the one that kernels are
-// launched on. SR_E_LIMIT if the request is too large to be timed; also errors of allocation and of
-// the default.
+// Times the candidates; the first is the default. 'device' is the name of the device that kernels
+// are launched on. SR_E_LIMIT if the request is too large to be timed; also errors of allocation
+// and of preparing the default.
 SR_NODISCARD sr_status sr_chooser_race(const char *device, const sr_kernel_request *request,
                                        const sr_chooser_candidate *candidates, int count,
                                        size_t workspace, sr_chooser_result *out);
-// Frees the memory of races.
+// Frees the memory used for timing.
 void sr_chooser_race_release(void);
 
-// Where launched kernels are timed (chooser_launch.c): a device of the races' own with a stream.
-// Opens it with 'bytes' bytes of memory for arguments, unless it is open already.
+// Opens the device and stream on which launched kernels are timed (chooser_launch.c), with 'bytes'
+// bytes of memory for arguments, unless they are open already. Only timing uses them.
 SR_NODISCARD sr_status sr_chooser_launch_reserve(const char *device, size_t bytes, sr_address *out);
-// Copies numbers to its memory.
+// Copies data to its memory.
 SR_NODISCARD sr_status sr_chooser_launch_fill(sr_address to, const void *from, size_t bytes);
-// Nanoseconds of 'repeats' runs, one after the other, on the device's clock.
+// Times 'repeats' runs, one after the other, in nanoseconds of the device's clock.
 SR_NODISCARD sr_status sr_chooser_launch_time(const sr_kernel_call *call, int64_t repeats,
                                               int64_t *ns);
-// Closes it.
+// Closes the device.
 void sr_chooser_launch_release(void);
 
 // Writes all candidates for a request that 'entry' serves by default, 'entry' first; returns their
 // number.
 int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entry *entry,
                           sr_chooser_candidate *out);
-// Replaces the default by the choice if the chooser is on and there are several candidates.
+// Replaces the default by the chosen kernel if the chooser is on and there are several candidates.
 void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry **entry,
                        int *variant);
 

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draws of drop_path, random_normal and mix_batch, for their kernels on all kinds of devices.
+// Random draws of drop_path, random_normal and mix_batch, for the kernels of all kinds of devices.
 //
 // mix_batch: mixup (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018) and
-// CutMix (Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
-// Localizable Features", ICCV 2019) of the samples of one lane. All its draws are from one stream
-// whose seed is the first draw of (key, scope), in double precision with the functions of math.h.
+// CutMix (Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable
+// Features", ICCV 2019) of the samples of one lane. All its draws come from one stream, whose seed
+// is the first draw of (key, scope). They are computed in double precision with the functions of
+// math.h.
 #ifndef SR_KERNELS_DRAWS_H
 #define SR_KERNELS_DRAWS_H
 
 #include "kernels/base/rng_inline.h"
 #include "kernels/kernel_params.h"
 
-// Of a key argument: seed low, seed high, step, lane.
+// The seed in a key argument, which holds seed low, seed high, step, lane.
 SR_DEVICE_INLINE uint64_t sr_draw_seed(const int32_t *key) {
     return (uint64_t)(uint32_t)key[0] | (uint64_t)(uint32_t)key[1] << 32;
 }
 
-// The words of the counter (number, scope, step, lane).
+// The random words of the counter (number, scope, step, lane).
 SR_DEVICE_INLINE sr_rng4 sr_draw_words(const int32_t *key, uint32_t scope, int64_t number) {
     return sr_philox_inline(sr_draw_seed(key), (uint32_t)number, scope, (uint32_t)key[2],
                             (uint32_t)key[3]);
 }
 
-// Whether a sample of drop_path is kept: word n % 4 of the words of number n / 4, as for the
-// elements of dropout.
+// Whether a sample of drop_path is kept: sample n uses word n % 4 of draw n / 4, like an element of
+// dropout.
 SR_DEVICE_INLINE int sr_draw_keeps(const int32_t *key, uint32_t scope, int64_t sample,
                                    double probability) {
     const sr_rng4 words = sr_draw_words(key, scope, sample / 4);
@@ -32,7 +33,8 @@ SR_DEVICE_INLINE int sr_draw_keeps(const int32_t *key, uint32_t scope, int64_t s
     return (double)sr_rng_unit(sample & 2 ? high : low) >= probability;
 }
 
-// Two standard normals by Box and Muller, of the two uniforms in the first two words of 'pair'.
+// Two standard normals by Box and Muller, from the two uniforms in the first two words of draw
+// 'pair'.
 SR_DEVICE_INLINE void sr_draw_normals(const int32_t *key, uint32_t scope, int64_t pair,
                                       double out[2]) {
     const double two_pi = 6.283185307179586476925286766559;
@@ -47,9 +49,9 @@ SR_DEVICE_INLINE void sr_draw_normals(const int32_t *key, uint32_t scope, int64_
 // How a lane is mixed. Without mixing, every sample is its own partner and the box is empty.
 typedef struct sr_mix_plan {
     double weight;                    // of the sample itself
-    int64_t top, bottom, left, right; // the partner's part of the picture
+    int64_t top, bottom, left, right; // the part of the picture that the partner replaces
     int32_t blend, reserved;          // mixup
-    sr_rng rng;                       // of its draws
+    sr_rng rng;                       // the stream of draws
 } sr_mix_plan;
 
 // log of a uniform draw in (0, 1].
@@ -71,9 +73,9 @@ SR_DEVICE_INLINE double sr_draw_log_gamma(sr_rng *rng, double shape) {
     }
 }
 
-// A draw from Beta(alpha, alpha), a / (a + b) of two from Gamma(alpha), which is Gamma(alpha + 1)
-// times a uniform draw to the power of 1 / alpha. In logarithms, because for small alpha both
-// underflow.
+// A draw from Beta(alpha, alpha): a / (a + b) for two draws from Gamma(alpha), each of which is a
+// draw from Gamma(alpha + 1) times a uniform draw to the power of 1 / alpha. Computed in
+// logarithms, because for small alpha both underflow.
 SR_DEVICE_INLINE double sr_draw_beta(sr_rng *rng, double alpha) {
     const double a = sr_draw_log_gamma(rng, alpha), log_u = sr_draw_log_uniform(rng);
     const double b = sr_draw_log_gamma(rng, alpha), log_v = sr_draw_log_uniform(rng);
@@ -88,8 +90,8 @@ SR_DEVICE_INLINE void sr_mix_cut_side(int64_t centre, double side, int64_t size,
     *end = centre + half < size ? centre + half : size;
 }
 
-// A box with the share 1 - lambda of the area around a uniform centre (Yun et al., eq. 2); the
-// weight is the share of pixels outside the box, after it was clipped at the border.
+// Draws a box with the fraction 1 - lambda of the area around a uniform centre (Yun et al., eq. 2).
+// The weight is the fraction of pixels outside the box after it is clipped at the border.
 SR_DEVICE_INLINE void sr_mix_draw_box(double lambda, const sr_mix_params *p, sr_mix_plan *plan) {
     const double ratio = sqrt(1 - lambda), pixels = (double)p->h * (double)p->w;
     const int64_t x = sr_rng_below_inline(&plan->rng, (uint32_t)p->w),

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of expression_list.def: formulas for one element, on a stack of numbers.
 //
-// A kernel runs each opcode over a few hundred elements before the next one, so that its loops are
-// long and the stack stays in the first-level cache. Numbers are f32 for f32, bf16 and f16, and f64
-// for f64; the result is rounded once, when it is stored. A program is plain data, which a device's
-// kernel can take by value.
+// A kernel runs each opcode over a few hundred elements before the next one, so that loops are long
+// and the stack stays in the first-level cache. It computes in f32 for f32, bf16 and f16, and in
+// f64 for f64; the result is rounded once, when it is stored. A program is plain data, so a device
+// kernel can take it by value.
 #ifndef SR_KERNELS_EXPRESSION_H
 #define SR_KERNELS_EXPRESSION_H
 
 #include "kernels/kernel.h"
 
-#define SR_EXPRESSION_CODES_MOST 40 // of a program, its end included
+#define SR_EXPRESSION_CODES_MOST 40 // of a program, including its end
 #define SR_EXPRESSION_LITERALS 4    // of a program
 #define SR_EXPRESSION_DEPTH 8       // of its stack
 
-// Opcodes: OPCODE(name, numbers taken, numbers left)
+// Opcodes: OPCODE(name, numbers popped, numbers pushed)
 #define SR_EXPRESSION_OPCODES(OPCODE)                                                              \
     OPCODE(END, 1, 1)                                                                              \
     OPCODE(X0, 0, 1) /* inputs of type T */                                                        \
     OPCODE(X1, 0, 1)                                                                               \
     OPCODE(X2, 0, 1)                                                                               \
-    OPCODE(P0, 0, 1) /* inputs that are one number of type P */                                    \
+    OPCODE(P0, 0, 1) /* inputs that are a single number of type P */                               \
     OPCODE(P1, 0, 1)                                                                               \
     OPCODE(P2, 0, 1)                                                                               \
     OPCODE(K0, 0, 1) /* constants of the params */                                                 \
@@ -71,10 +71,10 @@ typedef struct sr_expression {
     double literal[SR_EXPRESSION_LITERALS];
 } sr_expression;
 
-// The program of a kernel, or NULL where it is no row of expression_list.def. Static storage.
+// The program of a kernel, or NULL if it is not in expression_list.def. Static storage.
 const sr_expression *sr_expression_of(sr_kernel_id kernel);
-// The arguments of a request of a formula that blocks of elements stream over, as bits: the output
-// and the inputs of its shape. *touches: the other inputs.
+// The arguments of a formula's request that blocks of elements stream over, as bits: the output and
+// the inputs with its shape. *touches: the other inputs.
 uint32_t sr_expression_streams(const sr_kernel_request *request, uint32_t *touches);
 // Whether a program never pops an empty stack, stays within the limits, and ends with one number.
 bool sr_expression_is_sound(const sr_expression *expression);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sr_programs: the programs of expression_list.def, a row each, as constants. For expression.c, and
-// for compilers of kernels that make code of each program.
+// sr_programs: the programs of expression_list.def as constants, one per row. For expression.c, and
+// for kernels that are compiled separately for each program.
 #ifndef SR_KERNELS_EXPRESSION_PROGRAMS_H
 #define SR_KERNELS_EXPRESSION_PROGRAMS_H
 
 #include "kernels/expression.h"
 
-// Numbers of the rows.
+// Indices of the rows.
 enum {
 #define SR_EXPRESSION(name, ...) SR_PROGRAM_##name,
 #include "kernels/expression_list.def"
@@ -14,7 +14,7 @@ enum {
     SR_PROGRAMS
 };
 
-// Opcodes as the list writes them.
+// Opcodes under the names that the list uses.
 enum {
 #define SR_OPCODE(name, taken, left) name = SR_CODE_##name,
     SR_EXPRESSION_OPCODES(SR_OPCODE)

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels: what they are given, how they are split, and the table they are found in.
+// Kernels: their arguments, how they are split into blocks, and the table that lists them.
 //
-// A kernel knows pointers, sizes, small plain structs and a worker; no tensor, no plan, no thread.
-// It is *prepared* once for a shape (allocates, builds library primitives) and then *run* many
-// times (allocates nothing). A run consists of up to SR_KERNEL_STAGES stages; a stage is a fixed
-// number of independent blocks, single-threaded each. The partition into blocks is a function of
-// the request (and of the variant) alone, never of the number of threads; partial sums are combined
-// in a later stage through a fixed tree. So the executor may run blocks on one thread or on many:
-// same bits.
+// A kernel sees pointers, sizes, small plain structs and a worker, but no tensors, plans or
+// threads. It is *prepared* once for a shape (allocates, builds library primitives) and then *run*
+// many times (allocates nothing). A run consists of up to SR_KERNEL_STAGES stages; a stage is a
+// fixed number of independent blocks, each of which runs on one thread. The partition into blocks
+// depends only on the request (and the variant), never on the number of threads; a later stage
+// combines partial sums through a fixed tree. So the bits are the same whether the executor runs
+// the blocks on one thread or on many.
 //
-// This rule of blocks is what makes results independent of threads and of ranks, for kernels of
-// plug-ins, too: 'blocks' and the ranges of a block follow from shapes, dtypes and params, and an
-// element is written by one block of a stage. A kernel may read no clock, no random number but
-// those of its arguments, and no libm function whose bits depend on its version
-// (kernels/base/math.h has its own).
+// This rule of blocks makes results independent of the numbers of threads and ranks. It applies to
+// kernels of plug-ins, too: 'blocks' and the ranges of a block follow from shapes, dtypes and
+// params, and each element is written by only one block of a stage. A kernel must not read a clock,
+// use random numbers other than those from its arguments, or call a libm function whose bits depend
+// on its version (kernels/base/math.h has its own).
 //
-// Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; those
-// of a module follow when it is opened (kernels/device/module.h). For a request the last provider
-// for its kind of device is taken that supports it in a numerics class of its own, unless the entry
-// of an earlier one outranks it, or else the last one in class "reference". Within the class the
-// chooser takes what it measured to be fastest. With portable numerics only class "reference" is
-// taken: its order of sums can be followed by any device, so results are the same on all of them. A
-// missing entry is an error when the plan is made; there is no silent fall-back to another device
-// or dtype.
+// Providers ("reference", "x86", "onednn") fill the table in the order of provider_list.def; a
+// module's providers are appended when it is opened (kernels/device/module.h). A request is served
+// by the last provider for its kind of device that supports it in a numerics class of its own,
+// unless the entry of an earlier provider outranks it. If there is none, the last provider that
+// supports it in class "reference" serves it. Within the class the chooser takes the kernel that it
+// measured to be fastest. With portable numerics only class "reference" is used: any device can
+// follow its order of sums, so results are the same on all of them. If no entry serves a request,
+// making the plan fails; there is no silent fallback to another device or dtype.
 #ifndef SR_KERNELS_KERNEL_H
 #define SR_KERNELS_KERNEL_H
 
@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 4            // of the structs below
+#define SR_KERNEL_ABI 4            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -53,10 +53,10 @@ typedef enum sr_kernel_id {
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
     SR_KERNEL_COUNT,
-    SR_KERNEL_OWN = 0x10000 // none of the list: the operator brings its kernels (sr_op.kernels)
+    SR_KERNEL_OWN = 0x10000 // not in the list: the operator has its own kernels (sr_op.kernels)
 } sr_kernel_id;
 
-// Dtypes that an argument may have.
+// The dtypes that an argument may have.
 typedef enum sr_argument_type {
     SR_ARG_T,    // activation: f32, bf16, f16 or f64, the same for all T of a request
     SR_ARG_P,    // parameter: f64 where T is f64, else f32
@@ -93,13 +93,13 @@ typedef struct sr_worker {
 // What an operator asks for. Arguments are in the order of the kernel's row in kernel_list.def;
 // an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
 typedef struct sr_kernel_request {
-    sr_device_kind device; // whose kernels it shall be
+    sr_device_kind device; // whose kernels are asked for
     sr_kernel_id kernel;
     int args;
     uint32_t reserved; // 0: requests are compared as bytes
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
     uint64_t
-        params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, zero after it
+        params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, then zeros
     const struct sr_kernel_entry *own;      // [own_count] where kernel is SR_KERNEL_OWN
     size_t own_count;
 } sr_kernel_request;
@@ -110,25 +110,25 @@ typedef struct sr_kernel_args {
     const void *params; // of the request
     void *state;        // of prepare
     void *workspace;    // shared by the stages and blocks of one run, 64-byte aligned, undefined
-    int64_t block_rows; // of the stage that runs, see sr_kernel_stage
+    int64_t block_rows; // of the running stage, see sr_kernel_stage
 } sr_kernel_args;
 
 // Runs one block of one stage.
 typedef sr_status (*sr_kernel_fn)(const sr_kernel_args *args, int64_t block, sr_worker *worker);
 
-// A number of independent blocks, run when the stage before is complete.
+// A number of independent blocks, which run when the previous stage is complete.
 //
-// A stage may say that its blocks walk over arguments in order (zeros say nothing, which is always
-// true): of an argument in 'streams', which has so many elements in each of 'rows' rows, block b
-// reads and writes the rows [b * block_rows, (b + 1) * block_rows) alone. Stages of several kernels
-// that walk over the same rows are then run block by block, while the rows are in cache
-// (graph/pass_chain.c). With a granule, the caller may choose other blocks: any multiple of it,
-// given in sr_kernel_args.block_rows, with the same bits.
+// A stage may declare that its blocks stream over arguments in order (zeros declare nothing and are
+// always valid). An argument in 'streams' is divided into 'rows' equal rows, and block b reads and
+// writes only the rows [b * block_rows, (b + 1) * block_rows). Stages of several kernels that
+// stream over the same rows then run block by block, while the rows are in cache
+// (graph/pass_chain.c). With a granule, the caller may choose another block size, any multiple of
+// the granule, and pass it in sr_kernel_args.block_rows; the bits are the same.
 typedef struct sr_kernel_stage {
     sr_kernel_fn run;
     int64_t blocks;
     int64_t rows, block_rows, granule;
-    uint32_t streams; // bit i: argument i is walked over
+    uint32_t streams; // bit i: the blocks stream over argument i
     uint32_t leaves;  // bit i: argument i is not touched
 } sr_kernel_stage;
 
@@ -138,7 +138,7 @@ typedef struct sr_kernel_launch {
     const void *params;  // of the request
     void *state;         // of prepare
     sr_address workspace;
-    void *stream; // of the device's own interface, as cudaStream_t
+    void *stream; // the device's native type, such as cudaStream_t
 } sr_kernel_launch;
 
 // A kernel made ready for one request; runs any number of times. On a CPU it has stages, on other
@@ -146,17 +146,17 @@ typedef struct sr_kernel_launch {
 typedef struct sr_prepared {
     int stages;
     sr_kernel_stage stage[SR_KERNEL_STAGES];
-    // Enqueues the kernel. How it is cut into parts follows from the request, as blocks do.
+    // Enqueues the kernel. How it is divided depends only on the request, as with blocks.
     sr_status (*launch)(const sr_kernel_launch *launch);
     size_t workspace; // bytes
     size_t scratch;   // bytes per worker of a CPU
     void *state;      // immutable while running: several threads run blocks at once
     void (*state_free)(void *state);
     const struct sr_kernel_entry *entry; // filled by sr_kernel_prepare
-    int variant;                         // of the entry's; stands there when the entry prepares
+    int variant;                         // of the entry; set before the entry's 'prepare'
 } sr_prepared;
 
-// Names work in messages: "model.c:12: conv2d".
+// Names the work in messages, as "model.c:12: conv2d".
 typedef struct sr_kernel_site {
     const char *what; // the operator; NULL: the entry's name
     const char *file; // of model code; NULL: none
@@ -172,74 +172,76 @@ typedef struct sr_kernel_call {
     sr_kernel_site site;
 } sr_kernel_call;
 
-// One row of the table. In-place use: a kernel whose documentation allows output == input must
-// cope with p[output] == p[input].
+// One row of the table. In place: a kernel whose documentation allows output == input must work
+// with p[output] == p[input].
 typedef struct sr_kernel_entry {
     uint32_t struct_size, abi;
     sr_kernel_id kernel;
     const char *name;     // "conv2d/onednn"
     const char *provider; // "onednn"
     // Blocking and accumulation order, as "onednn-direct-f32": entries of one class give the same
-    // bits for every request that both support. SR_KERNEL_REFERENCE: the bits of the reference; of
-    // an operator's own kernels: plain IEEE arithmetic in an order that any processor follows.
+    // bits for every request that both support. SR_KERNEL_REFERENCE: the bits of the reference; for
+    // an operator's own kernels, plain IEEE arithmetic in an order that any processor can follow.
     const char *numerics_class;
-    // True when this entry can serve the request on this processor; must be cheap.
+    // Whether this entry can serve the request on this processor; must be cheap.
     bool (*supports)(const sr_kernel_request *request);
-    // Fills *out (zeroed before, but for the variant). Errors name what is missing.
+    // Fills *out, which is zeroed except for the variant. Errors name what is missing.
     sr_status (*prepare)(const sr_kernel_request *request, sr_prepared *out);
     // For listings; supports() decides.
-    const char *dtypes; // of activations, as "f32 bf16"; NULL: not told
-    uint32_t needs;     // features of the device, of a CPU bits of kernels/base/cpuid.h; 0: none
+    const char *dtypes; // of activations, as "f32 bf16"; NULL: unspecified
+    uint32_t needs;     // device features, for a CPU the bits of kernels/base/cpuid.h; 0: none
     bool outranks;      // serves a request even if a later provider supports it, too
     // Names of further ways to prepare a request, NULL after the last; NULL: none. Variant 0 is the
-    // default, variant i is variants[i - 1]. All give the same bits, for every request: they may
-    // cut it into other blocks or passes, and use other memory, but leave each sum as it is. Which
-    // one is fastest is measured (kernels/chooser.h). SR_E_UNSUPPORTED where this request has
-    // no such variant.
+    // default, variant i is variants[i - 1]. All give the same bits for every request: a variant
+    // may use other blocks, passes or memory, but must not change any sum. The chooser measures
+    // which one is fastest (kernels/chooser.h). 'prepare' returns SR_E_UNSUPPORTED if this request
+    // has no such variant.
     const char *const *variants;
 } sr_kernel_entry;
 
 // A provider's entries.
 typedef struct sr_provider {
     uint32_t struct_size, abi;
-    const char *name;   // no other provider of its kind of device has it
+    const char *name;   // unique among the providers for its kind of device
     const char *device; // whose kernels these are: "cuda"; NULL: "cpu"
     const sr_kernel_entry *entries;
     size_t count;
     // Called once per thread that will run kernels (limits a library's own threads); may be NULL.
     void (*thread_init)(void);
     const char *(*version)(
-        void); // of the library behind it, as "oneDNN 2.6.3"; NULL: serried's own
-    // Version of the bits that the provider's code gives: raised with every change that moves one,
-    // for any request on any processor. Part of the fingerprint (trainer/engine/fingerprint.h).
+        void); // of the library behind it, as "oneDNN 2.6.3"; NULL: serried itself
+    // Version of the provider's results: raised with every change that alters a bit, for any
+    // request on any processor. Part of the fingerprint (trainer/engine/fingerprint.h).
     int numerics;
-    // Features of the device (of a CPU: kernels/base/cpuid.h) that decide the bits of an entry. The
-    // promise: each entry gives the same bits on all processors that it runs on and that agree in
-    // these. Which entries run (sr_kernel_entry.needs) decides the bits of a network, too.
+    // Device features (for a CPU: kernels/base/cpuid.h) that affect the bits of an entry. Each
+    // entry must give the same bits on all processors that it runs on and that agree in these
+    // features. Which entries run (sr_kernel_entry.needs) affects the bits of a network, too.
     uint32_t features;
 } sr_provider;
 
 #define SR_PROVIDER_TEXT 96 // bytes of sr_provider_numerics, its terminator included
 
 // Providers in order, for all kinds of devices: those of this build, then those of open modules.
-// SERRIED_PROVIDERS ("reference,x86"), read once, limits those of each kind of which it names one.
+// SERRIED_PROVIDERS ("reference,x86"), read once, restricts each kind of device for which it names
+// a provider to the named ones.
 const sr_provider *const *sr_providers(size_t *count);
-// Adds a module's providers, a list that ends with NULL (NULL: none), all or nothing; they and
-// 'origin' stay valid. SR_E_UNSUPPORTED for one of another interface, SR_E_USAGE for a name that is
-// taken.
+// Adds a module's providers, a list that ends with NULL (NULL: none), all or nothing. The providers
+// and 'origin' must stay valid. SR_E_UNSUPPORTED for one of another ABI, SR_E_USAGE for a name that
+// is taken.
 SR_NODISCARD sr_status sr_providers_add(const sr_provider *const *list, const char *origin);
-// Whether these are kernels for a kind of device.
+// Whether the provider's kernels are for this kind of device.
 bool sr_provider_is_for(const sr_provider *provider, sr_device_kind device);
-// What decides its bits beside the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
+// What its bits depend on besides the processor: "x86 2", "onednn 2, oneDNN 2.6.3"; returns out.
 char *sr_provider_numerics(const sr_provider *provider, char out[SR_PROVIDER_TEXT]);
-// Features of a kind of device that decide bits: of entries, or which of them run. Hosts and masks
-// that differ in others compute the same. With portable numerics there are none.
+// Features of a kind of device that affect results, either the bits of entries or which entries
+// run. Hosts and masks that differ only in other features give the same results. With portable
+// numerics there are none.
 uint32_t sr_providers_features(sr_device_kind device);
 // Calls every provider's thread_init.
 void sr_kernels_thread_init(void);
 
-// Portable numerics, for the process: kernels prepared from now on are of class "reference". Called
-// before any kernel is prepared.
+// Switches portable numerics on or off for the process: kernels prepared from now on are of class
+// "reference". Must be called before any kernel is prepared.
 void sr_kernels_use_portable(bool on);
 // Whether numerics are portable.
 bool sr_kernels_portable(void);
@@ -248,45 +250,45 @@ bool sr_kernel_is_reference(const sr_kernel_entry *entry);
 
 // The entry that serves a request, or NULL.
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
-// The same limited to one provider of the request's kind of device.
+// The same, limited to one provider for the request's kind of device.
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
-// Finds and prepares: the entry that serves the request, or what the chooser measured to be faster
-// with the same bits. SR_E_UNSUPPORTED names kernel, dtypes and device when nothing serves it.
+// Finds and prepares: the entry that serves the request, or one with the same bits that the chooser
+// measured to be faster. SR_E_UNSUPPORTED, naming kernel, dtypes and device, if no entry serves it.
 SR_NODISCARD sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out);
 // Prepares this entry, which supports the request, in this variant.
 SR_NODISCARD sr_status sr_kernel_prepare_as(const sr_kernel_request *request,
                                             const sr_kernel_entry *entry, int variant,
                                             sr_prepared *out);
-// The name of a variant; "" of the default, NULL where the entry has none of this number.
+// The name of a variant; "" for the default, NULL if the entry has no variant of this number.
 const char *sr_kernel_variant(const sr_kernel_entry *entry, int variant);
-// Frees what prepare made; no run may be under way.
+// Frees what 'prepare' allocated; no run may be in progress.
 void sr_prepared_release(sr_prepared *prepared);
-// Runs all stages and blocks of a CPU's kernel on the calling thread (tests). Scratch is the
-// caller's.
+// Runs all stages and blocks of a CPU kernel on the calling thread (for tests). The caller provides
+// the scratch.
 SR_NODISCARD sr_status sr_prepared_run(const sr_prepared *prepared,
                                        const sr_kernel_request *request, void *const *p,
                                        void *workspace, void *scratch);
 
 // The name in kernel_list.def, as "conv2d". Static storage.
 const char *sr_kernel_name(sr_kernel_id kernel);
-// Its arguments and formula there, as text. Static storage.
+// Its arguments and formula in kernel_list.def, as text. Static storage.
 const char *sr_kernel_doc(sr_kernel_id kernel);
-// Its arguments there, in order; NULL and 0 for SR_KERNEL_OWN. Static storage.
+// Its arguments in kernel_list.def, in order; NULL and 0 for SR_KERNEL_OWN. Static storage.
 const sr_kernel_argument *sr_kernel_arguments(sr_kernel_id kernel, int *count);
-// The dtype of an argument beside activations of this one, which is also taken where any is
-// possible.
+// The dtype of an argument for activations of the given dtype, which is also the result if any
+// dtype is allowed.
 sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype activation);
-// A request of a kernel of the list with all its arguments; optional ones are made absent by the
-// caller. 'params' are the kernel's struct, 'bytes' long.
+// Fills a request for a kernel of the list with all its arguments present; the caller marks
+// optional ones as absent. 'params' is the kernel's struct, 'bytes' long.
 void sr_kernel_request_init(sr_kernel_request *request, sr_device_kind device, sr_kernel_id kernel,
                             sr_dtype activation, const void *params, size_t bytes);
-// Elements of argument i of a request, from its params: 0 where it is absent, -1 where the kernel
-// has no such argument or is not of the list.
+// Number of elements of argument i of a request, from its params: 0 if it is absent, -1 if the
+// kernel has no such argument or is not in the list.
 int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);
-// Whether number, presence and dtypes of the arguments are as the list says. Providers refuse what
-// they do not support beyond that.
+// Whether the number, presence and dtypes of the arguments match the list. Providers check all
+// further restrictions themselves.
 bool sr_kernel_fits(const sr_kernel_request *request);
-// The dtype of the request's T; where no argument is a T, that of the first argument.
+// The dtype of the request's T; if no argument is a T, the dtype of the first argument.
 sr_dtype sr_kernel_activation(const sr_kernel_request *request);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter structs of the kernels in kernel_list.def. Plain data; compared and hashed as bytes, so
-// they are zeroed before they are filled.
+// Parameter structs of the kernels in kernel_list.def. Plain data, compared and hashed as bytes:
+// zero a struct before filling it.
 #ifndef SR_KERNELS_KERNEL_PARAMS_H
 #define SR_KERNELS_KERNEL_PARAMS_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-// conv2d and its gradients; lengths in elements and pixels.
+// conv2d and its gradients; sizes in elements and pixels.
 typedef struct sr_conv_params {
     int64_t n, h, w, c;         // input
     int64_t k, r, s;            // filters
@@ -29,8 +29,9 @@ typedef struct sr_linear_params {
 } sr_linear_params;
 
 #define SR_MATMUL_DIMS 3 // of batches
-// matmul: c[rows,columns] of each batch, sums over 'terms'. A batch is a place i in dim[]; its
-// matrix of a has the number sum of i[d] a_step[d], and that of b likewise. Steps of 0 repeat one.
+// matmul: c[rows,columns] for each batch, summed over 'terms'. A batch is an index i into dim[]; it
+// uses matrix number sum over d of i[d] a_step[d] of a, and likewise of b. A step of 0 repeats a
+// matrix.
 typedef struct sr_matmul_params {
     int64_t rows, terms, columns;
     int64_t a_count, b_count;                                                    // matrices
@@ -52,10 +53,10 @@ typedef struct sr_rows_params {
 // Kernels along one dimension: x[rows,n,inner], n < 2^31.
 typedef struct sr_axis_params {
     int64_t rows, n, inner;
-    int32_t least, reserved; // of extreme: 1 for the smallest element
+    int32_t least, reserved; // for extreme: 1 selects the smallest element
 } sr_axis_params;
 
-// sort_rows: the first k of rows of n < 2^31.
+// sort_rows: the first k elements of each sorted row of n < 2^31.
 typedef struct sr_sort_params {
     int64_t rows, n, k;
     int32_t ascending, reserved;
@@ -82,8 +83,8 @@ typedef struct sr_count_params {
 #define SR_EXPRESSION_CONSTANTS 4 // of a formula
 #define SR_EXPRESSION_INPUTS 3    // of a formula
 #define SR_EXPRESSION_DIMS 5      // of a tensor
-// The formulas of expression_list.def, and sum_to. Of inputs that are smaller than the output, each
-// element is repeated along some of the output's dimensions.
+// The formulas of expression_list.def, and sum_to. Inputs that are smaller than the output are
+// repeated along some of its dimensions.
 typedef struct sr_expression_params {
     int64_t count;                            // elements of the output; of sum_to: of x
     double constant[SR_EXPRESSION_CONSTANTS]; // attributes, for instance a slope
@@ -93,7 +94,7 @@ typedef struct sr_expression_params {
     uint32_t reserved;
 } sr_expression_params;
 
-// Elements of an input of the shape that the params say.
+// Number of elements of an input, from the params.
 static inline int64_t sr_input_elements(const sr_expression_params *p, int input) {
     int64_t n = p->dims == 0 ? p->count : 1;
     for (int d = 0; d < p->dims; d++)
@@ -102,9 +103,9 @@ static inline int64_t sr_input_elements(const sr_expression_params *p, int input
 }
 
 #define SR_REARRANGE_DIMS 5 // of a tensor
-// rearrange: element i of y, whose place is i[0] .. i[dims - 1], is element first + the sum of
-// (i[d] - begin[d]) / every[d] step[d] of x, where each i[d] is in begin[d] .. end[d] - 1 and the
-// divisions are exact; else 0.
+// rearrange: the element of y at index i[0] .. i[dims - 1] is element first + sum over d of (i[d] -
+// begin[d]) / every[d] * step[d] of x if each i[d] is in begin[d] .. end[d] - 1 and all divisions
+// are exact; otherwise it is 0.
 typedef struct sr_rearrange_params {
     int64_t count, elements; // of y, of x
     int64_t first;
@@ -114,31 +115,32 @@ typedef struct sr_rearrange_params {
 } sr_rearrange_params;
 
 #define SR_CONCAT_INPUTS 4 // of concat
-// concat: x[i] has rows[rows] of width[i], y of their sum. Widths of absent inputs are 0.
+// concat: x[i] has 'rows' rows of width[i], and the rows of y have the sum of these widths. Widths
+// of absent inputs are 0.
 typedef struct sr_concat_params {
     int64_t rows, width[SR_CONCAT_INPUTS];
 } sr_concat_params;
 
-// Elements of a row of y.
+// Number of elements of a row of y.
 static inline int64_t sr_concat_width(const sr_concat_params *p) {
     return p->width[0] + p->width[1] + p->width[2] + p->width[3];
 }
 
 // gather: x[outer,n,inner] and y[outer,count,inner]; scatter_add: x[outer,count,inner] and
-// y[outer,n,inner]. The index has a number for each j of 'count', the same for all of 'outer' or
-// 'inner' unless it is per these: index[1 or outer,count,1 or inner].
+// y[outer,n,inner]. The index has one entry for each of 'count' elements, shared by all of 'outer'
+// and 'inner' unless per_outer or per_inner is set: index[1 or outer,count,1 or inner].
 typedef struct sr_gather_params {
     int64_t outer, n, inner, count; // n, count < 2^31
     int32_t per_outer, per_inner;   // 0 or 1
-    int32_t zeros, reserved;        // gather: 1: 0 instead of NaN where there is no such number
+    int32_t zeros, reserved;        // gather: 1: an invalid index gives 0 instead of NaN
 } sr_gather_params;
 
-// Lists of 'count' numbers in the index.
+// Number of lists of 'count' entries in the index.
 static inline int64_t sr_gather_lists(const sr_gather_params *p) {
     return (p->per_outer ? p->outer : 1) * (p->per_inner ? p->inner : 1);
 }
 
-#define SR_GATHER_SHARE 32 // numbers of a row of gather_sum
+#define SR_GATHER_SHARE 32 // maximum of 'share'
 // gather_sum and its gradients: x[outer,n,groups,inner], y[outer,count,groups,inner], index and
 // weights [outer,count,share,groups].
 typedef struct sr_gather_sum_params {
@@ -146,12 +148,12 @@ typedef struct sr_gather_sum_params {
     int32_t share, reserved;                // 1 to SR_GATHER_SHARE
 } sr_gather_sum_params;
 
-// Numbers in the index.
+// Number of entries of the index.
 static inline int64_t sr_gather_sum_numbers(const sr_gather_sum_params *p) {
     return p->outer * p->count * p->share * p->groups;
 }
 
-// Its lists, one for each of 'outer' and group, as those of a scatter_add.
+// The same lists as params of a scatter_add: one list for each of 'outer' and each group.
 static inline sr_gather_params sr_gather_sum_lists(const sr_gather_sum_params *p) {
     const sr_gather_params lists = {p->outer, p->n, p->groups, p->count * p->share, 1, 1, 0, 0};
     return lists;
@@ -162,7 +164,7 @@ static inline sr_gather_params sr_gather_sum_lists(const sr_gather_sum_params *p
 typedef struct sr_normalize_params {
     int64_t rows, channels;
     double
-        mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8; rounded to f32 beside f32 and narrower
+        mean[SR_NORMALIZE_MAX_CHANNELS]; // in units of u8; rounded to f32 unless the output is f64
     double inverse_std[SR_NORMALIZE_MAX_CHANNELS];
 } sr_normalize_params;
 
@@ -184,8 +186,8 @@ typedef struct sr_drop_path_params {
 // mix_batch: x[n,h,w,c].
 typedef struct sr_mix_params {
     int64_t n, h, w, c;
-    double mixup, cutmix;     // alpha of Beta(alpha, alpha); 0: not that one
-    double probability;       // that the samples are mixed at all, 0 <= p <= 1
+    double mixup, cutmix;     // alpha of Beta(alpha, alpha); 0: off
+    double probability;       // of mixing the samples, 0 <= p <= 1
     uint32_t scope, reserved; // as in sr_dropout_params
 } sr_mix_params;
 
@@ -197,7 +199,7 @@ typedef struct sr_pool_params {
     int32_t gap_h, gap_w; // maxpool2d: pixels left out between neighbours of a window
 } sr_pool_params;
 
-// How resize2d makes a pixel (kernels/resize.h).
+// How resize2d computes a pixel (kernels/resize.h).
 enum {
     SR_FILTER_NEAREST,
     SR_FILTER_NEAREST_EXACT,
@@ -209,21 +211,21 @@ enum {
 // resize2d: x[n,h,w,c], y[n,p,q,c]. All extents of pictures are less than 2^31.
 typedef struct sr_resize_params {
     int64_t n, h, w, c, p, q;
-    double step_h, step_w;      // pixels of x from one of y to the next
+    double step_h, step_w;      // distance in x between neighbouring pixels of y
     int32_t filter;             // SR_FILTER_...
-    int32_t corners, antialias; // 0 or 1; of SR_FILTER_LINEAR and SR_FILTER_CUBIC
+    int32_t corners, antialias; // 0 or 1; for SR_FILTER_LINEAR and SR_FILTER_CUBIC
     int32_t reserved;
 } sr_resize_params;
 
-// What taps2d finds beyond the border of a picture.
+// What taps2d reads beyond the border of a picture.
 enum { SR_TAPS_ZERO, SR_TAPS_REPLICATE, SR_TAPS_REFLECT };
 
 // taps2d: points[n,p,q,r,s,groups,2] of pictures of h x w pixels, h w < 2^31 (kernels/taps.h).
 typedef struct sr_taps_params {
     int64_t n, p, q, r, s, groups;
     int64_t h, w;
-    double scale_h, shift_h, step_h, gap_h; // a position is shift + scale point + step place in p
-    double scale_w, shift_w, step_w, gap_w; // (or q) + gap place in r (or s)
+    double scale_h, shift_h, step_h, gap_h; // position = shift + scale point + step index in p
+    double scale_w, shift_w, step_w, gap_w; // (or q) + gap index in r (or s)
     int32_t filter;                         // SR_FILTER_NEAREST, _LINEAR or _CUBIC
     int32_t border, corners;                // SR_TAPS_...; 0 or 1
     int32_t order_h, order_w;               // of the derivative of the weights
@@ -235,11 +237,11 @@ static inline int64_t sr_taps_points(const sr_taps_params *p) {
     return p->n * p->p * p->q * p->r * p->s * p->groups;
 }
 
-// Taps of a side.
+// Number of taps along one side.
 SR_DEVICE_INLINE int32_t sr_taps_side(int32_t filter) {
     return filter == SR_FILTER_NEAREST ? 1 : filter == SR_FILTER_LINEAR ? 2 : 4;
 }
-// Taps of a point.
+// Number of taps of a point.
 SR_DEVICE_INLINE int32_t sr_taps_share(int32_t filter) {
     return sr_taps_side(filter) * sr_taps_side(filter);
 }
@@ -247,17 +249,17 @@ SR_DEVICE_INLINE int32_t sr_taps_share(int32_t filter) {
 // upfirdn2d: x[n,h,w,c], filter[r,s], y[n,p,q,c].
 typedef struct sr_upfirdn_params {
     int64_t n, h, w, c, p, q, r, s;
-    int32_t up_h, up_w;        // pixels of x are so far apart, with zeros between them
-    int32_t down_h, down_w;    // pixels of y are every so many of the filtered ones
-    int32_t pad_top, pad_left; // zeros before the picture; negative: it is cut
+    int32_t up_h, up_w;        // distance of the pixels of x, with zeros between them
+    int32_t down_h, down_w;    // every down-th filtered pixel becomes a pixel of y
+    int32_t pad_top, pad_left; // zeros before the picture; negative: pixels cut off
     int32_t flip, reserved;    // 1: the filter is reversed
 } sr_upfirdn_params;
 
 // nms: boxes[samples,boxes,4].
 typedef struct sr_nms_params {
     int64_t samples, boxes, capacity;
-    double overlap;               // a box with more of it beside a better one is left out
-    double above;                 // with only_above, boxes of lower or equal scores are left out
+    double overlap;               // a box whose IoU with a better one is larger is dropped
+    double above;                 // with only_above, boxes with lower or equal scores are dropped
     int32_t only_above, reserved; // 0 or 1
 } sr_nms_params;
 
@@ -265,7 +267,7 @@ typedef struct sr_nms_params {
 typedef struct sr_roi_params {
     int64_t n, h, w, c, rois, p, q;
     double scale;    // pixels of x for one unit of the boxes
-    int32_t samples; // of each side of a bin; 0: one for each pixel, rounded up
+    int32_t samples; // along each side of a bin; 0: one for each pixel, rounded up
     int32_t aligned; // 1: boxes are shifted by half a pixel, and may be smaller than a pixel
 } sr_roi_params;
 
@@ -280,7 +282,7 @@ typedef struct sr_xent_params {
 typedef struct sr_attention_params {
     int64_t batches, queries, keys, heads, depth;
     int64_t biases; // 0: none
-    double scale;   // of the products of q and k
+    double scale;   // factor of the products of q and k
 } sr_attention_params;
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SR_VARIES_id, for each kernel of kernel_list.def: whether an argument has the activation dtype,
-// so that there is the kernel in several. For the listings of providers.
+// so that the kernel exists for several dtypes. For the listings of providers.
 #ifndef SR_KERNELS_KERNEL_VARIES_H
 #define SR_KERNELS_KERNEL_VARIES_H
 

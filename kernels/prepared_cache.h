@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prepared kernels by request, for callers outside plans: each is prepared once and kept, so a
-// steady step prepares nothing. Any thread may call.
+// Prepared kernels by request, for callers outside plans: each is prepared once and kept, so steps
+// after the first prepare nothing. Any thread may call.
 #ifndef SR_KERNELS_PREPARED_CACHE_H
 #define SR_KERNELS_PREPARED_CACHE_H
 

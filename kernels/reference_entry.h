@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of reference providers, on all kinds of devices.
+// Entries of the reference providers for all kinds of devices.
 #ifndef SR_KERNELS_REFERENCE_ENTRY_H
 #define SR_KERNELS_REFERENCE_ENTRY_H
 

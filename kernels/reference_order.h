@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the sums of numerics class "reference", for its kernels on all kinds of devices:
-// into which parts a sum is cut follows from these numbers and the shape alone.
+// The order of the sums of numerics class "reference", for its kernels on all kinds of devices. The
+// way a sum is divided depends only on these numbers and the shape.
 #ifndef SR_KERNELS_REFERENCE_ORDER_H
 #define SR_KERNELS_REFERENCE_ORDER_H
 
@@ -13,16 +13,17 @@
 
 #define SR_REFERENCE_NUMERICS 7 // sr_provider.numerics
 
-// Elements of one block of an elementwise kernel, and of one leaf of a sum over elements.
+// Number of elements in one block of an elementwise kernel and in one leaf of a sum over elements.
 #define SR_REFERENCE_BLOCK 65536
-// Most rows and elements of one leaf of a sum over rows.
+// Maximum number of rows, and of elements, in one leaf of a sum over rows.
 #define SR_REFERENCE_ROWS 1024
-// Most terms of a sum that are added one after the other (reference_sum.inc).
+// Maximum number of terms that are added one after the other (reference_sum.inc).
 #define SR_REFERENCE_TERMS 32
 // Number of interleaved sums to which neighbouring elements are added in turn.
 #define SR_REFERENCE_CHUNK 1024
 #define SR_REFERENCE_WAYS 16
-// Sums side by side of a group of groupnorm, and most parts of a leaf of it.
+// Number of parallel sums over a group of groupnorm, and maximum number of parts in one of its
+// leaves.
 #define SR_REFERENCE_COLUMNS 32
 #define SR_REFERENCE_PARTS 16
 
@@ -30,7 +31,8 @@ static inline int64_t sr_blocks_of(int64_t count, int64_t size) {
     return (count + size - 1) / size;
 }
 
-// Levels of the tree of at most 'sums' sums, and of the leaves of a sum of at most 'terms' terms.
+// Number of levels of a tree of at most 'sums' sums, and of the leaves of a sum of at most 'terms'
+// terms.
 static inline int64_t sr_reference_levels(int64_t sums) {
     int64_t levels = 1;
     while (sums >> levels)
@@ -47,7 +49,8 @@ static inline int64_t sr_rows_per_block(int64_t channels) {
     return rows < 1 ? 1 : rows > SR_REFERENCE_ROWS ? SR_REFERENCE_ROWS : rows;
 }
 
-// Most terms of the sums of pooling: pixels of a window, and windows that a pixel is in.
+// Maximum number of terms of the sums of pooling: pixels in a window, and windows that contain a
+// pixel.
 static inline int64_t sr_pool_pixels(const sr_pool_params *p) {
     return (p->window_h < p->h ? p->window_h : p->h) * (p->window_w < p->w ? p->window_w : p->w);
 }
@@ -64,8 +67,8 @@ static inline int64_t sr_pool_windows(const sr_pool_params *p) {
 }
 
 // How the elements of a group of groupnorm, [pixels][width], are summed: element c of a pixel is a
-// term of column c % columns. The terms of each column are added in order, those of a part one
-// after the other, those of the parts of a leaf by the tree, and then the columns by the tree.
+// term of column c % columns. The terms of a column within a part are added one after the other;
+// then the parts of a leaf, and finally the columns, are added by the tree.
 typedef struct sr_group_order {
     int64_t pixels, width, columns;
     int64_t part_pixels, pixel_parts; // pixels of a part, or parts of a pixel; one of them is 1
@@ -86,8 +89,8 @@ static inline sr_group_order sr_group_order_of(const sr_groupnorm_params *p) {
     return o;
 }
 
-// Elements of a group that are before a part. Its number has 32 bits, which are divided fast: a
-// group of more parts would have 2^37 elements.
+// Number of elements of a group before a part. The part's number fits in 32 bits, which makes
+// divisions fast: a group with more parts would have 2^37 elements.
 SR_DEVICE_INLINE int64_t sr_group_elements(const sr_group_order *o, int64_t part) {
     const uint32_t number = (uint32_t)part, cuts = (uint32_t)o->pixel_parts;
     const int64_t pixel = (int64_t)(number / cuts) * o->part_pixels;
@@ -95,7 +98,7 @@ SR_DEVICE_INLINE int64_t sr_group_elements(const sr_group_order *o, int64_t part
     return (pixel < o->pixels ? pixel : o->pixels) * o->width + cut;
 }
 
-// Elements of some neighbouring leaves.
+// Number of elements in a run of neighbouring leaves.
 SR_DEVICE_INLINE int64_t sr_group_leaf_elements(const sr_group_order *o, int64_t leaf,
                                                 int64_t leaves) {
     const int64_t begin = leaf * SR_REFERENCE_PARTS, end = begin + leaves * SR_REFERENCE_PARTS;
@@ -114,8 +117,8 @@ static inline sr_conv_params sr_linear_as_conv(const sr_linear_params *linear) {
     return p;
 }
 
-// A product of matmul likewise, of a that is not transposed. For its gradient with respect to w, a
-// is transposed: the terms are pixels.
+// The same for a product of matmul whose a is not transposed. The gradient with respect to w
+// corresponds to a transposed a: the terms are pixels.
 static inline sr_conv_params sr_matmul_as_conv(const sr_matmul_params *matmul) {
     const bool transposed = matmul->transpose_a != 0;
     const sr_linear_params linear = {transposed ? matmul->terms : matmul->rows,

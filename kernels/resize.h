@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// resize2d for its kernels on all kinds of devices: which pixels of x contribute to a pixel of y,
-// and with what weights. A picture is resized along its sides; the weight of a pixel is the product
-// of both.
+// resize2d, for the kernels of all kinds of devices: which pixels of x contribute to a pixel of y,
+// and with what weights. Height and width are resized separately; the weight of a pixel is the
+// product of both weights.
 //
 // The rules are those of torch.nn.functional.interpolate. Pixel i of y lies at i step in x with
-// 'corners', else at (i + 1/2) step - 1/2. Without antialiasing, linear takes the two and cubic
-// the four nearest pixels of x (Keys 1981, a = -0.75). With it, the filter is as many times wider
-// as the picture becomes smaller, its weights are divided by their sum, and a is -0.5, as in
-// Pillow. Nearest has the pixel floor(i step), nearest exact floor((i + 1/2) step), both in f32 as
-// in torch; area has the mean of pixels floor(i in / out) to ceil((i + 1) in / out) - 1. Beyond the
-// border of x is its outermost pixel. Everything else is in f64: the same bits on all devices.
+// 'corners', else at (i + 1/2) step - 1/2. Without antialiasing, linear takes the two and cubic the
+// four nearest pixels of x (Keys 1981, a = -0.75). With antialiasing, the filter is widened by the
+// factor by which the picture shrinks, its weights are divided by their sum, and a is -0.5, as in
+// Pillow. Nearest takes pixel floor(i step), nearest exact floor((i + 1/2) step), both computed in
+// f32 as in torch; area takes the mean of pixels floor(i in / out) to ceil((i + 1) in / out) - 1.
+// Beyond its border x repeats the outermost pixel. Everything else is computed in f64, with the
+// same bits on all devices.
 //
-// The gradient is resize2d with the transposed weights: a pixel of x has those of the pixels of y
-// of which it is a part.
+// The gradient is resize2d with the transposed weights: a pixel of x gets contributions from all
+// pixels of y that it contributes to.
 #ifndef SR_KERNELS_RESIZE_H
 #define SR_KERNELS_RESIZE_H
 
 #include "kernels/base/device_code.h"
 #include "kernels/kernel_params.h"
 
-// A side of the pictures: pixels of x and y.
+// One side (height or width) of the pictures x and y.
 typedef struct sr_resize_side {
     int64_t in, out;
-    double step; // pixels of x from one of y to the next
+    double step; // distance in x between neighbouring pixels of y
     int32_t filter, corners, antialias;
     int32_t
-        transposed; // positions are those of x, and the pixels of which they are made those of y
+        transposed; // positions are those of x, and the pixels they are computed from those of y
 } sr_resize_side;
 
 static inline sr_resize_side sr_resize_side_of(const sr_resize_params *p, int wide,
@@ -41,13 +42,13 @@ static inline sr_resize_side sr_resize_side_of(const sr_resize_params *p, int wi
     return side;
 }
 
-// Positions of a side.
+// Number of positions along a side.
 static inline int64_t sr_resize_positions(const sr_resize_side *s) {
     return s->transposed ? s->in : s->out;
 }
 
-// At least as many as the pixels that contribute to one position. The windows of pixels of y have
-// at most 'most' pixels, and the first ones of neighbouring windows are 'step' apart but for
+// An upper bound of the number of pixels that contribute to one position. The window of a pixel of
+// y has at most 'most' pixels, and neighbouring windows begin 'step' pixels apart, except for
 // rounding.
 static inline int64_t sr_resize_most(const sr_resize_side *s) {
     const double wider = s->antialias && s->step > 1 ? s->step : 1;
@@ -63,7 +64,7 @@ static inline int64_t sr_resize_most(const sr_resize_side *s) {
 // The window of a pixel of y: pixels first .. first + count - 1 of x, or of its border.
 typedef struct sr_resize_window {
     int64_t first, count;
-    double at; // antialiasing: the middle of the filter; else what is beyond the pixel before
+    double at; // antialiasing: centre of the filter; else distance from the pixel before
 } sr_resize_window;
 
 SR_DEVICE_INLINE int64_t sr_resize_within(const sr_resize_side *s, int64_t at) {
@@ -109,7 +110,7 @@ SR_DEVICE_INLINE double sr_resize_cubic(double x, double a) {
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// The weight of pixel k of a window, which is to be divided by the sum of all.
+// The weight of pixel k of a window, not yet divided by the sum of all weights.
 SR_DEVICE_INLINE double sr_resize_tap(const sr_resize_side *s, const sr_resize_window *w,
                                       int64_t k) {
     if (s->filter != SR_FILTER_LINEAR && s->filter != SR_FILTER_CUBIC)
@@ -134,8 +135,8 @@ SR_DEVICE_INLINE double sr_resize_total(const sr_resize_side *s, const sr_resize
     return total;
 }
 
-// The first pixel of y whose window ends with pixel 'in' of x or after it; 'after': begins after
-// it. Windows are in the order of the pixels.
+// The first pixel of y whose window ends at or after pixel 'in' of x; with 'after', whose window
+// begins after it. Windows are in the order of the pixels.
 SR_DEVICE_INLINE int64_t sr_resize_search(const sr_resize_side *s, int64_t in, int after) {
     int64_t low = 0, high = s->out;
     while (low < high) {
@@ -168,15 +169,15 @@ SR_DEVICE_INLINE sr_resize_span sr_resize_span_of(const sr_resize_side *s, int64
     return span;
 }
 
-// A window with the sum of its weights. 'out' is negative before the first one.
+// A window with the sum of its weights. 'out' is negative before the first use.
 typedef struct sr_resize_pixel {
     int64_t out;
     sr_resize_window window;
     double total;
 } sr_resize_pixel;
 
-// The weight of the pixel 'other' of the span of a position: its weight in the window, plus those
-// of the pixels beyond the border if it is the outermost one. 'of' keeps the last window.
+// The weight of the pixel 'other' of the span of a position: its weight in the window, plus, for an
+// outermost pixel, the weights of the pixels beyond the border. 'of' caches the last window.
 SR_DEVICE_INLINE double sr_resize_weight(const sr_resize_side *s, int64_t position, int64_t other,
                                          sr_resize_pixel *of) {
     const int64_t out = s->transposed ? other : position, in = s->transposed ? position : other;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// roi_align for its kernels on all kinds of devices: which pixels of x contribute to a bin of a
+// roi_align, for the kernels of all kinds of devices: which pixels of x contribute to a bin of a
 // box, and with what weights (He et al., "Mask R-CNN", 2017).
 //
-// The rules are those of torchvision.ops.roi_align. A side of a box has p bins of one length, and a
-// bin has 'count' samples in equal distances. A sample lies between two pixels of x and
+// The rules are those of torchvision.ops.roi_align. A side of a box is divided into p bins of equal
+// length, and a bin has 'count' equally spaced samples. A sample lies between two pixels of x and
 // interpolates between them; up to one pixel beyond the border it takes the outermost pixel, and
-// farther away it is zero. The weight of a pixel in a bin is the sum over the samples; that of a
-// pixel of the picture is the product of both sides', and all are divided by the number of samples.
-// Everything is in f64: the same bits on all devices.
+// farther away it is zero. Along one side, the weight of a pixel in a bin is the sum over the
+// samples; the weight in the picture is the product of the weights of both sides, divided by the
+// number of samples. Everything is computed in f64, with the same bits on all devices.
 #ifndef SR_KERNELS_ROI_H
 #define SR_KERNELS_ROI_H
 
 #include "kernels/base/device_code.h"
 #include "kernels/kernel_params.h"
 
-#define SR_ROI_SAMPLES 32767 // of a side of a bin, at most
+#define SR_ROI_SAMPLES 32767 // maximum along a side of a bin
 
 // A side of a box.
 typedef struct sr_roi_side {
-    double start, bin;   // in pixels of x: where bins begin, and their length
+    double start, bin;   // in pixels of x: start of the bins, and length of each
     int64_t size;        // pixels of x
     int32_t count;       // samples of a bin
     int32_t first, last; // pixels of x that may be part of the box
@@ -27,11 +27,11 @@ typedef struct sr_roi_side {
 // A box.
 typedef struct sr_roi_box {
     sr_roi_side high, wide;
-    double share;         // of a sample in its bin; NaN: the box is not finite
-    int32_t image, valid; // valid is 0 if x has no picture of this number
+    double share;         // weight of a sample in its bin; NaN: the box is not finite
+    int32_t image, valid; // valid is 0 if x has no picture with this number
 } sr_roi_box;
 
-// Where sample i of a bin is, clamped to the picture.
+// The position of sample i of a bin, clamped to the picture.
 SR_DEVICE_INLINE double sr_roi_position(const sr_roi_side *s, int64_t bin, int32_t i) {
     return s->start + ((double)bin + ((double)i + 0.5) / (double)s->count) * s->bin;
 }
@@ -104,7 +104,7 @@ SR_DEVICE_INLINE double sr_roi_weight(const sr_roi_side *s, int64_t bin, int64_t
     return sum;
 }
 
-// The pixels that may be part of a bin: first .. last, none if the box has none.
+// The pixels that may be part of a bin: first .. last; empty if the box has none.
 typedef struct sr_roi_span {
     int32_t first, last;
 } sr_roi_span;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of sort_rows, for its kernels on all kinds of devices: numbers become integers whose
-// order is that of the numbers.
+// The order of sort_rows, for the kernels of all kinds of devices: numbers are mapped to integers
+// that have the same order.
 #ifndef SR_KERNELS_SORT_KEY_H
 #define SR_KERNELS_SORT_KEY_H
 
@@ -9,7 +9,7 @@
 
 #include "kernels/base/device_code.h"
 
-// Smaller keys are before larger ones. Zeros of both signs are equal, NaN are last.
+// Smaller keys come first. Zeros of both signs are equal; NaNs come last.
 SR_DEVICE_INLINE uint32_t sr_sort_key_f32(float value, int ascending) {
     uint32_t bits;
     if (value != value)

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// taps2d for its kernels on all kinds of devices: the pixels near a point of a picture, and their
+// taps2d, for the kernels of all kinds of devices: the pixels near a point of a picture, and their
 // weights, or derivatives of the weights with respect to the point.
 //
-// A point becomes a position in pixels, separately for each side: shift + scale point, and what the
-// place of the point adds (kernel_params.h). Nearest takes the pixel nearest to it, and of two
-// equally near ones the even one; linear takes the two and cubic the four pixels around it (Keys
-// 1981, a = -0.75). Pixels beyond the border are left out, the outermost one, or reflected: about
-// the outermost pixel with 'corners', else about its edge. This is torch.nn.functional.grid_sample.
-// Everything is in f64: the same bits on all devices.
+// A point is mapped to a position in pixels, separately for each side: shift + scale point + an
+// offset that depends on the point's index (kernel_params.h). Nearest takes the nearest pixel, or
+// the even one of two that are equally near; linear takes the two and cubic the four pixels around
+// it (Keys 1981, a = -0.75). Pixels beyond the border are zero, replaced by the outermost pixel, or
+// reflected: about the centre of the outermost pixel with 'corners', else about its edge. This is
+// torch.nn.functional.grid_sample. Everything is computed in f64, with the same bits on all
+// devices.
 #ifndef SR_KERNELS_TAPS_H
 #define SR_KERNELS_TAPS_H
 
 #include "kernels/base/device_code.h"
 #include "kernels/kernel_params.h"
 
-#define SR_TAPS_FARTHEST 1073741824.0 // positions beyond it are this one
+#define SR_TAPS_FARTHEST 1073741824.0 // positions are clamped to this
 
 // A position between pixels: tap k is pixel first + k.
 typedef struct sr_taps_place {
     int64_t first;
-    double at; // beyond the pixel before it, 0 <= at < 1; NaN: so is the point
+    double at; // offset from the pixel before it, 0 <= at < 1; NaN if the point is NaN
 } sr_taps_place;
 
 SR_DEVICE_INLINE sr_taps_place sr_taps_place_of(int32_t filter, double position) {
@@ -42,7 +43,7 @@ SR_DEVICE_INLINE sr_taps_place sr_taps_place_of(int32_t filter, double position)
     return p;
 }
 
-// The derivative of this order of c3 x^3 + c2 x^2 + c1 x + c0.
+// The derivative of the given order of c3 x^3 + c2 x^2 + c1 x + c0.
 SR_DEVICE_INLINE double sr_taps_polynomial(double c3, double c2, double c1, double c0, double x,
                                            int32_t order) {
     if (order == 0)
@@ -60,10 +61,10 @@ SR_DEVICE_INLINE double sr_taps_cubic(int k, double at, int32_t order) {
     const double x = k == 0 ? at + 1 : k == 1 ? at : k == 2 ? 1 - at : 2 - at;
     const double value = inside ? sr_taps_polynomial(a + 2, -(a + 3), 0, 1, x, order)
                                 : sr_taps_polynomial(a, -5 * a, 8 * a, -4 * a, x, order);
-    return k >= 2 && order % 2 != 0 ? -value : value; // the distance becomes smaller
+    return k >= 2 && order % 2 != 0 ? -value : value; // the distance decreases as x grows
 }
 
-// The derivative of this order of the weight of tap k.
+// The derivative of the given order of the weight of tap k.
 SR_DEVICE_INLINE double sr_taps_weight(int32_t filter, const sr_taps_place *p, int k,
                                        int32_t order) {
     const double at = p->at;
@@ -76,7 +77,7 @@ SR_DEVICE_INLINE double sr_taps_weight(int32_t filter, const sr_taps_place *p, i
     return order == 1 ? (k == 0 ? -1 : 1) : (k == 0 ? 1 - at : at);
 }
 
-// The pixel of a picture that stands for pixel i; -1: none.
+// The pixel of a picture that is read as pixel i; -1: none.
 SR_DEVICE_INLINE int64_t sr_taps_pixel(int32_t border, int32_t corners, int64_t size, int64_t i) {
     if (i >= 0 && i < size)
         return i;
@@ -91,14 +92,14 @@ SR_DEVICE_INLINE int64_t sr_taps_pixel(int32_t border, int32_t corners, int64_t 
     return within < size ? within : period - within - !corners;
 }
 
-// Where point number j of a picture is, before its own numbers are added: [p,q,r,s].
+// The position of point number j, [p,q,r,s], of a picture before its own coordinates are added.
 SR_DEVICE_INLINE void sr_taps_base(const sr_taps_params *p, int64_t j, double *high, double *wide) {
     const int64_t window = p->r * p->s, pixel = j / window, tap = j % window;
     *high = p->shift_h + (double)(pixel / p->q) * p->step_h + (double)(tap / p->s) * p->gap_h;
     *wide = p->shift_w + (double)(pixel % p->q) * p->step_w + (double)(tap % p->s) * p->gap_w;
 }
 
-// Places of a point with the numbers 'first' and 'second'.
+// The places of a point with the coordinates 'first' and 'second'.
 SR_DEVICE_INLINE void sr_taps_places(const sr_taps_params *p, int64_t j, double first,
                                      double second, sr_taps_place *high, sr_taps_place *wide) {
     double base_h, base_w;

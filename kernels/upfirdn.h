@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// upfirdn2d for its kernels on all kinds of devices: which pixels and taps of the filter contribute
-// to a pixel of the result.
+// upfirdn2d, for the kernels of all kinds of devices: which pixels and taps of the filter
+// contribute to a pixel of the result.
 #ifndef SR_KERNELS_UPFIRDN_H
 #define SR_KERNELS_UPFIRDN_H
 
@@ -12,13 +12,14 @@ typedef struct sr_upfirdn_span {
     int64_t first, count, tap;
 } sr_upfirdn_span;
 
-// A filter of 'taps' that begins at 'at', a pixel of x with up - 1 zeros after each of its 'size'.
+// The span of a filter of 'taps' taps that begins at position 'at' of the upsampled x, in which up
+// - 1 zeros follow each of 'size' pixels.
 SR_DEVICE_INLINE sr_upfirdn_span sr_upfirdn_span_of(int64_t at, int64_t taps, int64_t up,
                                                     int64_t size) {
     sr_upfirdn_span s;
     const int64_t end = at + taps; // below it
     s.first = at > 0 ? (at + up - 1) / up : 0;
-    const int64_t last = end > 0 ? (end + up - 1) / up : 0; // below it, too
+    const int64_t last = end > 0 ? (end + up - 1) / up : 0; // exclusive, too
     s.count = (last < size ? last : size) - s.first;
     s.tap = s.first * up - at;
     if (s.count < 0)
@@ -26,7 +27,7 @@ SR_DEVICE_INLINE sr_upfirdn_span sr_upfirdn_span_of(int64_t at, int64_t taps, in
     return s;
 }
 
-// Most pixels of such a span.
+// Maximum number of pixels of such a span.
 static inline int64_t sr_upfirdn_most(int64_t taps, int64_t up, int64_t size) {
     const int64_t most = (taps + up - 1) / up;
     return most < size ? most : size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's cache folder: $SERRIED_CACHE, or $XDG_CACHE_HOME/serried, or ~/.cache/serried. It and
-// its files are used only if they belong to this user and nobody else may write them.
+// The user's cache folder: $SERRIED_CACHE, or $XDG_CACHE_HOME/serried, or ~/.cache/serried. The
+// folder and its files are used only if they belong to this user and no other user may write them.
 #ifndef SR_KERNELS_BASE_CACHE_FOLDER_H
 #define SR_KERNELS_BASE_CACHE_FOLDER_H
 
@@ -17,7 +17,8 @@ struct stat;
 
 // The folder, which may not exist yet, in new memory (sr_free); NULL if the environment names none.
 SR_NODISCARD sr_status sr_cache_folder_find(char **out);
-// Makes the folder and its parents, with mode 0700. SR_E_DATA if it is not this user's alone.
+// Makes the folder and its parents, with mode 0700. SR_E_DATA if it does not belong to this user
+// alone.
 SR_NODISCARD sr_status sr_cache_folder_make(const char *folder);
 // SR_E_DATA for what is not a folder or a regular file, belongs to another user, or is writable by
 // others.

@@ -14,8 +14,7 @@ extern "C" {
 
 // Nanoseconds of CLOCK_MONOTONIC.
 int64_t sr_clock_ns(void);
-// Nanoseconds that the processor has spent on the calling thread (CLOCK_THREAD_CPUTIME_ID); a
-// system call.
+// Processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID); a system call.
 int64_t sr_clock_thread_ns(void);
 // Sleeps; returns early on a signal.
 void sr_clock_sleep_ns(int64_t ns);

@@ -26,14 +26,14 @@ typedef struct sr_cpu_set {
     uint64_t words[SR_CPU_WORDS];
 } sr_cpu_set;
 
-void sr_cpu_set_add(sr_cpu_set *set, int cpu); // numbers from SR_CPUS on are ignored
+void sr_cpu_set_add(sr_cpu_set *set, int cpu); // numbers >= SR_CPUS are ignored
 bool sr_cpu_set_has(const sr_cpu_set *set, int cpu);
 int sr_cpu_set_count(const sr_cpu_set *set);
 bool sr_cpu_set_equal(const sr_cpu_set *a, const sr_cpu_set *b);
-// "0-3,8" as the kernel writes it (cpuset(7), list format). SR_E_ARGUMENT quotes a text that is not
-// such a list.
+// "0-3,8" in the kernel's list format (cpuset(7)). SR_E_ARGUMENT quotes a text that is not such a
+// list.
 SR_NODISCARD sr_status sr_cpu_set_parse(const char *text, sr_cpu_set *out);
-// The set as such a text, cut to 'size' bytes. Returns 'out'.
+// The set in this format, truncated to 'size' bytes. Returns 'out'.
 const char *sr_cpu_set_text(const sr_cpu_set *set, char *out, size_t size);
 
 // The position of a logical processor. Processors of one core have the same package and core.
@@ -49,14 +49,15 @@ int sr_cpu_locations_read(const char *sys, const sr_cpu_set *set, sr_cpu_locatio
 int sr_cpu_locations_cores(const sr_cpu_location *locations, int count);
 int sr_cpu_locations_nodes(const sr_cpu_location *locations, int count);
 
-// The processors of rank 'index' when 'ranks' ranks share these. Where there are more ranks than
-// cores, it is all processors and the result is false: the scheduler then distributes the ranks.
+// The processors of rank 'index' when 'ranks' ranks share these. If there are more ranks than
+// cores, each rank gets all processors and the result is false: the scheduler then distributes the
+// ranks.
 bool sr_cpu_share(const sr_cpu_location *locations, int count, int ranks, int index,
                   sr_cpu_set *out);
 
 // Processors that the calling thread may run on (sched_getaffinity(2)).
 sr_cpu_set sr_cpu_set_of_thread(void);
-// Sets them, also for threads that this one starts later. SR_E_SYSTEM.
+// Sets the processors of the calling thread and of threads that it starts later. SR_E_SYSTEM.
 SR_NODISCARD sr_status sr_cpu_set_bind(const sr_cpu_set *set);
 
 #ifdef __cplusplus

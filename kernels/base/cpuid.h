@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor features that kernels dispatch on, and the mask that lets ranks agree on a common set.
+// Processor features that kernels dispatch on, and the mask by which ranks agree on a common set.
 #ifndef SR_KERNELS_BASE_CPUID_H
 #define SR_KERNELS_BASE_CPUID_H
 
@@ -28,7 +28,7 @@ uint32_t sr_cpu_features(void);
 void sr_cpu_restrict(uint32_t keep);
 // "avx2 avx512 vnni" into out (at least 80 bytes); returns out.
 char *sr_cpu_features_text(uint32_t features, char *out);
-// Brand string of the processor, as /proc/cpuinfo has it. Static storage.
+// Brand string of the processor, as in /proc/cpuinfo. Static storage.
 const char *sr_cpu_model(void);
 
 #ifdef __cplusplus

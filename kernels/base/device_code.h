@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions and tables that CPUs and GPUs share: one source, so that they give the same bits.
+// Functions and tables that CPUs and GPUs share: a single source gives the same bits on both.
 //
-// In a .cu file they are for kernels, and host code there does not call them.
+// In a .cu file only kernels may call them, not host code.
 #ifndef SR_KERNELS_BASE_DEVICE_CODE_H
 #define SR_KERNELS_BASE_DEVICE_CODE_H
 

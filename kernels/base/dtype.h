@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and their sizes, and the storage conversions of bf16 and fp16.
+// Element types, their sizes, and conversions from and to bf16 and fp16.
 #ifndef SR_KERNELS_BASE_DTYPE_H
 #define SR_KERNELS_BASE_DTYPE_H
 
@@ -19,7 +19,7 @@ typedef enum sr_dtype {
     SR_F32 = 0,
     SR_BF16,
     SR_F16,
-    SR_F64, // reference kernels and tests
+    SR_F64, // for reference kernels and tests
     SR_U8,
     SR_I8,
     SR_I32,
@@ -31,7 +31,7 @@ typedef enum sr_dtype {
 size_t sr_dtype_size(sr_dtype dtype);
 // "f32", "bf16", ...; "?" for an unknown number.
 const char *sr_dtype_name(sr_dtype dtype);
-// f32, bf16, f16 or f64.
+// Whether it is f32, bf16, f16 or f64.
 bool sr_dtype_is_float(sr_dtype dtype);
 
 // bf16 is the upper half of an fp32; rounding is to nearest even, NaN stays NaN.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locks on files, on any file system.
 //
-// Open file description locks (fcntl(2), F_OFD_SETLK) are tried first: they end with the process,
-// however it ends, they work on local file systems and NFS, and two opens within one process
-// exclude each other, too. They need a writable descriptor. If they fail, flock(2) is tried: it can
-// lock a folder, but on NFS it is emulated by the former. Some file systems have neither.
+// Open file description locks (fcntl(2), F_OFD_SETLK) are tried first: they are released when the
+// process ends for any reason, they work on local file systems and NFS, and two opens within one
+// process also exclude each other. They need a writable descriptor. If they fail, flock(2) is
+// tried: it can lock a folder, but NFS emulates it with the former. Some file systems support
+// neither.
 #ifndef SR_KERNELS_BASE_FILE_LOCK_H
 #define SR_KERNELS_BASE_FILE_LOCK_H
 
@@ -28,7 +29,7 @@ SR_NODISCARD sr_lock_result sr_file_lock(int fd);
 // is an error. The locked file is the one at 'path', even if another process moves or removes lock
 // files meanwhile.
 SR_NODISCARD sr_status sr_lock_file_open(const char *path, int *fd, sr_lock_result *out);
-// Warns that no lock protects 'path' from 'other' ("a second job"), after SR_LOCK_NOT_SUPPORTED.
+// Warns, after SR_LOCK_NOT_SUPPORTED, that no lock protects 'path' from 'other' ("a second job").
 void sr_lock_warn(const char *path, const char *other);
 
 #ifdef __cplusplus

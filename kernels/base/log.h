@@ -22,7 +22,7 @@ typedef enum sr_log_level {
     SR_LOG_DEBUG,
 } sr_log_level;
 
-// Messages above this level are dropped. SR_LOG_INFO at the start.
+// Messages above this level are dropped. The initial level is SR_LOG_INFO.
 void sr_log_set_level(sr_log_level level);
 // Sets the prefix of each line in the file, as "rank 3", and whether this process writes to stderr.
 void sr_log_set_rank(int rank, int size);
@@ -33,10 +33,10 @@ void sr_log_close_file(void);
 
 // Logs a message with the prefix "error: ", "warning: " or none, and a line break.
 void sr_log(sr_log_level level, const char *fmt, ...) SR_PRINTF(2, 3);
-// A warning that must be printed whatever hangs: from any rank, to stderr and to the file, without
-// waiting for a thread that is stuck writing a message.
+// Prints a warning even if other threads hang: from any rank, to stderr and to the file, without
+// waiting for a thread that is stuck while writing a message.
 void sr_log_alarm(const char *fmt, ...) SR_PRINTF(1, 2);
-// One message at the level of the name, as printf:
+// Each logs one message at the level that its name gives, like printf.
 #define SR_INFO(...) sr_log(SR_LOG_INFO, __VA_ARGS__)
 #define SR_WARN(...) sr_log(SR_LOG_WARN, __VA_ARGS__)
 #define SR_ERROR(...) sr_log(SR_LOG_ERROR, __VA_ARGS__)

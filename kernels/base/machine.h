@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process may use of its machine, limits of its cgroups (version 2) included.
+// The resources of the machine that this process may use, including the limits of its cgroups
+// (version 2).
 #ifndef SR_KERNELS_BASE_MACHINE_H
 #define SR_KERNELS_BASE_MACHINE_H
 
@@ -12,17 +13,17 @@ extern "C" {
 
 // Memory in bytes; UINT64_MAX where it is unknown.
 typedef struct sr_machine_memory {
-    uint64_t total;     // limit of this process
+    uint64_t total;     // limit for this process
     uint64_t available; // free now, or reclaimable
     const char *limit; // what bounds 'total': "its cgroup's memory.max", "ulimit -v"; NULL: nothing
     bool addresses_limited; // by ulimit -v: reserved address space counts as memory
 } sr_machine_memory;
 sr_machine_memory sr_machine_get_memory(void);
 
-// Calls visit with the folder of each cgroup that this process is in, from its own to the root:
+// Calls visit with the folder of each cgroup that this process is in, from its own up to the root:
 // those of the controller ("memory") in version 1 of the kernel's interface,
-// "/sys/fs/cgroup/memory/a/b", then those of version 2, "/sys/fs/cgroup/a/b". The limits of all of
-// them apply.
+// "/sys/fs/cgroup/memory/a/b", then those of version 2, "/sys/fs/cgroup/a/b". The limits of all
+// these cgroups apply.
 void sr_machine_visit_cgroups(const char *controller, void (*visit)(const char *folder, void *user),
                               void *user);
 

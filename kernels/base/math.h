@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions with defined bits: no libm, no dependence on its version.
+// Elementary functions with defined bits, independent of libm and its version.
 //
-// Used by reference kernels and host code wherever a result reaches a checkpoint. Accuracy: fp32
-// versions within 2 ulp, fp64 within 4 ulp over the ranges that the kernels use.
+// Reference kernels use them, and host code whose results reach a checkpoint. Accuracy: fp32
+// versions within 2 ulp, fp64 versions within 4 ulp over the ranges that the kernels use.
 #ifndef SR_KERNELS_BASE_MATH_H
 #define SR_KERNELS_BASE_MATH_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// e^x, without libm. NaN in gives NaN out, here and below.
+// e^x, without libm. NaN gives NaN, here and below.
 float sr_expf(float x);
 // Natural logarithm.
 float sr_logf(float x);
@@ -32,7 +32,7 @@ float sr_powf(float x, float y);
 double sr_exp(double x);
 // e^x - 1.
 double sr_expm1(double x);
-// Natural logarithm (sr_log writes messages).
+// Natural logarithm (the name sr_log is taken by the function for messages).
 double sr_log_f64(double x);
 // Hyperbolic tangent.
 double sr_tanh(double x);

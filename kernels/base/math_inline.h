@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of math.h that kernels of GPUs compute with, too: sr_expf_inline is sr_expf.
+// The functions of math.h that GPU kernels use, too: sr_expf_inline is sr_expf.
 //
-// Only + - * / and bit operations in a written order, and no contraction (-ffp-contract=off,
-// --fmad=false), so every compiler gives the same bits. Coefficients are interpolants at Chebyshev
-// nodes, computed with 300 bits (mpmath) for this file; the comment of each table gives the bound
-// of the error relative to the function's value. Methods: Cody and Waite 1980 and Payne and Hanek
-// 1983 for reduction. fp32 versions work in fp64 and round once. Deliberately not correctly rounded
-// (that would cost tables), and not vectorised: provider kernels have their own, those of class
-// "reference" with the same operations and tables (math_tables.h).
+// They use only + - * / and bit operations in a fixed order, without contraction
+// (-ffp-contract=off, --fmad=false), so every compiler gives the same bits. Coefficients are
+// interpolants at Chebyshev nodes, computed with 300 bits (mpmath) for this file; the comment of
+// each table gives the bound of the error relative to the function's value. Methods: Cody and Waite
+// 1980 and Payne and Hanek 1983 for reduction. fp32 versions compute in fp64 and round once.
+// Results are deliberately not correctly rounded, which would need tables, and the code is not
+// vectorised: provider kernels have their own versions, those of class "reference" with the same
+// operations and tables (math_tables.h).
 #ifndef SR_KERNELS_BASE_MATH_INLINE_H
 #define SR_KERNELS_BASE_MATH_INLINE_H
 
@@ -254,14 +255,14 @@ SR_DEVICE_INLINE int sr_math_reduce_large(double x, double *r) {
     int q = (int)(word[0] >> 62);
     uint64_t f0 = word[0] << 2 | word[1] >> 62, f1 = word[1] << 2 | word[2] >> 62;
     uint64_t f2 = word[2] << 2;
-    int negative = f0 >> 63 != 0; // a fraction of a half or more: one further, and negative
+    int negative = f0 >> 63 != 0; // a fraction of 1/2 or more: add one to q and negate
     if (negative) {
         q++;
         f2 = ~f2 + 1;
         f1 = ~f1 + (f2 == 0);
         f0 = ~f0 + (f2 == 0 && f1 == 0);
     }
-    // The fraction in pieces of 53 bits; the first ones may be zero.
+    // The fraction in pieces of 53 bits; the leading ones may be zero.
     double a = (double)(f0 >> 11) * 0x1p-53;
     double b = (double)((f0 & 0x7ff) << 42 | f1 >> 22) * 0x1p-106;
     double c = (double)((f1 & 0x3fffff) << 31 | f2 >> 33) * 0x1p-159;
@@ -273,7 +274,7 @@ SR_DEVICE_INLINE int sr_math_reduce_large(double x, double *r) {
     return q & 3;
 }
 
-// x - q pi / 2 in [-pi/4, pi/4] for finite x; returns q mod 4.
+// Reduces finite x to x - q pi / 2 in [-pi/4, pi/4]; returns q mod 4.
 SR_DEVICE_INLINE int sr_math_reduce(double x, double *r) {
     double a = x < 0.0 ? -x : x;
     if (a >= 0x1p18) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants and coefficients of math.c that other code computes with, too: kernels that give the
-// bits of sr_expf and sr_erff for many numbers at a time (kernels/cpu/x86/x86_double_internal.h).
+// Constants and coefficients of math.c that other code uses, too: kernels that compute sr_expf and
+// sr_erff with the same bits for many numbers at a time (kernels/cpu/x86/x86_double_internal.h).
 #ifndef SR_KERNELS_BASE_MATH_TABLES_H
 #define SR_KERNELS_BASE_MATH_TABLES_H
 
@@ -25,7 +25,7 @@ SR_DEVICE_TABLE double sr_math_erf[SR_MATH_ERF_DEGREE + 1] = {
     -0x1.c02db3f4735cbp-11, 0x1.f9a324ddf0f34p-14, -0x1.f4d21efdafc7dp-17, 0x1.b9e2333703249p-20,
     -0x1.5f39372686202p-23, 0x1.f8d476ab1a455p-27, -0x1.3c1e91b012003p-30, 0x1.0f8a27a51ad26p-34};
 
-// erfc(middle + t) on [1, 2], [2, 3], [3, 4] and [4, 6], side by side: 2^-58 absolute.
+// erfc(middle + t) on [1, 2], [2, 3], [3, 4] and [4, 6], interleaved: absolute error 2^-58.
 #define SR_MATH_ERFC_PIECES 4
 #define SR_MATH_ERFC_DEGREE 18
 SR_DEVICE_TABLE double sr_math_erfc_middle[SR_MATH_ERFC_PIECES] = {1.5, 2.5, 3.5, 5.0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of this process by owner: bytes for each name that allocations give ("optimiser state"),
-// for reports. Allocations inside libraries are not counted. Any thread.
+// Memory of this process by owner, for reports: the bytes for each name that allocations give
+// ("optimiser state"). Allocations inside libraries are not counted. Any thread.
 #ifndef SR_KERNELS_BASE_MEMORY_OWNERS_H
 #define SR_KERNELS_BASE_MEMORY_OWNERS_H
 
@@ -15,7 +15,8 @@ typedef struct sr_memory_owner {
 #define SR_MEMORY_OWNER_BYTES 48
 #define SR_MEMORY_OWNERS 256 // distinct names; later ones are counted as "others"
 
-// Fills a row for every name that ever owned memory, in no particular order; returns their number.
+// Fills one row for every name that has ever owned memory, in no particular order; returns their
+// number.
 size_t sr_memory_get_owners(sr_memory_owner rows[SR_MEMORY_OWNERS]);
 
 // ---- For allocators: memory.c, and devices, whose memory is mapped pages ----
@@ -25,7 +26,7 @@ uint32_t sr_memory_owner_find(const char *what);
 // Counts a new block of this size; a block of 0 bytes counts, too.
 void sr_memory_owner_add(uint32_t owner, size_t bytes);
 void sr_memory_owner_remove(uint32_t owner, size_t bytes);
-// Counts that an existing block grew.
+// Counts the growth of an existing block.
 void sr_memory_owner_grow(uint32_t owner, size_t bytes);
 
 #endif

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of serried beside libserried that are opened at run time, so that what they need (a GPU's
-// libraries, a drawing library) is loaded where it is used.
+// Modules: files of serried beside libserried that are opened at run time, so that the libraries
+// they need (of a GPU, for drawing) are loaded only when used.
 //
-// Such a module is a part of serried, not a plug-in: it uses internal headers and has the version
-// of the library. Its function sr_module_entry returns a constant struct that begins with the head
-// below. One of another version or interface is refused. A module stays open until the process
-// ends.
+// A module is a part of serried, not a plug-in: it uses internal headers and has the version of the
+// library. Its function sr_module_entry returns a constant struct that begins with the head below.
+// A module with another version or ABI is refused. A module stays open until the process ends.
 //
-// Whoever can put a file into the folder of libserried can replace libserried itself, so that a
-// module's file needs no further trust, unlike a plug-in's (kernels/base/plugin_file.c).
+// A user who can write to the folder of libserried can replace libserried itself. So a module's
+// file needs no further check of trust, unlike a plug-in's (kernels/base/plugin_file.c).
 #ifndef SR_KERNELS_BASE_MODULE_FILE_H
 #define SR_KERNELS_BASE_MODULE_FILE_H
 
@@ -30,7 +29,7 @@ typedef struct sr_module_head {
     const char *version;       // SR_VERSION of the build
 } sr_module_head;
 
-// What a module must be to be used.
+// The properties that a module must have to be used.
 typedef struct sr_module_expected {
     const char *name;
     uint32_t struct_size, abi;
@@ -49,12 +48,12 @@ SR_MODULE_EXPORT const sr_module_head *sr_module_entry(void);
 void sr_module_folder(char out[PATH_MAX]);
 // The path of a file in that folder; false if there is no such file.
 bool sr_module_file_find(const char *file, char out[PATH_MAX]);
-// Loads a module; *out is NULL if that fails: SR_E_UNSUPPORTED if it cannot be loaded, or is
-// another module, or of another version or interface. Messages name the file and the cure, without
-// a full stop, so that callers can add to them.
+// Loads a module; *out is NULL if that fails: SR_E_UNSUPPORTED if it cannot be loaded, is another
+// module, or has another version or ABI. Messages name the file and the cure, without a full stop,
+// so that callers can add to them.
 SR_NODISCARD sr_status sr_module_file_open(const char *path, const sr_module_expected *expected,
                                            const sr_module_head **out);
-// SR_E_NOT_FOUND, with a message that names the file and where it should be.
+// Fails with SR_E_NOT_FOUND and a message that names the file and where it should be.
 SR_NODISCARD sr_status sr_module_file_fail_missing(const char *file);
 
 #ifdef __cplusplus

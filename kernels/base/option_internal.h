@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What options.c, option_parse.c and option_format.c share: the value of one option, and units.
+// Shared by options.c, option_parse.c and option_format.c: values of options, and units.
 #ifndef SR_KERNELS_BASE_OPTION_INTERNAL_H
 #define SR_KERNELS_BASE_OPTION_INTERNAL_H
 
@@ -25,7 +25,8 @@ size_t sr_option_field_size(sr_option_type type);
 SR_NODISCARD sr_status sr_option_parse(const sr_option_table *table, const sr_option *option,
                                        const char *text, sr_arena *arena, sr_option_value *value);
 
-// Units from the largest to the smallest; of several with the same factor, the first is written.
+// Units from the largest to the smallest; if several have the same factor, the first is used for
+// output.
 typedef struct sr_option_unit {
     const char *name;
     double factor;

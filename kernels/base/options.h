@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-// What a value is: how its text is read, and the C type of its field.
+// The type of an option: how its text is parsed, and the C type of its field.
 typedef enum sr_option_type {
     SR_OPT_BOOL,     // bool
     SR_OPT_INT,      // int64_t
@@ -31,7 +31,7 @@ typedef enum sr_option_type {
     SR_OPT_STRINGS,  // sr_string_list
 } sr_option_type;
 
-// What a length of training counts.
+// The unit of a length of training.
 typedef enum sr_length_unit {
     SR_LENGTH_STEPS = 0, // "it"
     SR_LENGTH_EPOCHS,    // "ep"
@@ -45,19 +45,19 @@ typedef struct sr_length {
     sr_length_unit unit;
 } sr_length;
 
-// A list of whole numbers; memory of an arena.
+// A list of whole numbers, in memory of an arena.
 typedef struct sr_int_list {
     int64_t *items;
     size_t count;
 } sr_int_list;
 
-// A list of numbers; memory of an arena.
+// A list of numbers, in memory of an arena.
 typedef struct sr_float_list {
     double *items;
     size_t count;
 } sr_float_list;
 
-// A list of texts; memory of an arena.
+// A list of texts, in memory of an arena.
 typedef struct sr_string_list {
     const char **items;
     size_t count;
@@ -97,12 +97,12 @@ SR_NODISCARD sr_status sr_options_defaults(const sr_option_table *table, void *o
 // "expected ...", or the range, when it is invalid; *options is then unchanged.
 SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *options, const char *name,
                                       const char *text, sr_arena *arena);
-// The row of a name, or NULL.
+// The row with this name, or NULL.
 const sr_option *sr_options_find(const sr_option_table *table, const char *name);
 // Appends the allowed range of a number, as "0 to 1", "at least 1" or "1B to 1GiB"; nothing if
 // every number is allowed.
 void sr_options_range(const sr_option *option, sr_text *out);
-// The field as text that sr_options_set reads back to the same value.
+// Appends the field as text that sr_options_set parses to the same value.
 void sr_options_format(const sr_option *option, const void *options, sr_text *out);
 
 #ifdef __cplusplus

@@ -18,11 +18,11 @@
 // then uses its content by name, as `model: my-model`. A program with its own training loop passes
 // the same struct to sr_plugin_add (trainer/engine/plugins.h).
 //
-// A plug-in runs with the user's rights, so it is only loaded from a file that the user or root
-// owns, and only if neither the file nor its folder is writable by a group or by everybody. A
-// plug-in that was built for another SR_PLUGIN_ABI, or with structs of other sizes, is refused and
-// must be rebuilt. The SHA-256 of the file is part of a run's identity. If its code crashes a
-// process, the last message names it.
+// A plug-in runs with the user's rights, so it is loaded only from a file that the user or root
+// owns, and only if neither the file nor its folder is writable by a group or by others. A plug-in
+// that was built for another SR_PLUGIN_ABI, or with structs of other sizes, is refused and must be
+// rebuilt. The SHA-256 of the file is part of a run's identity. If its code crashes a process, the
+// last message names the plug-in.
 #ifndef SR_KERNELS_BASE_PLUGIN_H
 #define SR_KERNELS_BASE_PLUGIN_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plug-in files of this process (plugin.h): checks of trust, loading, and naming the one that
-// crashes.
+// Plug-in files of this process (plugin.h): trust checks, loading, and naming a plug-in that
+// crashes the process.
 //
 // The rooms that own the tables add the content of a plug-in (trainer/engine/plugins.h, and dataio
-// for its processes). Called by one thread, before others start. A file stays loaded until the
-// process ends.
+// for its processes). All functions are called by one thread, before others start. A file stays
+// loaded until the process ends.
 #ifndef SR_KERNELS_BASE_PLUGIN_FILE_H
 #define SR_KERNELS_BASE_PLUGIN_FILE_H
 
@@ -27,13 +27,13 @@ typedef struct sr_plugin_file {
 } sr_plugin_file;
 
 // Loads the file at 'path', or finds it if it is loaded already. hash: the expected SHA-256
-// (SR_E_USAGE if the file has changed), or NULL. SR_E_NOT_FOUND; SR_E_USAGE if anybody but the user
+// (SR_E_USAGE if the file has changed), or NULL. SR_E_NOT_FOUND; SR_E_USAGE if anyone but the user
 // and root may change it; SR_E_UNSUPPORTED if it is not a library, is incomplete or was built for
 // another ABI. Messages name the file and the cure.
 SR_NODISCARD sr_status sr_plugin_open(const char *path, const char *hash, sr_plugin_file **out);
 // Whether the file at 'path' is loaded, even if its content has changed since.
 bool sr_plugin_is_loaded(const char *path);
-// All that are loaded, in order.
+// All loaded plug-in files, in load order.
 const sr_plugin_file *sr_plugin_files(int *count);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files that load plug-ins share: the list of those that are loaded, and the crash
-// handler.
+// Shared by the files that load plug-ins: the list of loaded plug-ins, and the crash handler.
 #ifndef SR_KERNELS_BASE_PLUGIN_FILE_INTERNAL_H
 #define SR_KERNELS_BASE_PLUGIN_FILE_INTERNAL_H
 
@@ -10,11 +9,11 @@
 sr_plugin_file *sr_plugin_list_find(const char *path);
 // The entry of the next file, to be filled; NULL when SR_PLUGIN_FILES_MAX files are loaded.
 sr_plugin_file *sr_plugin_list_next(void);
-// The next entry is complete: it is in the list from here on.
+// Adds the next entry, which is complete, to the list.
 void sr_plugin_list_add(void);
 
-// Names the plug-in whose code crashes this process, before the process ends as it would have.
-// 'loading': a file that is being loaded, or NULL.
+// Installs a crash handler that names the plug-in whose code crashes this process, before the
+// process ends in the usual way. 'loading': a file that is being loaded, or NULL.
 SR_NODISCARD sr_status sr_plugin_watch_crashes(const char *loading);
 
 #endif

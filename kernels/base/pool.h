@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool of threads with a fixed partition of work: one team per lane.
 //
-// sr_pool_run splits 'count' items over the team statically (item i goes to worker i mod size), so
-// which thread computes what never depends on timing. Results must not depend on the team either.
-// Workers sleep on a futex when idle (no spinning beyond 20 us: ranks share cores).
+// sr_pool_run divides 'count' items statically among the team (item i goes to worker i mod size),
+// so the assignment never depends on timing. Results must not depend on the team either. Idle
+// workers sleep on a futex after at most 20 us of spinning, since ranks share cores.
 #ifndef SR_KERNELS_BASE_POOL_H
 #define SR_KERNELS_BASE_POOL_H
 
@@ -20,9 +20,9 @@ typedef struct sr_pool sr_pool;
 // Called once per item; 'worker' is 0..size-1, stable for a thread.
 typedef void (*sr_pool_fn)(void *user, int64_t item, int worker);
 
-// 'size' threads in all, the calling thread included (so size 1 starts no thread). 'init', where
-// given, runs once on each started thread and on the creator (thread set-up, such as limiting the
-// threads of a library).
+// 'size' counts all threads, including the calling one (size 1 starts no thread). 'init', if given,
+// runs once on each started thread and on the creator; it sets up the thread, for example limits
+// the threads of a library.
 SR_NODISCARD sr_status sr_pool_create(int size, void (*init)(void *user, int worker), void *user,
                                       sr_pool **out);
 int sr_pool_size(const sr_pool *pool);

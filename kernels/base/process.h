@@ -16,14 +16,14 @@ typedef struct sr_process {
     uint64_t started; // in ticks since boot: distinguishes it from a later process with its pid
 } sr_process;
 
-// False where there is no such process (or no /proc).
+// Returns false if there is no such process (or no /proc).
 bool sr_process_look(pid_t pid, sr_process *out);
 // Whether it is stopped by SIGSTOP, Ctrl-Z or a debugger. Waiting in the kernel ('D') does not
-// count: every process does that now and then.
+// count, as every process does so now and then.
 bool sr_process_is_stopped(pid_t pid);
 
 #define SR_PROCESS_SIGN_BYTES 256
-// "host a, pid 7, since 2026-01-31T12:00:00Z" of this process, to be written into its lock files.
+// "host a, pid 7, since 2026-01-31T12:00:00Z" for this process, to write into its lock files.
 const char *sr_process_sign(char out[SR_PROCESS_SIGN_BYTES]);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter-based randomness: Philox4x32-10 (Salmon et al., SC'11), through Random123.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC'11), through Random123.
 //
-// A draw is a pure function of (seed, four counter words): no state, no order, no thread.
-// Data draws use (seed; global sample position lo, hi, transform index, n-th draw).
-// Device draws use (seed; step, lane, scope key, element / 4); see lanes in ARCHITECTURE.md.
+// A draw is a pure function of (seed, four counter words), independent of state, order and thread.
+// Data draws use (seed; global sample position lo, hi, transform index, n-th draw). Device draws
+// use (seed; step, lane, scope key, element / 4); see lanes in ARCHITECTURE.md.
 #ifndef SR_KERNELS_BASE_RNG_H
 #define SR_KERNELS_BASE_RNG_H
 
@@ -23,7 +23,7 @@ typedef struct sr_rng4 {
 // The four words for one counter. Zero seed and counter give 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
 sr_rng4 sr_philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3);
 
-// [0, 1) with 24 bits, exact in fp32.
+// Uniform in [0, 1) with 24 bits, exact in fp32.
 SR_DEVICE_INLINE float sr_rng_unit(uint32_t word) {
     return (float)(word >> 8) * 0x1p-24f;
 }

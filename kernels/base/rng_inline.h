@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of rng.h, which kernels of GPUs compute with, too: sr_philox_inline is sr_philox.
+// The functions of rng.h that GPU kernels use, too: sr_philox_inline is sr_philox.
 //
 // The block function is Random123's (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC'11). Bounded integers by Lemire, "Fast random integer generation in an interval", ACM TOMACS
@@ -46,7 +46,7 @@ SR_DEVICE_INLINE uint32_t sr_rng_below_inline(sr_rng *rng, uint32_t n) {
     return (uint32_t)(product >> 32);
 }
 
-// [0, 1) with 53 bits.
+// Uniform in [0, 1) with 53 bits.
 SR_DEVICE_INLINE double sr_rng_unit53(sr_rng *rng) {
     uint64_t high = sr_rng_u32_inline(rng) >> 5;
     uint64_t low = sr_rng_u32_inline(rng) >> 6;

@@ -37,13 +37,13 @@ typedef enum sr_status {
     // One sample or file: damaged data; exit code 3:
     SR_E_DATA = 200, // a record, image or file has invalid content
     SR_E_CHECKSUM,   // a stored checksum does not match: bits changed
-    SR_E_LIMIT,      // over a pixel, scan, memory or count limit
+    SR_E_LIMIT,      // a limit of pixels, scans, memory or counts is exceeded
 
     // A peer or child process; exit code 6:
     SR_E_PEER = 300, // a peer died or reported a failure
     SR_E_TIMEOUT,    // a deadline passed
 
-    // This machine or device; exit code 1 where none is given:
+    // This machine or device; exit code 1 unless another is given:
     SR_E_MEMORY = 400,  // allocation failed
     SR_E_IO,            // read, write, fsync, rename failed
     SR_E_NO_SPACE,      // disk or shared memory is full
@@ -65,7 +65,7 @@ const char *sr_status_name(sr_status status);
 // 4 device or numerics, 5 non-finite, 6 peer lost, 75 checkpointed: run again).
 int sr_status_exit_code(sr_status status);
 
-// Message of the last SR_FAIL on this thread ("" if none). Valid until the next SR_FAIL here.
+// Message of the last SR_FAIL on this thread ("" if none). Valid until this thread's next SR_FAIL.
 const char *sr_error_message(void);
 
 // "file.c:123" of the last SR_FAIL on this thread. For logs; users see the message.
@@ -78,32 +78,33 @@ sr_status sr_error_set(sr_status status, const char *file, int line, const char 
 // Puts "prefix: " before the current message (to add what the caller knows, e.g. a path).
 void sr_error_prefix(const char *fmt, ...) SR_PRINTF(1, 2);
 
-// Carries an error from another process into this thread, unchanged.
+// Makes an error of another process this thread's error, unchanged.
 sr_status sr_error_adopt(sr_status status, const char *where, const char *message);
 
 #define SR_ERROR_MESSAGE_BYTES 2048 // of a message, its terminator included
 #define SR_ERROR_WHERE_BYTES 128    // of sr_error_where
 
-// The first of several failures, with its message: for a later time or another thread. Zeroed: none
-// (status is enough). It has no lock of its own: threads that share it use their owner's.
+// The first of several failures, with its message, kept for later or for another thread. A zeroed
+// struct, or just a zero status, means no failure. It has no lock of its own: threads that share it
+// use the lock of its owner.
 typedef struct sr_kept_error {
     sr_status status; // SR_OK: none
     char where[SR_ERROR_WHERE_BYTES];
     char message[SR_ERROR_MESSAGE_BYTES];
 } sr_kept_error;
 
-// Keeps a failure with the current message of this thread. Does nothing with SR_OK, or where an
-// earlier failure is kept.
+// Keeps a failure with the current message of this thread. Does nothing for SR_OK, or if an earlier
+// failure is already kept.
 void sr_error_keep(sr_kept_error *kept, sr_status status);
-// Makes the kept failure the last one of this thread and returns its status; returns SR_OK, and
-// leaves this thread's message, where none is kept.
+// Makes the kept failure the last one of this thread and returns its status; if none is kept,
+// returns SR_OK and leaves this thread's message unchanged.
 sr_status sr_error_restore(const sr_kept_error *kept);
 
-// Records a message as printf writes it, with file and line, and gives the status: `return
+// Records a message in printf format, with file and line, and evaluates to the status: `return
 // SR_FAIL(SR_E_DATA, "%s: record %d is damaged", path, n);`
 #define SR_FAIL(status, ...) sr_error_set((status), __FILE__, __LINE__, __VA_ARGS__)
 
-// Returns the status of a call from the present function unless it is SR_OK; the message stays.
+// Returns the status of a call from the current function unless it is SR_OK; the message is kept.
 #define SR_TRY(expr)                                                                               \
     do {                                                                                           \
         sr_status sr_try_status_ = (expr);                                                         \

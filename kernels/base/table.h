@@ -2,8 +2,8 @@
 // Tables of named descriptors: the built-in ones, followed by those that plug-ins and programs add.
 //
 // Every descriptor begins with the fields of sr_descriptor, so that the same code finds, lists and
-// checks all kinds. A table is filled before anything runs and is then read-only: one thread adds,
-// while no other uses the table.
+// checks all kinds. A table is filled before anything else runs and is then read-only: one thread
+// adds while no other thread uses the table.
 #ifndef SR_KERNELS_BASE_TABLE_H
 #define SR_KERNELS_BASE_TABLE_H
 
@@ -30,9 +30,9 @@ typedef struct sr_table {
 
 // T *const [*count]: built-in ones in the order of their list, then added ones.
 const void *sr_table_all(const sr_table *table, size_t *count);
-// NULL where no descriptor has the name.
+// The descriptor with this name, or NULL.
 const void *sr_table_find(const sr_table *table, const char *name);
-// SR_E_USAGE with the nearest name.
+// The same, but SR_E_USAGE if there is none; the message suggests the nearest name.
 SR_NODISCARD sr_status sr_table_choose(const sr_table *table, const char *name, const void **out);
 // The origin of the descriptor of that name; NULL when it is built in or does not exist.
 const char *sr_table_origin(const sr_table *table, const char *name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting worker threads. Signals that other processes send are blocked in them, so that handlers
-// run on the threads that wait for them and never interrupt a kernel or a message. Signals of the
-// thread's own faults stay unblocked and have a separate stack. Threads begin with serried's
-// floating-point environment (float_control.h).
+// Starting worker threads. Signals that other processes send are blocked in worker threads, so that
+// handlers run on the threads that wait for them and never interrupt a kernel or a message. Signals
+// for the thread's own faults stay unblocked and have a separate stack. Threads start with
+// serried's floating-point environment (float_control.h).
 #ifndef SR_KERNELS_BASE_THREAD_H
 #define SR_KERNELS_BASE_THREAD_H
 
@@ -19,8 +19,8 @@ extern "C" {
 SR_NODISCARD sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *user),
                                        void *user);
 
-// Gives the calling thread a stack for the handlers of its faults, unless it has one.
-// sr_thread_start does this for its threads.
+// Gives the calling thread a stack for fault handlers, unless it has one. sr_thread_start does this
+// for its threads.
 SR_NODISCARD sr_status sr_thread_guard_stack(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What "cpu" and "cpu-async" share: what they are (device_cpu.c), and streams, events and copies
+// Shared by "cpu" and "cpu-async": their properties (device_cpu.c), and streams, events and copies
 // (stream_cpu.c).
 #ifndef SR_KERNELS_DEVICE_CPU_INTERNAL_H
 #define SR_KERNELS_DEVICE_CPU_INTERNAL_H
@@ -14,10 +14,10 @@ uint32_t sr_cpu_device_features(int ordinal);
 char *sr_cpu_numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]);
 char *sr_cpu_identity(int ordinal, char out[SR_DEVICE_IDENTITY]);
 
-// The state of "cpu-async" begins with this: what its streams draw their delays from.
+// The state of "cpu-async" begins with this: the source of its streams' random delays.
 typedef struct sr_cpu_delays {
     uint64_t seed;
-    atomic_uint streams; // so far
+    atomic_uint streams; // created so far
 } sr_cpu_delays;
 
 sr_status sr_cpu_upload(sr_device *device, sr_stream *stream, sr_address to, const void *from,

@@ -20,8 +20,7 @@
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static const char *default_device = "cpu";
 
-// The error for device 'name' of a kind that cannot be used; the reason is that of the last
-// message.
+// The error for device 'name' of a kind that cannot be used; the last message gives the reason.
 static sr_status fail_unusable(const char *name, sr_status status) {
     if (status == SR_E_MEMORY || status == SR_E_DEVICE_MEMORY)
         return status;
@@ -48,7 +47,7 @@ static sr_status count_of(const sr_device_properties *p, int *out) {
     return status == SR_OK ? SR_OK : fail_unusable(p->name, status);
 }
 
-// The first module of the list that is installed decides, if its devices can be used.
+// Chooses the first module of the list that is installed, if its devices can be used.
 static void find_default(void) {
     for (size_t i = 0; sr_module_listed(i); i++) {
         sr_device_properties p;
@@ -71,8 +70,8 @@ static const char *name_of(const char *given) {
     return default_device;
 }
 
-// Finds the table that a name selects, the number after its ':', or -1, and the number of its
-// devices. Fills 'ops', 'kind' and 'name'.
+// Finds the table that a name selects, the number after ':' (-1 if there is none), and the number
+// of its devices. Fills 'ops', 'kind' and 'name'.
 static sr_status select_kind(const char *given, sr_device_properties *out, int *number,
                              int *count) {
     char kind[SR_DEVICE_TEXT], rest;
@@ -211,7 +210,7 @@ static size_t whole_pages(size_t bytes) {
     return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
-// With the lock held. The range that contains an address, or NULL.
+// The range that contains an address, or NULL. Called with the lock held.
 static sr_device_range *range_of(const sr_device *device, sr_address address) {
     for (size_t i = 0; i < device->range_count; i++) {
         sr_device_range *r = &device->ranges[i];
@@ -267,7 +266,7 @@ sr_status sr_device_reserve(sr_device *device, size_t limit, const char *what, s
     return reserve(device, limit, false, what, out);
 }
 
-// With the lock held. 'bytes' is whole pages.
+// Called with the lock held. 'bytes' is a multiple of the page size.
 static sr_status commit_pages(sr_device *device, sr_device_range *range, size_t bytes) {
     const size_t before = range->committed;
     char wanted[16], limit[16];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a device: memory is mapped pages, shared with the host.
 //
-// Pages are mapped, not taken from malloc: ranges can grow in place, and transparent huge pages are
-// requested, which gives most of the gain of a special allocator on a CPU.
+// Pages are mapped, not taken from malloc, so that ranges can grow in place. Transparent huge pages
+// are requested, which gives most of the gain of a special allocator on a CPU.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
-#define ALIGNMENT 64 // of allocations inside pages: a cache line
+#define ALIGNMENT 64 // of allocations within pages: a cache line
 
 // All processors of a machine are one device.
 sr_status sr_cpu_describe(sr_device_properties *out, bool unified) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // "cpu-async": a CPU that behaves like an accelerator, for tests.
 //
-// Every range has two addresses. The one that callers hold has no memory, so that a host access
-// faults at the very line. The one that kernels see has memory and ends with a page that faults.
+// Every range has two addresses. The one that callers get has no memory, so that a host access
+// faults immediately. The one that kernels get has memory and ends with a page that faults.
 // Addresses of freed ranges stay reserved for a while, so that work on a stream that still uses one
-// faults, too, and no new range is mistaken for an old one. No stream is direct, and streams run as
-// late, or as far ahead of others, as the rules allow (stream_cpu.c), by a seed: SERRIED_TEST_SEED,
-// or else 0.
+// faults, too, and no new range is mistaken for an old one. No stream is direct. Streams run as
+// late, or as far ahead of others, as the rules allow (stream_cpu.c); the delays are drawn with the
+// seed SERRIED_TEST_SEED (default 0).
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "kernels/base/text.h"
 #include "kernels/device/cpu_internal.h"
 
-#define GUARD ((size_t)4096) // bytes after the memory that kernels see, which fault
-#define FREED_RANGES 64u     // the last ones, whose addresses stay reserved
+#define GUARD ((size_t)4096) // bytes after the kernels' memory that fault
+#define FREED_RANGES 64u     // number of freed ranges whose addresses stay reserved
 
 typedef struct async_state {
     sr_cpu_delays delays;
@@ -60,8 +60,8 @@ static void close_async(sr_device *device) {
     sr_free(state);
 }
 
-// Frees the memory of a range and keeps its addresses reserved; those that were freed longest ago
-// are given up.
+// Frees the memory of a range and keeps its addresses reserved; releases the addresses that were
+// freed longest ago.
 static void keep_addresses(async_state *state, const sr_device_range *r) {
     (void)mmap(r->mapping, r->limit + GUARD, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -81,7 +81,7 @@ static void release(sr_device *device, sr_device_range *r) {
         unmap(r);
 }
 
-// Addresses without memory; NULL with errno set.
+// Reserves addresses without memory; returns NULL with errno set on failure.
 static void *take_addresses(size_t bytes) {
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;

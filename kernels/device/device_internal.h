@@ -14,8 +14,8 @@ typedef struct sr_device_range {
     sr_address base;
     size_t limit, committed; // whole pages
     size_t bytes;            // that were asked for
-    uint32_t owner;          // of kernels/base/memory_owners.h
-    void *mapping;           // the device's: where kernels see it
+    uint32_t owner;          // number from kernels/base/memory_owners.h
+    void *mapping;           // where kernels access it; set by the device
     intptr_t handle;
     bool sparse; // much of it is never touched
 } sr_device_range;
@@ -24,13 +24,13 @@ typedef struct sr_device_ops {
     uint32_t struct_size, abi;
     const char *name;
     const char *help;    // one line, for listings
-    const char *kernels; // whose kernels it runs: "cpu", of "cpu-async", too
-    // Devices of this table, numbered from 0; NULL: one. Where there are none, an error says why
-    // and names the cure: "no NVIDIA driver is loaded; install one", to which callers add an
+    const char *kernels; // kind of kernels that it runs: "cpu", also for "cpu-async"
+    // Devices of this table, numbered from 0; NULL: one. If there are none, an error gives the
+    // reason and the cure: "no NVIDIA driver is loaded; install one", to which callers add an
     // alternative.
     sr_status (*count)(int *out);
-    // Fills the properties of a device but for table, kind, name and number; 'memory_owner' may be
-    // left out. Opens nothing. Errors are like those of 'count'.
+    // Fills the properties of a device except for table, kind, name and number; 'memory_owner' may
+    // be left empty. Does not open the device. Errors are like those of 'count'.
     sr_status (*describe)(int ordinal, sr_device_properties *out);
     // The calls of device.h; NULL: no features.
     uint32_t (*features)(int ordinal);
@@ -38,7 +38,7 @@ typedef struct sr_device_ops {
     char *(*numerics)(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]);
     char *(*identity)(int ordinal, char out[SR_DEVICE_IDENTITY]);
     char *(*details)(int ordinal, char out[SR_DEVICE_IDENTITY]); // NULL: ""
-    // The properties are filled. May set 'state'. NULL: nothing to do.
+    // Called when the properties are filled. May set 'state'. NULL: nothing to do.
     sr_status (*open)(sr_device *device);
     void (*close)(sr_device *device); // NULL: nothing to do
     // Memory. 'limit' is whole pages; the call fills 'base', 'mapping' and 'handle'.
@@ -46,7 +46,7 @@ typedef struct sr_device_ops {
     // 'bytes' is whole pages, more than committed and within the limit.
     sr_status (*commit)(sr_device *device, sr_device_range *range, size_t bytes);
     void (*release)(sr_device *device, sr_device_range *range);
-    bool (*get_memory)(sr_device *device, sr_device_memory *out);              // NULL: not told
+    bool (*get_memory)(sr_device *device, sr_device_memory *out);              // NULL: unknown
     sr_status (*register_host)(sr_device *device, void *memory, size_t bytes); // NULL: nothing
     void (*unregister_host)(sr_device *device, void *memory);
     // Copies; the stream is NULL for one that is complete when the call returns.
@@ -75,7 +75,7 @@ typedef struct sr_device_ops {
 struct sr_device {
     const sr_device_ops *ops;
     sr_device_properties properties;
-    void *state; // of its kind
+    void *state; // owned by its kind
 
     pthread_mutex_t lock; // of the ranges
     sr_device_range *ranges;
@@ -90,12 +90,12 @@ struct sr_event {
     sr_device *device;
 };
 
-// Adds a module's kinds, a list that ends with NULL, all or nothing; they and 'origin' stay valid.
-// SR_E_UNSUPPORTED for one of another interface, SR_E_USAGE where a name is taken.
+// Adds a module's kinds, a list that ends with NULL, all or nothing; they and 'origin' must stay
+// valid. SR_E_UNSUPPORTED for one with another ABI, SR_E_USAGE if a name is taken.
 SR_NODISCARD sr_status sr_device_add_kinds(const sr_device_ops *const *list, const char *origin);
-// The kind of this name, and whose kernels it runs; NULL if the table has none.
+// The kind of this name, and the kind of its kernels; NULL if the table has no such name.
 const sr_device_ops *sr_device_find_kind(const char *name, sr_device_kind *kind);
-// SR_E_USAGE for a name that the table lacks, with the nearest one.
+// Fails with SR_E_USAGE for a name that is not in the table; the message suggests the nearest one.
 SR_NODISCARD sr_status sr_device_fail_unknown(const char *name);
 // Row i of the table; NULL after the last.
 const sr_device_ops *sr_device_kind_at(size_t i);

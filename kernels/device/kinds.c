@@ -21,14 +21,14 @@ static const sr_device_ops *const built_in[] = {
 #undef SR_DEVICE
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sr_table table = {.what = "device", // under the lock
+static sr_table table = {.what = "device", // guarded by the lock
                          .struct_size = sizeof(sr_device_ops),
                          .abi = SR_DEVICE_ABI,
                          .built_in = built_in,
                          .built_in_count = sizeof built_in / sizeof built_in[0],
                          .check = check_ops};
 
-// Names of kinds by number; written under the lock, before they are counted.
+// Names of kinds by number; written under the lock, before the count is raised.
 static const char *names[SR_DEVICE_KINDS] = {[SR_DEVICE_CPU] = "cpu"};
 static atomic_uint name_count = 1;
 
@@ -45,7 +45,7 @@ static sr_device_kind number_of(const char *kernels) {
     return i;
 }
 
-// With the lock held. Assigns a number to its kind of kernels, if that is new.
+// Assigns a number to its kind of kernels, if that is new. Called with the lock held.
 static sr_status check_ops(const void *descriptor) {
     const sr_device_ops *ops = descriptor;
     if (!ops->kernels || !ops->describe || !ops->numerics || !ops->identity)

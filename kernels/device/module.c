@@ -26,12 +26,12 @@ typedef struct open_module {
 } open_module;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static open_module modules[MODULES_MAX]; // this and the following under the lock
+static open_module modules[MODULES_MAX]; // this and the following are guarded by the lock
 static int module_count;
 
 // ---- Files ----
 
-// Whether this can be a module's name: it must not lead into another folder.
+// Whether this is a valid module name, which must not lead to another folder.
 static bool is_name(const char *name) {
     const size_t length = strlen(name);
     return length > 0 && length < NAME_MAX_BYTES &&
@@ -64,7 +64,7 @@ bool sr_module_is_listed(const char *name) {
     return false;
 }
 
-// The name of the module that a file of this name is; false if it is not a module's.
+// Gets a module's name from its file name; false if it is not the file name of a module.
 static bool name_of_file(const char *file, char out[NAME_MAX_BYTES]) {
     const size_t prefix = strlen(SR_MODULE_PREFIX), suffix = strlen(SR_MODULE_SUFFIX);
     const size_t length = strlen(file);
@@ -91,7 +91,7 @@ void sr_module_visit(void (*visit)(void *user, const char *name), void *user) {
 
 // ---- Opening ----
 
-// Kernels first: without their device they are harmless.
+// Adds kernels first: without their device they are harmless.
 static sr_status add_all(const open_module *m) {
     SR_TRY(sr_providers_add(m->module->providers, m->path));
     return sr_device_add_kinds(m->module->devices, m->path);

@@ -10,8 +10,8 @@
 //       return &module.head;
 //   }
 //
-// It is the file libserried-NAME.so in the folder of libserried, opened when a device of its name
-// is asked for, or is the default (module_list.def).
+// A module is the file libserried-NAME.so in the folder of libserried. It is opened when a device
+// of its name is requested or is the default (module_list.def).
 //
 // Threads: any thread may call.
 #ifndef SR_KERNELS_DEVICE_MODULE_H
@@ -42,11 +42,11 @@ typedef struct sr_module {
     }
 
 // Opens a module, unless it is open, and adds its devices and kernels to their tables.
-// SR_E_NOT_FOUND if there is no such file; SR_E_UNSUPPORTED if it cannot be loaded, or is of
-// another version or interface. Messages name the file and the cure, without a full stop, so that
-// callers can add to them.
+// SR_E_NOT_FOUND if there is no such file; SR_E_UNSUPPORTED if it cannot be loaded, or has another
+// version or ABI. Messages name the file and the cure, without a full stop, so that callers can add
+// to them.
 SR_NODISCARD sr_status sr_module_open(const char *name);
-// Whether module_list.def has the module.
+// Whether the module is in module_list.def.
 bool sr_module_is_listed(const char *name);
 // Whether the module's file exists. It may still be unusable.
 bool sr_module_is_installed(const char *name);

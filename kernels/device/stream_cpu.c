@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams and events of the CPU devices.
 //
-// A stream is a thread that takes commands from a bounded queue and leads a team; a full queue
-// makes the caller wait until half of it is done. The thread creates its pool itself, so that it is
-// worker 0 of it. A direct stream has neither thread nor queue: its commands run at once, on the
-// calling thread.
+// A stream is a thread that takes commands from a bounded queue and leads a team; if the queue is
+// full, the caller waits until half of it is done. The thread creates its own pool, so that it is
+// the pool's worker 0. A direct stream has neither thread nor queue: its commands run at once, on
+// the calling thread.
 //
-// An event counts its marks. Recording it puts a command on the stream that notes the number of the
-// mark; who waits, waits for the number that was the last one when it began to.
+// An event counts its marks. Recording it enqueues a command on the stream that stores the number
+// of the mark. A waiter waits for the number that was the latest when its wait began.
 //
-// "cpu-async" makes a missing wait a wrong result. Its streams run at the wrong time where they
-// may: work for which nobody waits is left lying now and then, for longer than any reader of its
-// results takes, while other streams run ahead. A wait of the host or of another stream ends that
-// at once, asking for an event within a millisecond, so a program that waits where it must loses
-// little time. Which work is left lying follows from a seed (device_cpu_async.c). Accesses outside
-// of what was allocated are refused.
+// "cpu-async" turns a missing wait into a wrong result. Its streams delay work whenever the rules
+// allow it: now and then, work that nothing waits for is held back for longer than any reader of
+// its results takes, while other streams run ahead. A wait by the host or by another stream ends
+// the delay at once, and querying an event ends it within a millisecond, so a correct program loses
+// little time. A seed determines which work is delayed (device_cpu_async.c). Accesses outside
+// allocated memory fail.
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -31,11 +31,12 @@
 #include "kernels/device/cpu_stream.h"
 #include "kernels/kernel.h"
 
-// Commands of a queue. With a long one a caller runs far ahead of a stream that leaves work lying.
+// Number of commands in a queue. With a long queue a caller can run far ahead of a stream that
+// delays work.
 enum { QUEUE = 128, ASYNC_QUEUE = 1024 };
 
-// Of cpu-async: one command in so many is left lying, for at most so long, or so long where
-// somebody asks for an event behind it; one in so many pauses.
+// cpu-async: one command in LINGER_EVERY is delayed, by at most LINGER_NS, or LINGER_ASKED_NS once
+// a caller queries an event after it; one command in PAUSE_EVERY pauses.
 #define LINGER_EVERY 6u
 #define LINGER_NS 20000000u
 #define LINGER_ASKED_NS 500000u
@@ -50,10 +51,10 @@ typedef struct cpu_event {
     pthread_cond_t changed;
     uint64_t recorded, reached; // numbers of marks
     int64_t at_ns;              // when the last mark was reached
-    // Where the last mark is: the stream is valid until the mark is reached. NULL: not on one with
-    // a thread.
+    // The stream of the last mark, valid until the mark is reached. NULL: not on a stream with a
+    // thread.
     cpu_stream *stream;
-    uint64_t end; // commands of the stream up to the mark
+    uint64_t end; // number of the stream's commands up to the mark
 } cpu_event;
 
 typedef struct copy {
@@ -73,7 +74,7 @@ typedef struct launch {
 typedef struct mark {
     cpu_event *event;
     uint64_t number;
-    cpu_stream *stream; // of a wait: where the mark is, as in the event
+    cpu_stream *stream; // of a wait: the stream of the mark, as in the event
     uint64_t end;
 } mark;
 
@@ -84,7 +85,7 @@ typedef struct call {
 
 typedef struct command {
     sr_status (*run)(cpu_stream *stream, const struct command *c);
-    bool always; // also behind a failure
+    bool always; // run even after a failure
     union {
         copy copy;
         launch launch;
@@ -102,12 +103,12 @@ struct cpu_stream {
     size_t scratch_bytes;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed, hurry; // hurry: for a command that is left lying
+    pthread_cond_t changed, hurry; // hurry: ends the delay of a command
     command *queue;
     uint64_t length;    // of the queue
     uint64_t put, done; // commands queued, commands finished
-    uint64_t wanted;    // commands that somebody waits for
-    uint64_t asked;     // commands behind which somebody asks for an event
+    uint64_t wanted;    // commands that a caller waits for
+    uint64_t asked;     // commands up to an event that a caller queries
     bool ready, stopping;
     sr_kept_error failure;
     sr_rng delays;
@@ -252,8 +253,8 @@ static sr_status run_mark(cpu_stream *s, const command *c) {
     return SR_OK;
 }
 
-// Somebody waits for a mark, or only asks for it. With the event's lock held, so that a stream that
-// has not reached the mark is valid.
+// Notes that a caller waits for a mark, or only queries it. Called with the event's lock held, so
+// that a stream that has not reached the mark is still valid.
 static void want_mark(const mark *wanted, bool waits) {
     cpu_stream *s = wanted->stream;
     if (wanted->event->reached >= wanted->number || !s)
@@ -287,7 +288,7 @@ static sr_status run(cpu_stream *s, const command *c) {
     return c->run(s, c);
 }
 
-// Puts a command on a stream with a thread; returns how many there are up to it.
+// Enqueues a command on a stream with a thread; returns the number of commands up to it.
 static uint64_t put_command(cpu_stream *s, const command *c) {
     (void)pthread_mutex_lock(&s->lock);
     if (s->put - s->done == s->length)
@@ -312,7 +313,7 @@ static sr_status enqueue(cpu_stream *s, const command *c) {
 
 // ---- The thread ----
 
-// Every thread that runs kernels lets the providers limit their libraries' own threads.
+// Every thread that runs kernels lets the providers limit the threads of their libraries.
 static void start_worker(void *user, int worker) {
     (void)user;
     (void)worker;
@@ -324,7 +325,7 @@ static struct timespec time_at(int64_t clock_ns) {
                              .tv_nsec = (long)(clock_ns % SR_NS_PER_S)};
 }
 
-// With the lock held: leaves the next command lying, or not.
+// Delays the next command, or not. Called with the lock held.
 static void linger(cpu_stream *s) {
     if (!is_async(s->head.device) || sr_rng_below(&s->delays, LINGER_EVERY) != 0)
         return;
@@ -336,7 +337,7 @@ static void linger(cpu_stream *s) {
         const struct timespec at = time_at(s->asked > s->done && end_asked < end ? end_asked : end);
         error = pthread_cond_timedwait(&s->hurry, &s->lock, &at);
     }
-    if (s->asked > s->wanted) // once for each time that somebody asks
+    if (s->asked > s->wanted) // once for each query
         s->wanted = s->asked;
 }
 
@@ -353,14 +354,14 @@ static void *stream_main(void *user) {
         if (s->put == s->done)
             break;
         linger(s);
-        const command *c = &s->queue[s->done % s->length]; // nobody overwrites it before it is done
+        const command *c = &s->queue[s->done % s->length]; // not overwritten before it is done
         const bool skip = s->failure.status != SR_OK && !c->always;
         (void)pthread_mutex_unlock(&s->lock);
         status = skip ? SR_OK : run(s, c);
         (void)pthread_mutex_lock(&s->lock);
         sr_error_keep(&s->failure, status);
         s->done++;
-        if (s->put == s->done || s->put - s->done == s->length / 2) // what somebody may wait for
+        if (s->put == s->done || s->put - s->done == s->length / 2) // a caller may wait for this
             (void)pthread_cond_broadcast(&s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -401,7 +402,7 @@ static void init_delays(sr_cpu_delays *from, sr_rng *out) {
     sr_rng_init(out, from->seed, stream, 0, 0);
 }
 
-// Deadlines are of the monotonic clock.
+// Deadlines use the monotonic clock.
 static void init_condition(pthread_cond_t *condition) {
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
@@ -500,7 +501,7 @@ sr_status sr_cpu_stream_clear(sr_stream *stream, sr_address memory, size_t bytes
     return enqueue(own(stream), &(command){.run = run_copy, .as.copy = {p, NULL, bytes}});
 }
 
-// Bytes that a kernel accesses of an argument, as far as that is known: of the kernels in the list.
+// Number of bytes of an argument that a kernel accesses, if known: only for kernels in the list.
 static size_t argument_bytes(const sr_kernel_request *request, int i) {
     const int64_t count = sr_kernel_argument_count(request, i);
     return count > 0 ? (size_t)count * sr_dtype_size(request->dtype[i]) : 0;
@@ -526,7 +527,7 @@ sr_status sr_cpu_stream_launch(sr_stream *stream, const sr_kernel_call *from) {
         SR_TRY(
             pointer_to(stream->device, from->workspace, from->prepared->workspace, &l->workspace));
     if (from->prepared->scratch > s->scratch_bytes) {
-        if (!s->direct) // its thread may be using the present one
+        if (!s->direct) // its thread may be using the present scratch
             SR_TRY(sr_cpu_stream_wait(stream));
         SR_TRY(sr_cpu_stream_reserve_scratch(stream, from->prepared->scratch));
     }
@@ -591,7 +592,7 @@ bool sr_cpu_event_done(const sr_event *event) {
     union {
         const sr_event *in;
         cpu_event *out;
-    } e = {.in = event}; // only its lock changes
+    } e = {.in = event}; // only its lock is modified
     (void)pthread_mutex_lock(&e.out->lock);
     const bool done = e.out->reached >= e.out->recorded;
     const mark last = last_mark(e.out);

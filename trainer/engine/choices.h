@@ -2,7 +2,7 @@
 // Resolves the names in a recipe against the tables of tasks, models, optimisers, schedules, losses
 // and transforms.
 //
-// Each call finds the descriptor by name and parses its options into memory of the arena. Mistakes
+// Each call finds the descriptor by name and parses its options into memory of the arena. Errors
 // are reported with file, line and column of the recipe. After all calls the recipe is resolved.
 #ifndef SR_TRAINER_CHOICES_H
 #define SR_TRAINER_CHOICES_H
@@ -35,11 +35,11 @@ typedef struct sr_choice_optimizer {
     void *options;
 } sr_choice_optimizer;
 
-// Loads a recipe (sr_recipe_load). Where the name is a model's, the error names a recipe for it.
+// Loads a recipe (sr_recipe_load). If the name is that of a model, the error names a recipe for it.
 SR_NODISCARD sr_status sr_choose_recipe(const char *name, const char *const *overrides,
                                         int override_count, sr_recipe **out);
-// The task that the recipe's `task` names. Here and below, a mistake is SR_E_USAGE with its
-// location in the recipe.
+// The task that the recipe's `task` names. Here and below, an error is SR_E_USAGE with its location
+// in the recipe.
 SR_NODISCARD sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out);
 // The model that a phase's `model` names.
 SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena,
@@ -47,8 +47,8 @@ SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *a
 // The optimiser that a phase's `optimizer` names.
 SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
                                            sr_choice_optimizer *out);
-// The loss of the recipe's first phase; *out without a descriptor where the task has its own.
-// classes: of the data; 0: not known yet.
+// The loss of the recipe's first phase; *out has no descriptor if the task has its own loss.
+// classes: number of classes of the data; 0: not known yet.
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
                                       sr_arena *arena, sr_choice_loss *out);
 // The schedule of a phase. lengths NULL: the options are only parsed and checked; *out is
@@ -72,18 +72,19 @@ const char *sr_best_metric_name(sr_best_metric metric);
 // The metric that the recipe's checkpoint.metric names.
 SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
 // The device that the recipe's `device` names ("auto": the default of sr_device_open), without
-// opening it. Where it has several, each rank of a host takes the next one: 'index' is the rank's
-// number on its host.
+// opening it. If there are several such devices, each rank of a host takes the next one: 'index' is
+// the rank's number on its host.
 SR_NODISCARD sr_status sr_choose_device(sr_recipe *recipe, int index, sr_device_properties *out);
 // Checks that every rank gets at least one lane of the batch.
 SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
-// Whether a path ends like a PyTorch file (.pth, .pt, .ckpt, .bin); opening one may run code.
+// Whether a path has the ending of a PyTorch file (.pth, .pt, .ckpt, .bin); opening one may run
+// code.
 bool sr_weights_are_pytorch(const char *path);
 // Checks that the file of `weights` exists and is not a PyTorch file.
 SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
 // Checks a loaded recipe against the tables of models, optimisers, schedules, losses, transforms
 // and devices, and resolves their options (sr_recipe_options_parse for each section). SR_E_USAGE
-// with all mistakes. `recipe check`, `recipe show`, `train` and `--dry-run` call it.
+// lists all errors. `recipe check`, `recipe show`, `train` and `--dry-run` call it.
 SR_NODISCARD sr_status sr_recipe_check(sr_recipe *recipe);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The digest of a training state: one hex string that is equal exactly when the bits are.
+// The digest of a training state: one hex string that is equal if and only if all bits are equal.
 //
 // digest = SHA-256 of: "serried digest 1\n", the position (i64), the number of arrays (i64), and
 // for each named array, in strcmp order of names: name, zero byte, dtype name, zero byte, number of
 // elements (i64), and the XXH3-128 (low, high) of each block of 64 Ki elements (the last one may be
 // shorter). Integers are little-endian. Blocks are counted from the array's own first element, so
-// the digest does not depend on which rank hashed which block: owners hash theirs, one rank
-// combines the hashes.
+// the digest does not depend on which rank hashed which block: owners hash their blocks, and one
+// rank combines the hashes.
 #ifndef SR_TRAINER_DIGEST_H
 #define SR_TRAINER_DIGEST_H
 
@@ -24,9 +24,9 @@ extern "C" {
 // Number of blocks of an array.
 int64_t sr_digest_block_count(int64_t elements);
 
-// Hashes of the blocks [first, first + count) of an array of 'elements' elements into
-// out[0..count). 'data' points at the first element of block 'first', not of the array.
-// Pure; any thread.
+// Hashes blocks [first, first + count) of an array of 'elements' elements into out[0..count).
+// 'data' points at the first element of block 'first', not of the array. A pure function; any
+// thread may call it.
 void sr_digest_hash_blocks(const void *data, sr_dtype dtype, int64_t elements, int64_t first,
                            int64_t count, sr_hash128 *out);
 

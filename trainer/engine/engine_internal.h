@@ -38,7 +38,7 @@ struct sr_engine {
     int target_capacity;
     sr_tensor *lane_values; // scratch of recording
     sr_statistics statistics;
-    int *report; // number of a buffer's first report in 'statistics', by the variable's slot
+    int *report; // index of a buffer's first report in 'statistics', by the variable's slot
     uint32_t report_capacity;
     sr_input_feed feed;
     struct sr_engine_trace *trace; // NULL: none

@@ -15,26 +15,26 @@ extern "C" {
 // the pipeline's. A source of your own (tests/samples/own_source.c) sets the arrays that the task
 // reads (sr_engine_get_slot lists all arrays), 64-byte aligned, and leaves them unchanged until
 // 'done' of their lane. Both are called on the thread of sr_engine_step, 'get' for the local lanes
-// in order. Earlier lanes may still run then, so each lane needs buffers of its own. For the same
-// bits on any number of ranks, a lane's samples must be a function of (step, lane).
+// in order. Earlier lanes may still run then, so each lane needs its own buffers. To give the same
+// bits on any number of ranks, a lane's samples must depend only on (step, lane).
 typedef struct sr_lane_source {
     sr_status (*get)(void *user, int lane, sr_slot *out);
     void (*done)(void *user, int lane);
     void *user;
-    // Optional: the slot that the next 'get' of this lane will give, with the same arrays, if it is
-    // ready; false if it is not. A device that copies inputs can then copy those of the first lanes
-    // of a step while it computes the last lanes of the previous step.
+    // Optional: if the slot that the next 'get' of this lane will return is ready, gets it, with
+    // the same arrays; otherwise returns false. A device that copies inputs can then copy those of
+    // the first lanes of a step while it computes the last lanes of the previous step.
     bool (*ahead)(void *user, int lane, sr_slot *out);
-    // With 'ahead', a number that no other source of this process has or had.
+    // With 'ahead', a number that is unique among all sources, past and present, of this process.
     uint64_t number;
 } sr_lane_source;
 
 // The pipeline of a rank as a source of lanes. One thread at a time.
 typedef struct sr_feed sr_feed;
 
-// Opens the pipeline. uses: how often a step asks for the same lane (its number of phases).
-// device: the slots' memory is registered with it, where possible, so that copies are fast; the
-// feed must be freed before the device is closed. NULL: none.
+// Opens the pipeline. uses: how often a step requests the same lane (its number of phases). device:
+// the slots' memory is registered with it, if possible, so that copies are fast; the feed must be
+// freed before the device is closed. NULL: none.
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses,
                                       sr_device *device, sr_feed **out);
 // Closes the pipeline; NULL is legal.
@@ -50,13 +50,14 @@ SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out
 // The memory of a pipeline's slots, registered with a device; all zero: none.
 typedef struct sr_pinned_slots {
     sr_device *device;
-    void *memory[SR_PIPELINE_MEMORIES]; // NULL: not made fast
+    void *memory[SR_PIPELINE_MEMORIES]; // NULL: not registered
 } sr_pinned_slots;
 
-// The same for a pipeline without a feed. Devices copy from other memory, too, so that a failure is
-// a warning.
+// The same for a pipeline without a feed. Devices can also copy from unregistered memory, so a
+// failure is only a warning.
 void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device);
-// Unregisters it, before the pipeline and the device are closed; no copy may be under way.
+// Unregisters the memory, before the pipeline and the device are closed; no copy may be in
+// progress.
 void sr_slots_unpin(sr_pinned_slots *pinned);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins slots to tensors, for training, evaluation and prediction alike: the arrays that a task
-// reads become inputs of its lane programs, and are brought to the device on a stream of their own.
+// reads become inputs of its lane programs, and are copied to the device on a separate stream.
 #ifndef SR_TRAINER_FEED_INTERNAL_H
 #define SR_TRAINER_FEED_INTERNAL_H
 
@@ -26,12 +26,12 @@ typedef struct sr_input_feed {
     double act_seconds;
 } sr_input_feed;
 
-// To be released even after a failure. act_seconds: the deadline of copies.
+// Must be released even after a failure. act_seconds: the deadline for copies.
 SR_NODISCARD sr_status sr_input_feed_init(sr_input_feed *feed, sr_device *device,
                                           const sr_task_desc *task, double act_seconds);
 void sr_input_feed_release(sr_input_feed *feed);
 // Sets feed->lane, for lanes of 'samples' samples with pictures of this size. SR_E_INTERNAL if the
-// task reads an array that its transformer does not have.
+// task reads an array that its transformer does not provide.
 SR_NODISCARD sr_status sr_input_feed_describe(sr_input_feed *feed, int64_t samples, int64_t height,
                                               int64_t width);
 
@@ -48,7 +48,7 @@ SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input
 // Fills a set with the arrays of a slot: for training with its settings, for inference (settings
 // NULL) without targets. Returns when they have arrived. 'copied': sr_input_feed_copy has already
 // copied these arrays to the set. SR_E_ARGUMENT for an array that is missing; in training
-// SR_E_SHAPE for another type or shape than feed->lane has, and SR_E_DATA for a label of
+// SR_E_SHAPE for a type or shape that differs from feed->lane, and SR_E_DATA for a label of
 // feed->classes or more: kernels cannot stop a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                                           const sr_lane_settings *settings, bool copied,

@@ -2,9 +2,9 @@
 // The numerics fingerprint: everything outside the recipe and the data that affects the bits of a
 // result.
 //
-// It is a list of components, "NAME WHAT", separated by "; ": what the device reports
-// (sr_device_numerics: of a CPU, the features that affect bits, "plain" if there are none; "any"
-// with portable numerics, which list the reference alone), and for each component of serried that
+// It is a list of components, "NAME WHAT", separated by "; ": the device's component
+// (sr_device_numerics; for a CPU, the features that affect bits, or "plain" if there are none; with
+// portable numerics, which list only the reference, "any"), and for each component of serried that
 // computes, the version of its numerics (SR_NUMERICS_VERSION, sr_provider.numerics,
 // SR_DATA_NUMERICS) and the versions of the libraries that it calls. A change that alters a bit
 // raises the version of its component, so that a checkpoint with other numerics is not resumed by
@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-// Version of the numerics of programs, derivatives, updates and sums over lanes (graph, autograd,
-// trainer), given the same kernels and data. Every change that alters a bit raises it.
+// The version of the numerics of programs, derivatives, updates and sums over lanes (graph,
+// autograd, trainer), given the same kernels and data. Every change that alters a bit raises it.
 #define SR_NUMERICS_VERSION 8
 #define SR_FINGERPRINT_BYTES 320 // of a fingerprint's text, including its terminator
 

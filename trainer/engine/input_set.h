@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of a replay on the device.
+// The inputs of a replay, on the device.
 //
 // A set has fixed memory for each input slot of a program, so that addresses stay the same from
-// replay to replay; an executor has two, of which one is filled while the other is read. Where
-// kernels read host memory in place, a set only notes where it lies.
+// replay to replay; an executor has two, one of which is filled while the other is read. If kernels
+// read host memory in place, a set only stores its address.
 #ifndef SR_TRAINER_INPUT_SET_H
 #define SR_TRAINER_INPUT_SET_H
 

@@ -18,12 +18,12 @@ typedef struct sr_model_values {
     float *flat;
 } sr_model_values;
 
-// Reads the tensors of 'count' models. bf16 and f16 are widened, extents of 1 need not agree, and a
-// file may have any of a model's layouts; the layout that has the most of its tensors in the file
-// is used. Position embeddings of another square grid are resized, with the same bits on every
-// processor. reset: names or prefixes, in the model's layout, of tensors that may be missing or
-// have another shape; NULL: none. What was found is added to 'report' (not NULL): numbers of
-// tensors, the layout, what was resized. SR_E_USAGE naming the tensors that are missing or of
+// Reads the tensors of 'count' models. bf16 and f16 are widened, and dimensions of extent 1 need
+// not agree. A file may have any of a model's layouts; the layout that has the most tensors in the
+// file is used. Position embeddings for another square grid are resized, with the same bits on
+// every processor. reset: names or prefixes, in the model's layout, of tensors that may be missing
+// or have another shape; NULL: none. Adds a summary to 'report' (not NULL): numbers of tensors, the
+// layout, and which tensors were resized. SR_E_USAGE naming the tensors that are missing or of
 // another shape; SR_E_DATA; SR_E_NON_FINITE naming the first tensor with a value that is not
 // finite.
 SR_NODISCARD sr_status sr_weights_load(const sr_model_values *models, int count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter groups of an optimizer: which parameters the words of a group match, and the settings
-// of each parameter from its group, no_decay and layer_decay.
+// Parameter groups of an optimizer: which parameters a group's 'match' words select, and the
+// settings that each parameter gets from its group, no_decay and layer_decay.
 #ifndef SR_TRAINER_PARAM_GROUPS_H
 #define SR_TRAINER_PARAM_GROUPS_H
 
@@ -15,15 +15,15 @@ extern "C" {
 // Parameters that are updated alike.
 typedef struct sr_param_group {
     int match;       // 1 + the index of the recipe's first group that matches them; 0: none does
-    int depth;       // of their layer, where the recipe has a layer_decay; else SR_NO_DEPTH
+    int depth;       // of their layer if the recipe has a layer_decay, else SR_NO_DEPTH
     bool no_decay;   // by the optimizer's no_decay
-    double lr_scale; // of all settings together
+    double lr_scale; // product of all settings
     double decay_scale;
     bool frozen;
-    bool elementwise; // although the optimizer updates weights as matrices
+    bool elementwise; // even if the optimizer updates weights as matrices
     sr_length until;  // updated until then; 0: to the end
     int tensors;      // buffers and frozen tensors of the model are not counted
-    int64_t elements; // of those that are counted
+    int64_t elements; // of the counted tensors
 } sr_param_group;
 
 // All groups of a model, and the group of each of its parameters and buffers.
@@ -37,8 +37,8 @@ typedef struct sr_param_groups {
 // 1 + the index of the recipe's first group that matches a parameter; 0: no group.
 int sr_param_group_of(const sr_recipe_optimizer *settings, const sr_param *param);
 
-// The groups in the order of the recipe's, the rest last, each in order of depth. Freed by the
-// caller, also after a failure, which is SR_E_MEMORY.
+// Makes the groups in the order of the recipe, parameters without a group last, each ordered by
+// depth. The caller frees them, even after a failure. SR_E_MEMORY.
 SR_NODISCARD sr_status sr_param_groups_make(const sr_recipe_optimizer *settings,
                                             const sr_model *model, sr_param_groups *out);
 void sr_param_groups_free(sr_param_groups *groups);

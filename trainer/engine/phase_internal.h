@@ -6,9 +6,9 @@
 // of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
 // (buffers), the sum itself (scalars).
 //
-// Where gradients are clipped by their norm, the loss is scaled, or an optimiser needs norms of
-// tensors, the exchange agrees on sums of squares first: no segment but the scalars is updated in a
-// step whose gradients are not finite, if the loss is scaled.
+// If gradients are clipped by their norm, the loss is scaled, or an optimiser needs norms of
+// tensors, the ranks first agree on sums of squares through the exchange. If the loss is scaled, a
+// step whose gradients are not finite updates no segment except the scalars.
 #ifndef SR_TRAINER_PHASE_INTERNAL_H
 #define SR_TRAINER_PHASE_INTERNAL_H
 
@@ -17,7 +17,7 @@
 #include "trainer/exchange/exchange.h"
 #include "trainer/tasks/task.h"
 
-// What a segment of the exchange contains, which decides how it is updated.
+// The content of a segment of the exchange, which decides how it is updated.
 typedef enum sr_segment_kind {
     SR_SEGMENT_PARAM = 0,
     SR_SEGMENT_BUFFER,
@@ -27,9 +27,9 @@ typedef enum sr_segment_kind {
 // A segment of the exchange.
 typedef struct sr_segment_use {
     sr_segment_kind kind;
-    int param;             // index in the model, or which scalar
+    int param;             // index in the model, or of the scalar
     int group;             // of hyper-parameters
-    int64_t rows, columns; // of a matrix that is updated as a whole; else 0
+    int64_t rows, columns; // of a matrix that is updated as a whole, else 0
 } sr_segment_use;
 
 // Settings of a group of parameters in this step.
@@ -41,15 +41,15 @@ typedef struct sr_group_settings {
     bool rests;           // in this step
 } sr_group_settings;
 
-// What the updates of a step start from; the same on every rank.
+// The settings of a step's updates; the same on every rank.
 typedef struct sr_step_settings {
     int64_t step;     // from 0
     double lr;        // of the schedule
-    double loss_seed; // the loss of each sample is multiplied by it; 0: by nothing
-    double sum_scale; // the sums over lanes times this are the gradients
+    double loss_seed; // factor of each sample's loss; 0: none
+    double sum_scale; // factor that turns the sums over lanes into gradients
 } sr_step_settings;
 
-// Norms of a tensor, of this step.
+// Norms of a tensor in this step.
 typedef struct sr_tensor_norms {
     double sum; // of the sum of gradients, or of the direction that the optimiser computed from it
     double values; // of the parameters
@@ -72,7 +72,7 @@ struct sr_phase {
     // On the device, f32 and 'elements' long: V, which the exchange fills, the optimiser's states,
     // and the average, if there is one.
     sr_address values, states[SR_OPTIMIZER_MAX_STATES], ema;
-    int first_state; // of those that exist
+    int first_state; // index of the first state that exists
     float *scalars;  // on the host: V from scalar_begin on, after a step
 
     sr_segment *segments;
@@ -84,18 +84,18 @@ struct sr_phase {
     sr_step_settings now;
     sr_ema_settings ema_now;
     bool ema_buffers; // running statistics are averaged, too
-    // Loss scaling: 'every' as in the recipe; a scale of 0: none. The rest is of the last step:
-    // whether it was skipped, and the norm of its gradients (NaN: not measured).
+    // Loss scaling: 'every' as in the recipe; scale 0: none. The other fields describe the last
+    // step: whether it was skipped, and the norm of its gradients (NaN: not measured).
     sr_loss_scale loss_scale;
     int64_t loss_scale_every;
     bool skipped;
     double gradient_norm, clip_factor; // gradients are multiplied by the factor
     sr_tensor_norms *norms;            // of each segment; NULL: the optimiser needs none
-    // Updates: their kernels, and numbers that these read on the device ('hyper', by rows). What
-    // changes every step is uploaded from settings[].
+    // Updates: the kernels, and the numbers that they read on the device ('hyper', by rows).
+    // Numbers that change every step are uploaded from settings[].
     sr_prepared_cache *kernels;
     sr_address hyper, workspace;
-    sr_address matrices;    // scratch of orthogonal directions; none where no tensor is a matrix
+    sr_address matrices;    // scratch for orthogonalisation; none if no tensor is a matrix
     int64_t matrix_scratch; // its elements
     size_t workspace_bytes;
     float *settings;
@@ -133,9 +133,9 @@ static inline sr_address sr_phase_element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
 }
 
-// phase_matrix.c: rows and columns of a parameter that is updated as a matrix; 0 of others.
+// phase_matrix.c: rows and columns of a parameter that is updated as a matrix; 0 for others.
 int64_t sr_phase_matrix(const sr_phase *phase, const sr_param *param, int64_t *columns);
-// Elements that sr_phase_orthogonalise needs of phase->matrices.
+// Number of elements of phase->matrices that sr_phase_orthogonalise needs.
 int64_t sr_phase_matrix_scratch(int64_t rows, int64_t columns);
 // Computes the numbers 4 to 15 of a matrix's row of settings from the norm of its direction.
 void sr_phase_fill_matrix(double norm, float *row);
@@ -143,7 +143,7 @@ void sr_phase_fill_matrix(double norm, float *row);
 SR_NODISCARD sr_status sr_phase_orthogonalise(sr_phase *phase, int64_t rows, int64_t columns,
                                               sr_address u, sr_address row, sr_stream *stream);
 
-// phase_launch.c: enqueues a kernel of the kernel list, none of whose arguments is absent.
+// phase_launch.c: enqueues a kernel of the kernel list with all its arguments present.
 SR_NODISCARD sr_status sr_phase_launch_request(sr_phase *phase, const sr_kernel_request *request,
                                                const sr_address *p, const char *what,
                                                sr_stream *stream);
@@ -160,11 +160,11 @@ SR_NODISCARD sr_status sr_phase_measure(void *user, int64_t step, int round, int
 SR_NODISCARD sr_status sr_phase_agree(void *user, int64_t step, int round,
                                       const sr_exchange_piece *pieces, const double *measures,
                                       int64_t count);
-// Whether the ranks agree on anything before the update: otherwise each bucket is updated as soon
+// Whether the ranks must agree on norms before the update; otherwise each bucket is updated as soon
 // as it is folded.
 bool sr_phase_is_agreed(const sr_phase *phase);
 // Allocates the memory of the settings, after the layout is known; computes those of a step, except
-// what the ranks agree on.
+// the values that the ranks agree on.
 SR_NODISCARD sr_status sr_phase_make_settings(sr_phase *phase);
 void sr_phase_fill_settings(sr_phase *phase);
 
@@ -177,7 +177,7 @@ SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
 // Collective: gathers the other owners' parts of the average. Frozen parameters take no part in the
 // exchange; the average has their value.
 SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
-// Whether a state of the optimiser exists, with its options.
+// Whether a state of the optimiser exists with its present options.
 static inline bool sr_phase_has_state(const sr_phase *phase, int state) {
     return !sr_address_is_none(phase->states[state]);
 }

@@ -25,13 +25,14 @@ typedef struct sr_placement {
 // order. Nothing is bound if there are more ranks than cores, if a cgroup's quota is smaller than
 // the mask, or with SERRIED_PIN=0. SERRIED_THREADS, if set, is the number of threads that compute.
 SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
-// Collective: the number of this rank among all ranks of its host, for those that take no share.
+// Collective: the number of this rank among all ranks of its host, for ranks that take no share of
+// the processors.
 SR_NODISCARD sr_status sr_placement_index(sr_comm *comm, int *out);
 
 // The processors for concurrent lane 'index' of 'lanes', in a rank whose processors are on several
 // NUMA nodes: a subset of the rank's share, so that a lane's memory is on the node that it computes
-// on. False where they are on one node, where there are more lanes than cores, or with
-// SERRIED_PIN=0: then anywhere in the rank's share. 'sys' as of sr_cpu_locations_read.
+// on. False if all are on one node, if there are more lanes than cores, or with SERRIED_PIN=0: then
+// the lane may run anywhere in the rank's share. 'sys': as for sr_cpu_locations_read.
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,
                           sr_cpu_set *out);
 

@@ -15,12 +15,13 @@
 extern "C" {
 #endif
 
-// Adds descriptors of the calling program itself. A program that has its own transforms and data
-// processes calls this before sr_data_process_main.
+// Adds descriptors of the calling program itself. A program with its own transforms and data
+// processes must call this before sr_data_process_main.
 SR_NODISCARD sr_status sr_plugin_add(const sr_plugin *plugin);
 
 // Adds the descriptors of the plug-in at 'path', unless it is already loaded. SR_E_NOT_FOUND,
-// SR_E_USAGE or SR_E_UNSUPPORTED, naming the file and the cure, if it may not or cannot be used.
+// SR_E_USAGE or SR_E_UNSUPPORTED, naming the file and the cure, if it is not allowed or cannot be
+// used.
 SR_NODISCARD sr_status sr_plugin_add_file(const char *path);
 
 // Where a recipe comes from, which decides whether its `plugins` may be loaded.
@@ -34,7 +35,8 @@ typedef enum sr_plugins_trust {
 // Loads a recipe's `plugins` and makes their paths in it absolute. A relative path starts at the
 // folder of the recipe file that contains it (an override's: of the recipe that was loaded). The
 // files' content becomes part of the recipe's identity. A plug-in that is already loaded is not
-// loaded again. Failures are mistakes of the recipe (SR_E_USAGE) with file, line and cure.
+// loaded again. Failures are reported as errors of the recipe (SR_E_USAGE) with file, line and
+// cure.
 SR_NODISCARD sr_status sr_plugins_load(sr_recipe *recipe, sr_plugins_trust trust);
 
 // Whether the plug-ins that a recipe names are loaded; true if it names none.

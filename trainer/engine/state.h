@@ -18,15 +18,16 @@ SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_mani
 // Collective: fills parameters, buffers, average and optimiser state from a checkpoint.
 SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoint);
 // Loads only parameters and buffers (val, predict, `weights:`), of every phase; every rank calls it
-// with the same file. The average restarts at them; optimiser state is unchanged.
+// with the same file. The average restarts from these values; optimiser state is unchanged.
 // sr_checkpoint_open_weights opens the file, which may be freed afterwards
 // (tests/samples/own_source.c). reset: names or prefixes of tensors that may be missing or differ
 // in shape. The numbers of loaded, missing and unexpected tensors are logged; a mismatch outside
 // 'reset' is SR_E_USAGE naming the tensors.
 SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *file,
                                              const sr_string_list *reset);
-// Compares the class names in a weights file with those of the data, so that outputs are not taken
-// for other classes. A file without class names passes. SR_E_USAGE naming the first that differs.
+// Compares the class names in a weights file with those of the data, so that outputs are not
+// assigned to the wrong classes. A file without class names passes. SR_E_USAGE naming the first
+// that differs.
 SR_NODISCARD sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes,
                                               int count);
 // Collective: the digest of everything that a checkpoint contains, on every rank.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stop requests: how a training loop is told to write a checkpoint and end. sr_engine_step passes a
+// Stop requests: requests that a training loop write a checkpoint and end. sr_engine_step passes a
 // rank's request on to all ranks (sr_phase_stop_agreed).
 #ifndef SR_TRAINER_STOP_H
 #define SR_TRAINER_STOP_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange's structs and functions, shared by exchange.c (calls and thread), exchange_plan.c
-// (what is fixed at creation), exchange_schedule.c (which messages), exchange_machine.c (what moves
-// in a step), its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and
+// (what is fixed at creation), exchange_schedule.c (the messages to send), exchange_machine.c (the
+// progress of a step), its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and
 // exchange_failure.c; and functions for simulation.
 #ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
 #define SR_TRAINER_EXCHANGE_INTERNAL_H
@@ -14,8 +14,8 @@
 #include "trainer/exchange/exchange.h"
 #include "trainer/exchange/lane_tree.h"
 
-// Buckets whose messages are under way at once. They start in order, so that ranks never wait for
-// each other in a circle: every rank can start the oldest bucket that any rank has not finished.
+// Maximum number of buckets with messages in progress. Buckets start in order, so that ranks never
+// deadlock: every rank can start the oldest bucket that any rank has not finished.
 #define SR_EXCHANGE_WINDOW 4
 #define SR_EXCHANGE_TEXT_BYTES 512
 
@@ -26,23 +26,23 @@ typedef struct sr_exchange_bucket {
     bool ready;         // locked: all lanes of this rank have arrived
 } sr_exchange_bucket;
 
-// Messages of one group of a bucket, as this rank has them: receives, then sends.
+// This rank's messages of one group of a bucket: receives, then sends.
 typedef struct sr_message_list {
     sr_comm_message *messages;
     int receives, count;
 } sr_message_list;
 
-// Messages of one kind under way, tested in order.
+// Messages of one kind in progress, tested in order.
 typedef struct sr_message_group {
     sr_comm_request *requests;
     int capacity, count, next;
 } sr_message_group;
 
-// A bucket under way.
+// A bucket in progress.
 typedef struct sr_exchange_transfer {
     int bucket;
     bool spreads;  // new values are computed and sent, not measured
-    bool swapped;  // all partial sums of the owned part are here
+    bool swapped;  // all partial sums of the owned part have arrived
     bool reduced;  // the owned part has been summed and updated
     bool released; // the lane buffers have been returned
     bool done;
@@ -51,9 +51,9 @@ typedef struct sr_exchange_transfer {
     sr_event *updated;    // end of the summing and updating
     sr_address received;  // sub-trees of the other ranks, owned elements of each
     sr_address *partials; // sub-trees of all ranks in lane order
-    // Used by the driver on the host.
+    // Used by the host driver.
     sr_message_group sums_in, sums_out, values_in, values_out;
-    // Used by the driver on the stream: the ends of the groups.
+    // Used by the stream driver: the ends of the groups.
     sr_event *sums_here, *values_here;
 } sr_exchange_transfer;
 
@@ -61,7 +61,7 @@ typedef struct sr_exchange_transfer {
 typedef enum sr_exchange_pass {
     SR_PASS_WHOLE = 0, // swap, fold, update and spread
     SR_PASS_FOLD,      // swap, fold and measure
-    SR_PASS_AGREE,     // no bucket is under way
+    SR_PASS_AGREE,     // no bucket is in progress
     SR_PASS_SPREAD,    // update and spread
 } sr_exchange_pass;
 
@@ -72,7 +72,7 @@ typedef struct sr_peer_names {
     int named, unnamed, last;
 } sr_peer_names;
 
-// How messages of buckets are moved.
+// How the messages of buckets are transferred.
 typedef struct sr_exchange_driver {
     const char *name;         // sent to and compared with the other ranks
     sr_stream_options stream; // of folds and updates
@@ -81,13 +81,13 @@ typedef struct sr_exchange_driver {
     // Neither call waits. 'released' says whether there is anything to swap in this pass.
     sr_status (*start)(sr_exchange *x, sr_exchange_transfer *transfer);
     sr_status (*advance)(sr_exchange *x, sr_exchange_transfer *transfer, bool *moved);
-    // Describes what is missing; false: nothing from other ranks.
+    // Describes the messages that are missing; false if none from other ranks are.
     bool (*describe)(sr_exchange *x, sr_exchange_transfer *transfer, sr_peer_names *names);
 } sr_exchange_driver;
 
 extern const sr_exchange_driver sr_exchange_host, sr_exchange_on_stream;
 
-// Tag of measures; those of buckets are below.
+// The tag of measures; the tags of buckets are smaller.
 #define SR_EXCHANGE_TAG_MEASURES SR_COMM_MAX_TAG
 
 // Between folding and updating (exchange_agree.c).
@@ -97,7 +97,7 @@ typedef struct sr_exchange_agreement {
     double *host;        // of all ranks
     sr_exchange_piece *pieces;
     int64_t piece_count;
-    int64_t *first_piece; // of each block; [blocks]: how many
+    int64_t *first_piece; // of each block; [blocks]: total number
     int round;
     bool registered;
     sr_event *copied;
@@ -130,12 +130,12 @@ struct sr_exchange {
     int rounds;
     void *user;
     int64_t report_ns, act_ns;
-    int64_t *cuts; // [unit_count + 1]: where buckets and owners may end
+    int64_t *cuts; // [unit_count + 1]: where buckets and owners' ranges may end
     int unit_count;
-    sr_exchange_bucket *buckets; // [0] lies at the end of the flat space
+    sr_exchange_bucket *buckets; // [0] is at the end of the flat space
     int bucket_count;
     int64_t bucket_elements;
-    int *first_partial; // of each rank in the list of all sub-trees; [size]: how many
+    int *first_partial; // of each rank in the list of all sub-trees; [size]: total
     sr_lane_add *plan;
     sr_range *owned;
     int owned_count;
@@ -149,7 +149,7 @@ struct sr_exchange {
     atomic_bool accepting, has_failed; // sr_exchange_put reads it without the lock
     atomic_uchar *given;               // per local lane and segment
     atomic_llong puts;
-    // Under the lock.
+    // Guarded by the lock.
     bool stop, active, waiting, done;
     bool told; // the peers have been notified, and 'failed' is the same on all ranks
     uint64_t wakes;
@@ -159,7 +159,7 @@ struct sr_exchange {
     char failure[SR_EXCHANGE_TEXT_BYTES];     // as callers see it
     char own_failure[SR_EXCHANGE_TEXT_BYTES]; // as it is sent to the peers
 
-    // The machine's, between step_begin and the end of the step.
+    // Owned by the state machine between step_begin and the end of the step.
     sr_exchange_transfer transfers[SR_EXCHANGE_WINDOW];
     int transfer_count;
     sr_comm_request *requests; // of all groups of all transfers
@@ -173,8 +173,8 @@ struct sr_exchange {
     sr_exchange_trace *trace; // NULL: none
 };
 
-// Without a thread and without comparing with the peers: the caller drives sr_exchange_progress.
-// block_elements 0: SR_BLOCK_ELEMENTS (tests use small blocks).
+// Creates an exchange without a thread and without comparing settings with the peers: the caller
+// calls sr_exchange_progress. block_elements 0: SR_BLOCK_ELEMENTS (tests use small blocks).
 SR_NODISCARD sr_status sr_exchange_create_manual(sr_comm *comm, const sr_exchange_options *options,
                                                  int64_t block_elements, sr_exchange **out);
 // Makes all progress that is possible and returns whether there was any. Checks deadlines against
@@ -183,7 +183,8 @@ bool sr_exchange_progress(sr_exchange *x, int64_t now_ns);
 // Whether the step has ended, with or without a failure.
 bool sr_exchange_is_over(sr_exchange *x);
 
-// exchange_trace.c: from the next step on; NULL: no longer. Between steps. SR_E_MEMORY.
+// exchange_trace.c: sets the trace from the next step on; NULL ends tracing. Called between steps.
+// SR_E_MEMORY.
 SR_NODISCARD sr_status sr_exchange_set_trace(sr_exchange *x, sr_trace *trace, const char *name);
 // Reserves memory for the spans of a step.
 SR_NODISCARD sr_status sr_exchange_trace_begin(sr_exchange *x);
@@ -193,8 +194,8 @@ void sr_exchange_trace_free(sr_exchange_trace *trace);
 SR_NODISCARD sr_status sr_exchange_build(sr_exchange *x, const sr_exchange_options *options,
                                          int64_t block_elements);
 void sr_exchange_unbuild(sr_exchange *x);
-// Prepares the sums of lanes. Whether a lane is copied or added to its sibling depends on which
-// arrives first, so both are prepared here, not in a step.
+// Prepares the kernels that add lanes. Whether a lane is copied or added to its sibling depends on
+// which arrives first, so both cases are prepared here instead of in a step.
 SR_NODISCARD sr_status sr_exchange_prepare_adds(sr_exchange *x);
 
 // The address that is 'elements' elements after another.
@@ -211,8 +212,8 @@ static inline int64_t sr_exchange_block_end(const sr_exchange *x, int64_t elemen
 // exchange_schedule.c
 // The part of a bucket that a rank owns; may be empty.
 sr_range sr_exchange_bucket_range(const sr_exchange *x, int bucket, int rank);
-// Fills transfer->swap, and transfer->partials: where the sub-trees of all ranks are when these
-// messages have arrived.
+// Fills transfer->swap, and transfer->partials: the addresses of the sub-trees of all ranks once
+// these messages have arrived.
 void sr_exchange_list_swap(const sr_exchange *x, sr_exchange_transfer *transfer);
 // Fills a list with the messages that spread the owned parts of 'values', a flat buffer.
 void sr_exchange_list_spread(const sr_exchange *x, int bucket, sr_address values,
@@ -220,18 +221,17 @@ void sr_exchange_list_spread(const sr_exchange *x, int bucket, sr_address values
 // Adds messages to the counters.
 void sr_exchange_count(sr_exchange *x, const sr_message_list *list);
 
-// exchange_reduce.c
-// Puts on the stream what folds the partial sums of the owned part and updates or measures it, and
-// records its end. Failures are recorded.
+// exchange_reduce.c Enqueues the work that folds the partial sums of the owned part and updates or
+// measures it, and records its end. Failures are recorded.
 SR_NODISCARD sr_status sr_exchange_reduce(sr_exchange *x, sr_exchange_transfer *transfer);
-// Waits for the stream, which returns its failure; records it.
+// Waits for the stream; records and returns its failure.
 SR_NODISCARD sr_status sr_exchange_check_stream(sr_exchange *x);
 // Records a failure of an update.
 sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status);
-// Returns the lane buffers, which nothing reads any more.
+// Releases the lane buffers, which nothing reads any more.
 void sr_exchange_release(sr_exchange *x, sr_exchange_transfer *transfer);
 
-// exchange_host.c: posts messages with one tag; requests[*posted] and the following are theirs.
+// exchange_host.c: posts messages with one tag; their requests begin at requests[*posted].
 SR_NODISCARD sr_status sr_exchange_post(sr_exchange *x, const sr_comm_message *messages, int count,
                                         int tag, sr_comm_request *requests, int *posted);
 
@@ -242,21 +242,21 @@ bool sr_exchange_name_group(sr_exchange *x, const sr_message_group *group, const
 // exchange_agree.c, for exchanges with 'measure'.
 SR_NODISCARD sr_status sr_exchange_agreement_create(sr_exchange *x);
 void sr_exchange_agreement_free(sr_exchange *x);
-// Keeps a folded block, 'sum', and puts its measure in the first round on the stream.
+// Keeps a folded block, 'sum', and enqueues its measurement of the first round.
 SR_NODISCARD sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end,
                                            sr_address sum);
-// Begins a round: the first one after all buckets were folded; later ones measure again what this
-// rank owns. The second function moves the round on until the measures of all ranks are gathered.
+// Begins a round: the first one after all buckets are folded; later ones measure this rank's parts
+// again. The second function advances the round until the measures of all ranks are gathered.
 SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x, int round);
 SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathered);
 
 // exchange_failure.c: records the first failure; 'told' is the text for the peers; NULL if they
 // have been notified.
 void sr_exchange_set_failure(sr_exchange *x, sr_status status, const char *text, const char *told);
-// The recorded failure as the calling thread's error.
+// Makes the recorded failure the calling thread's error.
 sr_status sr_exchange_failure(sr_exchange *x);
-// Text about ranks. The first function begins it with 'what'; the second adds a rank, and ignores
-// one that was just added; the third ends it and returns whether it names a rank.
+// Builds a text that lists ranks. The first function begins it with 'what'; the second adds a rank,
+// unless it was just added; the third ends the text and returns whether it names a rank.
 void sr_exchange_names_begin(sr_peer_names *names, const char *what);
 void sr_exchange_names_add(sr_peer_names *names, const sr_exchange *x, int peer);
 bool sr_exchange_names_end(sr_peer_names *names);

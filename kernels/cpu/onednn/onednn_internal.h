@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the files of provider "onednn": primitives that any number of threads can run at once,
-// and conversions between dtypes with kernels of the table.
+// Shared by the files of provider "onednn": primitives that any number of threads can run at the
+// same time, and dtype conversions that use kernels of the table.
 #ifndef SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 #define SR_KERNELS_CPU_ONEDNN_INTERNAL_H
 
@@ -12,8 +12,8 @@
 
 #define SR_ONEDNN_NUMERICS 4 // sr_provider.numerics
 #define SR_ONEDNN_ARGS 4
-// Number of blocks of a batch, if it has as many images: enough for eight threads, few enough that
-// the weights are read seldom.
+// Number of blocks of a batch that has at least as many images: enough for eight threads, few
+// enough that the weights are rarely reread.
 #define SR_ONEDNN_BLOCKS 8
 
 sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const char *what);
@@ -24,30 +24,31 @@ sr_status sr_onednn_fail(const char *file, int line, dnnl_status_t status, const
             return sr_onednn_fail(__FILE__, __LINE__, dnnl_status_, #call);                        \
     } while (0)
 
-// Bytes per core of the first three levels of data caches, as oneDNN reads them; false if it does
-// not read them.
+// Bytes per core of the first three levels of data caches, determined as oneDNN does; false if
+// oneDNN does not determine them.
 #define SR_ONEDNN_CACHES 3
 bool sr_onednn_caches(uint32_t bytes[SR_ONEDNN_CACHES]);
-// The same with this function to read a leaf of CPUID: eax, ebx, ecx, edx into out.
+// The same with a given function that reads a leaf of CPUID: eax, ebx, ecx, edx into out.
 typedef void (*sr_onednn_cpuid)(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
 bool sr_onednn_read_caches(sr_onednn_cpuid read, uint32_t bytes[SR_ONEDNN_CACHES]);
 
 // The CPU engine, created at first use and never freed.
 sr_status sr_onednn_engine(dnnl_engine_t *out);
-// Limits oneDNN's threads to the calling one; returns the limit before.
+// Limits oneDNN to the calling thread; returns the previous limit.
 int sr_onednn_single_thread(void);
 void sr_onednn_restore_threads(int threads);
 
 // Whether bf16 products run on AMX tiles. Otherwise bf16 is only a storage format and arithmetic is
 // f32: VDPBF16PS has half the rate of f32 multiply-adds on Intel's processors, and where it has the
-// full one (SR_CPU_BF16_DOT), the kernels of provider x86 use it.
+// full rate (SR_CPU_BF16_DOT), kernels of provider x86 use it.
 bool sr_onednn_native_bf16(void);
 // Whether convolutions of this T compute in f32 on widened copies: T is f16, which oneDNN 2.6 does
 // not have on CPUs, or bf16 without AMX.
 bool sr_onednn_widens(sr_dtype type);
 
-// A primitive, and calls: what one execution needs, a stream and memory objects whose handles one
-// thread sets. Immutable after init except for the list of idle calls, which has a lock.
+// A primitive and its calls. A call has what one execution needs: a stream, and memory objects
+// whose handles one thread sets. Immutable after init except for the list of idle calls, which has
+// a lock.
 typedef struct sr_onednn_call {
     dnnl_stream_t stream;
     dnnl_memory_t memory[SR_ONEDNN_ARGS + 1]; // the last one is the scratchpad

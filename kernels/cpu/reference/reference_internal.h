@@ -3,7 +3,7 @@
 //
 // The reference is written to be obviously correct and to give the same bits with every compiler
 // and instruction set: sums have a fixed, explicit order, vectorised loops are elementwise, exp and
-// log are those of kernels/base/math.h, products and sums are rounded separately
+// log come from kernels/base/math.h, and products and sums are rounded separately
 // (-ffp-contract=off). It accumulates in f32 for f32, bf16 and f16, and in f64 for f64.
 #ifndef SR_KERNELS_CPU_REFERENCE_INTERNAL_H
 #define SR_KERNELS_CPU_REFERENCE_INTERNAL_H
@@ -14,7 +14,7 @@
 
 #define SR_REFERENCE_LEVELS 63 // of a tree of sums
 
-// prepare of each kernel: fills stages, workspace and scratch.
+// The 'prepare' function of each kernel, which fills stages, workspace and scratch.
 #define SR_KERNEL(id, params, doc, ...)                                                            \
     sr_status sr_reference_prepare_##id(const sr_kernel_request *request, sr_prepared *out);
 #include "kernels/kernel_list.def"
@@ -33,7 +33,7 @@ static inline sr_block_range sr_block_range_of(int64_t block, int64_t size, int6
     return (sr_block_range){begin, end < count ? end : count};
 }
 
-// f32 for f32, bf16, f16; f64 for f64.
+// Size of the accumulator: f32 for f32, bf16 and f16; f64 for f64.
 static inline size_t sr_accumulator_size(sr_dtype dtype) {
     return dtype == SR_F64 ? sizeof(double) : sizeof(float);
 }

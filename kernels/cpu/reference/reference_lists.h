@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of numbers sorted by place, for sums of elements that have the same number: of each list of
-// an index, for every place, the j whose number it is, in ascending order (a counting sort).
+// Inverted index lists, for sums over the elements with the same index: for each list of an index
+// and every target place, the positions j that refer to it, in ascending order (a counting sort).
 #ifndef SR_KERNELS_CPU_REFERENCE_LISTS_H
 #define SR_KERNELS_CPU_REFERENCE_LISTS_H
 
@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/reference/reference_internal.h"
 
-// The number that the index has for element (o, j, i).
+// The index entry of element (o, j, i).
 static inline int64_t sr_number_of(const sr_gather_params *p, const int32_t *index, int64_t o,
                                    int64_t j, int64_t i) {
     const int64_t row = (p->per_outer ? o : 0) * p->count + j;
@@ -19,17 +19,17 @@ static inline bool sr_is_place(const sr_gather_params *p, int64_t number) {
     return number >= 0 && number < p->n;
 }
 
-// A list in the workspace: starts of the n places and the end, then all j.
+// A list in the workspace: the start of each of the n places and the end, then all j.
 static inline int32_t *sr_list_of(const sr_gather_params *p, void *workspace, int64_t list) {
     return (int32_t *)workspace + list * (p->n + 1 + p->count);
 }
 
-// Bytes of all lists.
+// Total bytes of all lists.
 static inline size_t sr_list_bytes(const sr_gather_params *p) {
     return (size_t)(sr_gather_lists(p) * (p->n + 1 + p->count)) * sizeof(int32_t);
 }
 
-// Makes a list.
+// Builds a list.
 static inline void sr_sort_list(const sr_gather_params *p, const int32_t *index, void *workspace,
                                 int64_t list) {
     const int64_t wide = p->per_inner ? p->inner : 1, o = list / wide, i = list % wide;
@@ -47,7 +47,7 @@ static inline void sr_sort_list(const sr_gather_params *p, const int32_t *index,
         if (sr_is_place(p, number))
             order[start[number]++] = (int32_t)j;
     }
-    memmove(start + 1, start, (size_t)p->n * sizeof *start); // they were moved to their ends
+    memmove(start + 1, start, (size_t)p->n * sizeof *start); // the starts were advanced to the ends
     start[0] = 0;
 }
 

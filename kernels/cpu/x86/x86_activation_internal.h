@@ -3,10 +3,10 @@
 // and Phi(x) + x phi(x). sigmoid: s(x) = 1 / (1 + exp(-x)). silu: x s(x), and s(x) (1 + x s(-x)).
 //
 // erf is a polynomial below 1 and 1 - exp(q(x)) above, q a polynomial for log erfc on [1, 4];
-// beyond 4 it is 1 in fp32. exp is Cody and Waite's reduction (1980) and a polynomial. Coefficients
-// are weighted Chebyshev fits made for this file; in fp32 erf is within 2^-23 absolute, exp within
-// 2 ulp. The reference computes erf and exp in fp64, so results differ from it in the last bits and
-// form a separate numerics class.
+// beyond 4 it is 1 in fp32. exp uses Cody and Waite's reduction (1980) and a polynomial.
+// Coefficients are weighted Chebyshev fits made for this file; in fp32 erf is within 2^-23
+// absolute, exp within 2 ulp. The reference computes erf and exp in fp64, so results differ from it
+// in the last bits and form a separate numerics class.
 #ifndef SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ACTIVATION_INTERNAL_H
 
@@ -20,12 +20,12 @@ SR_INLINE sr_vf poly_elements(const float *c, int n, sr_vf x) {
     return y;
 }
 
-// 2^k for whole numbers k in [-126, 127].
+// 2^k for integers k in [-126, 127].
 SR_INLINE sr_vf power_of_two(sr_vf k) {
     return sr_v_as_float(sr_vi_shift_left(sr_vi_add(sr_v_to_int(k), sr_vi_set(127)), 23));
 }
 
-// m of e^x = 2^k m for x in [-104, 0].
+// Returns m, and k, of e^x = 2^k m for x in [-104, 0].
 SR_INLINE sr_vf exp_parts(sr_vf x, sr_vf *k) {
     static const float c[] = {0x1p-1f, 0x1.5554dcp-3f, 0x1.5554b8p-5f, 0x1.120b7p-7f,
                               0x1.6d753cp-10f}; // (e^r - 1 - r) / r^2
@@ -36,17 +36,17 @@ SR_INLINE sr_vf exp_parts(sr_vf x, sr_vf *k) {
     return sr_v_add(sr_v_set(1.0f), tail);
 }
 
-// e^x for x <= 0; 0 below -87, where the reference is under 2^-125. For weights that are added:
-// subnormal ones would be slow and change nothing.
+// e^x for x <= 0; 0 below -87, where the reference is less than 2^-125. For weights that are
+// summed: subnormal ones would be slow and would change nothing.
 SR_INLINE sr_vf exp_negative(sr_vf x) {
     const sr_vf low = sr_v_set(-87.0f);
     sr_vf k;
-    const sr_vf m = exp_parts(sr_v_max(x, low), &k); // of -87 for NaN, which is restored below
+    const sr_vf m = exp_parts(sr_v_max(x, low), &k); // for NaN, that of -87; NaN is restored below
     const sr_vf y = sr_v_pick(sr_v_gt(low, x), sr_v_zero(), sr_v_mul(m, power_of_two(k)));
     return sr_v_pick(sr_v_unordered(x, x), x, y);
 }
 
-// e^x for x <= 0, also where it is subnormal, as a result that may be multiplied by a large x.
+// e^x for x <= 0, including subnormal results, which may be multiplied by a large x.
 SR_INLINE sr_vf exp_subnormal(sr_vf x) {
     sr_vf k;
     const sr_vf m = exp_parts(sr_v_max(x, sr_v_set(-104.0f)), &k); // e^-104 is rounded to 0
@@ -66,7 +66,7 @@ SR_INLINE sr_vf erf_elements(sr_vf x) {
     const sr_vf near = sr_v_fma(x, poly_elements(small_c, 7, sr_v_mul(x, x)), x);
     const sr_vf clamped = sr_v_min(a, sr_v_set(4.0f));
     const sr_vf far = sr_v_sub(one, exp_negative(poly_elements(log_c, 8, clamped)));
-    return sr_v_pick(sr_v_ge(a, one), sr_v_sign(far, x), near); // 'near' for NaN: it is NaN
+    return sr_v_pick(sr_v_ge(a, one), sr_v_sign(far, x), near); // NaN takes 'near', which is NaN
 }
 
 SR_INLINE sr_vf normal_cdf(sr_vf x) {

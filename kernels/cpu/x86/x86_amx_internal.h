@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers in bf16 on AMX tiles: products of bf16, sums in f32.
 //
-// Four tiles have the sums of 32 rows by 32 columns, while two tiles of the left matrix (rows of 32
-// terms) and two of the right one (pairs of terms of 16 columns side by side) move over the terms,
-// 32 a step. Sums are rounded once, when they are stored. The order of the terms is that of
-// TDPBF16PS, the same on every processor that has it: two chains for the even and the odd terms of
-// a tile, whose sum is added. Subnormal numbers count as zero in it.
+// Four tiles hold the sums of 32 rows by 32 columns. Two tiles of the left matrix (rows of 32
+// terms) and two of the right matrix (pairs of terms, interleaved over 16 columns) advance over the
+// terms, 32 per step. Sums are rounded once, when they are stored. The order of the terms is that
+// of TDPBF16PS, the same on every processor that has it: two chains for the even and the odd terms
+// of a tile, whose sum is added. It treats subnormal numbers as zero.
 //
 // Forward, and the gradient of the input: stage 0 packs the weights, rounded to bf16, as panels of
-// 32 outputs [panel][step][tile][pair][output][2]; rows are read in place, but for the last ones.
-// The gradient of the weights has the passes, partial results and last stage of
-// x86_conv_dw_internal.h. Of dy, tiles are transposed.
+// 32 outputs [panel][step][tile][pair][output][2]; rows are read in place, except for the last
+// ones. The gradient of the weights uses the passes, partial results and last stage of
+// x86_conv_dw_internal.h. The tiles of dy are transposed.
 //
 // Source: Intel Architecture Instruction Set Extensions Programming Reference, chapter 3.
 //
-// Not here: numbers of channels that are no multiples of 32.
+// Not here: numbers of channels that are not multiples of 32.
 #ifndef SR_KERNELS_CPU_X86_AMX_INTERNAL_H
 #define SR_KERNELS_CPU_X86_AMX_INTERNAL_H
 
@@ -24,10 +24,10 @@
 
 #define AMX_SIDE SR_X86_AMX_SIDE
 #define AMX_ROWS 16  // of a tile
-#define AMX_TILE 512 // bf16 numbers of a tile
+#define AMX_TILE 512 // bf16 elements of a tile
 #define AMX_STEP (2 * AMX_TILE)
 
-// Compilers do not know that the instructions access memory.
+// Compilers do not know that the AMX instructions access memory.
 #define AMX_FENCE() __asm__ volatile("" ::: "memory")
 
 typedef struct amx_config {
@@ -37,7 +37,7 @@ typedef struct amx_config {
 } amx_config;
 _Static_assert(sizeof(amx_config) == 64, "the operand of LDTILECFG");
 
-// All tiles: 16 rows of 64 bytes.
+// Configures all tiles as 16 rows of 64 bytes.
 SR_INLINE void amx_begin(void) {
     amx_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
@@ -52,8 +52,8 @@ SR_INLINE void amx_end(void) {
     _tile_release();
 }
 
-// The left matrix of a product: rows 'pitch' bytes apart; the second tile of rows, and the next
-// step, so many numbers further.
+// The left matrix of a product: rows are 'pitch' bytes apart; the other fields are the offsets, in
+// elements, of the second tile of rows and of the next step.
 typedef struct amx_left {
     const uint16_t *at;
     int64_t pitch, second, step;
@@ -66,7 +66,7 @@ SR_INLINE void amx_clear(void) {
     _tile_zero(3);
 }
 
-// Adds the products of so many steps to the sums.
+// Adds the products of 'steps' steps to the sums.
 SR_INLINE void amx_multiply(const amx_left *left, const uint16_t *right, int64_t steps) {
     const uint16_t *a = left->at;
     for (int64_t s = 0; s < steps; s++, a += left->step, right += AMX_STEP) {
@@ -81,7 +81,7 @@ SR_INLINE void amx_multiply(const amx_left *left, const uint16_t *right, int64_t
     }
 }
 
-// The sums to or from [32][32].
+// Copies the sums to or from [32][32].
 SR_INLINE void amx_store(float *sums) {
     _tile_stored(0, sums, AMX_SIDE * 4);
     _tile_stored(1, sums + AMX_ROWS, AMX_SIDE * 4);
@@ -118,8 +118,8 @@ SR_INLINE void amx_pack_along(const float *w, int64_t out, int64_t k, int64_t c,
     }
 }
 
-// Pairs of rows m + 2 i, m + 2 i + 1 of 16 of 'width' columns, from column 'first' on; zeros from
-// row 'end' on.
+// Packs pairs of rows m + 2 i, m + 2 i + 1: 16 of their 'width' columns, from column 'first' on;
+// rows from 'end' on are zeros.
 SR_INLINE void amx_pack_rows(const uint16_t *x, int64_t width, int64_t first, int64_t m,
                              int64_t end, uint32_t *to) {
     for (int i = 0; i < AMX_ROWS; i++, m += 2, to += AMX_ROWS) {
@@ -151,7 +151,7 @@ static sr_status amx_weights_bf16(const sr_kernel_args *args, int64_t block, sr_
     return SR_OK;
 }
 
-// The first 'rows' rows of the sums to outputs k .. k + 31 of the rows from y on.
+// Stores the first 'rows' rows of the sums as outputs k .. k + 31 of the rows that begin at y.
 SR_INLINE void amx_put(const float *sums, int64_t rows, const float *bias, int64_t k, uint16_t *y,
                        int64_t out) {
     for (int half = 0; half < 2; half++) {
@@ -170,7 +170,7 @@ SR_INLINE sr_status amx_block(const sr_kernel_args *args, int64_t block, sr_work
     const sr_x86_pointwise *g = args->state;
     const sr_x86_range rows = sr_x86_block_range(g->rows, block, args->block_rows);
     const int64_t whole = rows.end - (rows.end - rows.begin) % AMX_SIDE;
-    uint16_t *last = worker->scratch; // the last rows, and zeros
+    uint16_t *last = worker->scratch; // the last rows, padded with zeros
     memcpy(last, (const uint16_t *)args->p[0] + whole * g->in,
            (size_t)((rows.end - whole) * g->in) * sizeof *last);
     memset(last + (rows.end - whole) * g->in, 0,
@@ -204,7 +204,8 @@ static sr_status amx_dx_bf16(const sr_kernel_args *args, int64_t block, sr_worke
 
 // ---- linear_dw ----
 
-// Rows m .. end - 1 of a panel of 32 columns as steps of two tiles, the last one with zeros.
+// Packs rows m .. end - 1 of a panel of 32 columns as steps of two tiles; the last one is padded
+// with zeros.
 SR_INLINE void amx_pack_panel(const uint16_t *x, int64_t width, int64_t panel, sr_x86_range rows,
                               bool transposed, uint16_t *to) {
     for (int64_t m = rows.begin; m < rows.end; m += AMX_SIDE) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multi-head attention by tiles of queries: products with all keys, softmax, and products with all
-// values, of one head after the other. Gradients compute the softmax again from log sum exp (Dao et
-// al. 2022).
+// values, one head after the other. Gradients recompute the softmax from log sum exp (Dao et al.
+// 2022).
 //
-// Keys and values of the head are in scratch as fp32, in panels of 64 columns: transposed where
-// their channels are summed over. A product keeps a tile of results in registers while it runs over
+// Keys and values of the head are in scratch as fp32, in panels of 64 columns: transposed if the
+// sums run over their channels. A product keeps a tile of results in registers while it runs over
 // the terms; gradients of keys and values stay in scratch while it runs over the queries. So each
-// sum is one chain of fused multiply-adds in order, whatever the tile. The sum of a row of the
-// softmax is sixteen interleaved sums, of at most AT_TERMS terms and a tree. So is the gradient of
-// a bias, over the batches that share it, with SR_REFERENCE_TERMS.
+// sum is one chain of fused multiply-adds in order, whatever the tile. A row of the softmax is
+// summed as sixteen interleaved sums, each a tree over chains of at most AT_TERMS terms. The
+// gradient of a bias is summed in the same way over the batches that share it, with
+// SR_REFERENCE_TERMS.
 #ifndef SR_KERNELS_CPU_X86_ATTENTION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ATTENTION_INTERNAL_H
 
@@ -45,7 +46,7 @@ typedef struct at_product {
     bool adds;
 } at_product;
 
-// AT_ROWS rows from 'row' on. Behind the last row it is computed again.
+// Computes AT_ROWS rows from 'row' on. Past the end, the last row is computed again.
 SR_INLINE void at_tile(const at_product *m, const float *b, int64_t pitch, int64_t row,
                        int64_t column, int vectors) {
     sr_vf sum[AT_ROWS][AT_VECTORS];
@@ -108,7 +109,7 @@ typedef struct at_rows {
     int64_t first, stride, depth;
 } at_rows;
 
-// to[rows][padded depth] = the rows, with zeros behind each.
+// to[rows][padded depth] = the rows, each padded with zeros.
 SR_INLINE void at_copy(const at_rows *from, int64_t rows, float *to, sr_dtype type) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < from->depth; c += SR_ELEMENTS, to += SR_ELEMENTS)
@@ -269,7 +270,7 @@ SR_X86_TYPED(attention, at_attention(args, block, worker, type))
 
 // ---- Gradients: q, k, v, y, lse, dy, bias, ... ----
 
-// What gradients of some queries have in scratch.
+// The scratch of the gradients of some queries.
 typedef struct at_scratch {
     float *keys, *values;         // transposed
     float *q, *dy;                // [queries][depth]
@@ -287,7 +288,7 @@ SR_INLINE at_scratch at_scratch_of(const at_head *h, void *memory) {
     return s;
 }
 
-// dy y of a query, dy as fp32
+// The sum of dy y of a query, with dy in fp32.
 SR_INLINE float at_mean(const at_head *h, const float *dy, int64_t query, sr_dtype type) {
     sr_vf sum = sr_v_zero();
     for (int64_t c = 0; c < h->p->depth; c += SR_ELEMENTS)

@@ -2,11 +2,12 @@
 // Batch normalisation of x[M,C]: batchnorm_train, _grad and _infer. Blocks and folding of rows are
 // those of x86_rows_internal.h.
 //
-// Batch statistics: a group of eight rows gives its mean and, around that, M2 = sum (x - mean)^2,
-// both from registers; groups, folded rows and blocks are merged by the update of Chan, Golub and
-// LeVeque 1983, and x is read once. Every squared difference is from a mean of neighbouring values,
-// so squares do not cancel, whatever the mean of the data and wherever outliers are. What remains
-// is the rounding of the means, a share of eps mean / std of the variance.
+// Batch statistics: for each group of eight rows, the mean and, around it, M2 = sum (x - mean)^2
+// are computed in registers. Groups, folded rows and blocks are merged by the update of Chan, Golub
+// and LeVeque 1983, so x is read only once. Every difference that is squared is taken from a mean
+// of neighbouring values, so squares do not cancel, whatever the mean of the data and wherever
+// outliers are. The remaining error is the rounding of the means, a fraction eps mean / std of the
+// variance.
 #ifndef SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_BATCHNORM_INTERNAL_H
 
@@ -27,7 +28,7 @@ SR_INLINE rows_shape batchnorm_shape(const sr_kernel_args *args) {
     return rows_shape_of(params->rows, params->channels);
 }
 
-// Of 'count' rows of one vector at element i, which come after 'before' others.
+// Adds the moments of 'count' rows of one vector at element i, which follow 'before' other rows.
 SR_INLINE void add_moments(const void *x, int64_t i, int64_t stride, int count, int n,
                            sr_dtype type, int64_t before, float *mean, float *m2) {
     sr_vf v[SR_X86_ROWS_GROUP], square[2] = {sr_v_zero(), sr_v_zero()};

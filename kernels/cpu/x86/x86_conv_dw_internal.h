@@ -5,15 +5,15 @@
 // A block owns a partial dw for a group of images and a range of output channels, stored as [output
 // panel][input panel][tap][32][32]. It processes its images in passes of about a hundred output
 // pixels. A pass copies dy and x into panels of 32 channels, x with a border of zeros, contiguous
-// and (from 16 bits) widened to f32. Then for each pair of panels and each tap a tile of 32 x 32
-// sums, in parts that fit in registers, runs over all pixels of the pass and is added to the
-// partial dw once. With panels every tap is only an offset; they fit in the first-level cache and
+// and (from 16 bits) widened to f32. Then, for each pair of panels and each tap, a tile of 32 x 32
+// sums is computed over all pixels of the pass, in parts that fit in registers, and added to the
+// partial dw once. In panels, a tap is just an offset. Panels fit in the first-level cache and
 // avoid the cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack
-// for the same reasons). Meanwhile the pass prefetches what the next one packs, one line per pixel:
-// on early layers memory and arithmetic take equally long.
+// for the same reasons). Meanwhile the pass prefetches the data that the next pass packs, one line
+// per pixel: in early layers memory access and arithmetic take equally long.
 //
-// With few channels (the first layer, patch embeddings) taps would leave most of a panel empty. The
-// R S C elements of the windows are divided into panels then, as if each were a channel.
+// With few channels (the first layer, patch embeddings) single taps would leave most of a panel
+// empty. Then the R S C elements of the windows are divided into panels, as if each were a channel.
 //
 // Stage 1 adds the groups' partial results as a binary tree and writes canonical OIHW. Each sum is
 // a chain of fused multiply-adds over the pixels of a pass in order, for every vector width.
@@ -25,8 +25,8 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Registers contain a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
-// AVX2, whose vectors are two registers, six or five rows by one.
+// A tile of 32 x 32 sums is held in registers in parts: 11, 11 and 10 of its rows by two vectors;
+// with AVX2, where a vector is two registers, six or five rows by one.
 #if defined(__AVX512F__)
 #define DW_PARTS 3
 #define DW_PART_VECTORS 2
@@ -36,14 +36,13 @@
 #endif
 #define DW_MAX_ROWS 11
 
-// Source bytes of the next pass, as two ranges, to be prefetched. Prefetching beyond an end is
-// harmless.
+// Source bytes of the next pass to prefetch, as two ranges. Prefetching beyond an end is harmless.
 typedef struct dw_prefetch {
     const char *at, *end;
     const char *next, *last;
 } dw_prefetch;
 
-// After the first range, the second.
+// Moves on to the second range.
 SR_INLINE void dw_prefetch_rest(dw_prefetch *fetch) {
     if (fetch->at < fetch->end || fetch->next == fetch->last)
         return;
@@ -52,10 +51,10 @@ SR_INLINE void dw_prefetch_rest(dw_prefetch *fetch) {
     fetch->next = fetch->last;
 }
 
-// One pass: images, rows and pixels of a row that it computes, and its panels.
+// One pass: the images, rows and pixels of a row that it processes, and its panels.
 typedef struct dw_pass {
     int64_t image, row;      // first image, first output row
-    int64_t images, rows, q; // their numbers
+    int64_t images, rows, q; // how many
     int64_t pixels;
     bool first; // first pass of its block: results overwrite memory
     float *x, *dy;
@@ -63,14 +62,14 @@ typedef struct dw_pass {
 
 // ---- packing ----
 
-// n < 32 elements, and zeros after them.
+// Stores n < 32 elements, followed by zeros.
 SR_INLINE void dw_store_first(float *to, const void *from, int64_t i, int64_t n, sr_dtype type) {
     const int a = (int)sr_x86_min(n, SR_ELEMENTS), b = (int)n - a;
     sr_v_store(to, sr_v_get(from, i, a, type));
     sr_v_store(to + SR_ELEMENTS, b > 0 ? sr_v_get(from, i + SR_ELEMENTS, b, type) : sr_v_zero());
 }
 
-// Output panels o of dy, the pass's pixels being 'first' and those after it: [panel][pixel][32].
+// Packs the output panels o of dy for the pixels of the pass, from 'first' on: [panel][pixel][32].
 SR_INLINE void dw_pack_dy(const sr_x86_dw *d, const void *dy, int64_t first, const dw_pass *pass,
                           sr_x86_range o, sr_dtype type) {
     const int64_t end = sr_x86_min(d->p.k, o.end * SR_X86_DW_SIDE);
@@ -88,7 +87,7 @@ SR_INLINE void dw_pack_dy(const sr_x86_dw *d, const void *dy, int64_t first, con
     }
 }
 
-// One pixel of input panel 'panel'.
+// Packs one pixel of input panel 'panel'.
 SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, int64_t panel,
                              float *to, sr_dtype type) {
     const int64_t c = panel * SR_X86_DW_SIDE, i = pixel * d->p.c + c;
@@ -100,7 +99,7 @@ SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, i
     }
 }
 
-// One row of the picture, zeros outside.
+// Packs one row of the picture, with zeros outside it.
 SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, int64_t panel,
                            float *to, sr_dtype type) {
     for (int64_t j = 0; j < d->x_width; j++, to += SR_X86_DW_SIDE) {
@@ -112,15 +111,16 @@ SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel,
     }
 }
 
-// Elements of a run of the picture's row, count <= 32 from element i on: zeros outside of the row.
+// Packs count <= 32 elements of a row of the picture from element i on, with zeros outside the row.
 SR_INLINE void dw_pack_clipped(const void *x, int64_t row, int64_t width, int64_t i, int64_t count,
                                float *to, sr_dtype type) {
     for (int64_t j = 0; j < count; j++)
         to[j] = i + j < 0 || i + j >= width ? 0 : sr_x86_element(x, row + i + j, type);
 }
 
-// A run of the windows of one output row: 'count' neighbouring elements of each, 'shift' from where
-// the window's row begins. 'row' is the first element of that row in x, or negative outside.
+// Packs a run of the windows of one output row: 'count' neighbouring elements of each, at offset
+// 'shift' from the beginning of the window's row. 'row' is the first element of that row in x, or
+// negative outside.
 SR_INLINE void dw_pack_run(const sr_x86_dw *d, const void *x, int64_t row, int64_t shift,
                            int64_t count, float *to, sr_dtype type) {
     const int64_t width = d->p.w * d->p.c, step = d->p.stride_w * d->p.c;
@@ -138,7 +138,7 @@ SR_INLINE void dw_pack_run(const sr_x86_dw *d, const void *x, int64_t row, int64
     }
 }
 
-// Elements of panel 'panel' of the windows of one output row, in runs of their rows.
+// Packs the elements of panel 'panel' of the windows of one output row, in runs of their rows.
 SR_INLINE void dw_pack_windows(const sr_x86_dw *d, const void *x, int64_t image, int64_t row,
                                int64_t panel, float *to, sr_dtype type) {
     const sr_conv_params *p = &d->p;
@@ -187,7 +187,8 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
 // ---- arithmetic ----
 
 // A part of a tile, 'rows' x 16 'vectors': out += sum over the pass's pixels of dy (x) x, for one
-// tap. 'pitch' is the distance of neighbouring pixels in the panel. rows, vectors are constants.
+// tap. 'pitch' is the distance of neighbouring pixels in the panel. 'rows' and 'vectors' are
+// compile-time constants.
 SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
                        const float *dy, float *out, dw_prefetch *fetch, int rows, int vectors) {
     const int64_t image_floats = d->x_height * d->row_floats;
@@ -235,8 +236,8 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
     }
 }
 
-// The parts of a tile that have some of its 'outputs' and 'inputs'; those of padding are left
-// alone.
+// The parts of a tile that contain any of its 'outputs' and 'inputs'; parts that are only padding
+// are skipped.
 SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
                        const float *dy, float *out, int64_t outputs, int64_t inputs,
                        dw_prefetch *fetch) {
@@ -247,7 +248,7 @@ SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
             const int rows = (SR_X86_DW_SIDE - row + DW_PARTS - 1 - part) / (DW_PARTS - part);
             const bool narrow = DW_PART_VECTORS > 1 && inputs - v <= SR_ELEMENTS;
             float *to = out + row * SR_X86_DW_SIDE + v;
-            if (row < outputs && narrow) // no loop ends here, so that 'row' is a constant
+            if (row < outputs && narrow) // no early exit, so that 'row' is a constant
                 dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, 1);
             if (row < outputs && !narrow)
                 dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, DW_PART_VECTORS);
@@ -259,13 +260,13 @@ SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
 static void dw_tap(const sr_x86_dw *d, const dw_pass *pass, const float *x, const float *dy,
                    float *out, int64_t outputs, int64_t inputs, dw_prefetch *fetch) {
     const int64_t pitch = d->pitch_w * SR_X86_DW_SIDE;
-    if (pitch == SR_X86_DW_SIDE) // a constant, so that addressing is free
+    if (pitch == SR_X86_DW_SIDE) // a constant makes addressing free
         dw_tile(d, pass, x, SR_X86_DW_SIDE, dy, out, outputs, inputs, fetch);
     else
         dw_tile(d, pass, x, pitch, dy, out, outputs, inputs, fetch);
 }
 
-// Floats from a panel's first pixel to where tap number 'tap' begins.
+// Offset in floats of tap number 'tap' from a panel's first pixel.
 SR_INLINE int64_t dw_tap_offset(const sr_x86_dw *d, int64_t tap) {
     const int64_t r = tap / d->p.s, s = tap % d->p.s;
     return r * d->p.dilation_h * d->row_floats + s * d->p.dilation_w * SR_X86_DW_SIDE;
@@ -288,7 +289,7 @@ SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range
 
 // ---- passes ----
 
-// Source of the next pass. A unit is an output row, or a pixel where 'flat'.
+// The source data of the next pass. A unit is an output row, or a pixel if 'flat'.
 SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, const char *x,
                                    const char *dy, sr_dtype type) {
     const sr_conv_params *p = &d->p;
@@ -302,7 +303,7 @@ SR_INLINE dw_prefetch dw_following(const sr_x86_dw *d, const dw_pass *pass, cons
         return (dw_prefetch){x, x, x, x};
     dw_prefetch f = {x + begin * in / units, x + end * in / units, dy + begin * out / units,
                      dy + end * out / units};
-    if (d->ranges > 1) // blocks of other ranges read most of dy, and the pictures are small
+    if (d->ranges > 1) // other ranges' blocks read most of dy; pictures are small
         f.next = f.last;
     return f;
 }
@@ -369,7 +370,7 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
     }
 }
 
-// The same of merged panels, whose columns are [R][S][C], or [S][C] of R taps.
+// The same for merged panels, whose columns are [R][S][C], or [S][C] for each of R taps.
 SR_INLINE void dw_unpack_merged(const sr_x86_dw *d, const float *tiles, int64_t i, float *to) {
     const float *row = tiles + i * SR_X86_DW_SIDE;
     const bool taps = d->taps > 1;

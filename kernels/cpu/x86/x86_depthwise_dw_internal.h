@@ -3,12 +3,12 @@
 //     dw[c,r,s] = sum over n,p,q of dy[n,p,q,c] x[n, p st + r dil - pad, q st + s dil - pad, c]
 //
 // A block of stage 0 owns a partial dw for a group of rows of dy, as [panel of sixteen channels]
-// [tap][16], and adds its rows in chunks of one or a few. For each panel the sums of a chunk are
-// in the first-level cache. A row of dy is added to those of one to three rows of taps at a time,
-// which stay in registers: some neighbouring pixels of dy are loaded once, and each pixel of x is
-// multiplied by all of them that see it. Where x is outside of the picture, a comparison for each
-// pixel leaves it out. If the channels fill no whole number of panels, the last panel overlaps the
-// one before, of which only the rest is used.
+// [tap][16], and adds its rows in chunks of one or a few. The sums of a chunk for one panel stay in
+// the first-level cache. A row of dy is added to the sums of one to three rows of taps at a time,
+// which stay in registers: a few neighbouring pixels of dy are loaded once, and each pixel of x is
+// multiplied by all of them whose windows contain it. A comparison for each pixel skips positions
+// outside the picture. If the number of channels is not a multiple of the panel size, the last
+// panel overlaps the previous one, and only its new channels are used.
 //
 // Stage 1 adds the groups' partial results as a binary tree and writes [C][R][S]. A sum of a chunk
 // is a chain of fused multiply-adds over its pixels by row and column, from zero; chunks are added
@@ -20,7 +20,7 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Pixels of dy, and rows of taps by width of the window, that registers have room for.
+// Pixels of dy, and rows of taps by width of the window, that fit in registers.
 #if defined(__AVX512F__)
 #define DEPTH_DW_TILE 7
 #define DEPTH_DW_ROWS_3 3
@@ -32,8 +32,8 @@
 #define DEPTH_DW_ROWS_5 1
 #define DEPTH_DW_ROWS_7 1
 #endif
-#define DEPTH_DW_ROWS 3 // most
-#define DEPTH_DW_ANY 4  // taps of another window at a time
+#define DEPTH_DW_ROWS 3 // maximum
+#define DEPTH_DW_ANY 4  // taps at a time for other windows
 
 // A row of dy and of one or more rows of taps, for one panel.
 typedef struct depth_dw_row {
@@ -50,7 +50,7 @@ typedef struct depth_dw_row {
 
 typedef void (*depth_dw_fn)(const depth_dw_row *row);
 
-// 'tile' pixels from q on. tile, rows, window, step and type are constants.
+// Adds 'tile' pixels from q on. tile, rows, window, step and type are compile-time constants.
 SR_INLINE void depth_dw_add(const depth_dw_row *t, int64_t q,
                             sr_vf sum[DEPTH_DW_ROWS][DEPTH_WINDOW], int tile, int rows, int window,
                             int step, sr_dtype type) {
@@ -154,7 +154,7 @@ DEPTH_DW_TYPE(f16, SR_F16)
 #undef DEPTH_DW_NUMBERS
 #undef DEPTH_DW_FN
 
-// Sets the functions for one row of taps and for several; returns how many these are.
+// Sets the functions for one row of taps and for several rows; returns the number of the latter.
 SR_INLINE int64_t depth_dw_fns_of(const sr_x86_depthwise *d, depth_dw_fn fn[2], sr_dtype type) {
     static const int64_t rows[] = {DEPTH_DW_ROWS_3, DEPTH_DW_ROWS_5, DEPTH_DW_ROWS_7};
     if (d->form == SR_X86_DEPTHWISE_ANY) {
@@ -172,7 +172,7 @@ SR_INLINE int64_t depth_dw_fns_of(const sr_x86_depthwise *d, depth_dw_fn fn[2], 
     return rows[window];
 }
 
-// Row m of dy, into the sums of a panel at 'sums'.
+// Adds row m of dy to the sums of a panel at 'sums'.
 SR_INLINE void depth_dw_taps(const sr_x86_depthwise *d, depth_dw_row *t, int64_t m, int64_t c,
                              float *sums, const depth_dw_fn fn[2], int64_t most) {
     const int64_t n = m / d->out_h, top = m % d->out_h * d->step_h - d->top;

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolutions, groups == C == K:
 //     y[n,p,q,c] = sum over taps (r,s) of x[n, p st + r dil - pad, q st + s dil - pad, c] w[c,r,s]
-// and their gradients with respect to the input. conv2d_dx is the same walk over dy, with taps in
-// reverse order, and a stride divides positions instead of multiplying them.
+// and their gradients with respect to the input. conv2d_dx is the same algorithm on dy, with the
+// taps in reverse order; a stride divides positions instead of multiplying them.
 //
 // Stage 0 packs the weights as [tap][C], rounded to T. A block of stage 1 is a range of rows of the
 // result. A tile has up to fourteen neighbouring pixels of a row, of sixteen channels, whose sums
-// stay in registers. For each tap row, a tile loads the weights once, and each input once: an input
-// is added to all sums that it is part of (Zhang, Franchetti and Low 2018, "High performance
-// zero-memory overhead direct convolutions"). Neighbouring channels follow before neighbouring
-// pixels, so that memory is read in order; meanwhile a tile prefetches what the next row of the
-// result adds. Where a tap is outside of the picture, a comparison for each input leaves it out, so
-// borders cost no more than the interior, and pictures are not copied. If the channels fill no
-// whole number of vectors, the last vector overlaps the one before and writes the same bits.
+// stay in registers. For each row of taps, a tile loads the weights and each input once: an input
+// is added to all sums that use it (Zhang, Franchetti and Low 2018, "High performance zero-memory
+// overhead direct convolutions"). Tiles advance over channels first, then over pixels, so that
+// memory is read in order; meanwhile a tile prefetches the additional data of the next row of the
+// result. A comparison for each input skips taps outside the picture, so borders cost no more than
+// the interior, and pictures are not copied. If the number of channels is not a multiple of the
+// vector size, the last vector overlaps the previous one and writes the same bits.
 //
-// Each sum is a chain of fused multiply-adds over the taps inside of the picture, by row and
-// column, from zero, for every tile and vector width; of conv2d_dx in reverse order. The bias is
-// added at the end.
+// Each sum is a chain of fused multiply-adds over the taps inside the picture, by row and column,
+// from zero, for every tile and vector width; for conv2d_dx in reverse order. The bias is added at
+// the end.
 //
-// Windows of 3, 5 and 7 columns with stride 1 or 2 have tiles of their own; others, and pictures of
-// fewer than sixteen channels, load each input for each tap.
+// Windows of 3, 5 and 7 columns with stride 1 or 2 have specialised tiles; other windows, and
+// pictures of fewer than sixteen channels, load each input again for each tap.
 #ifndef SR_KERNELS_CPU_X86_DEPTHWISE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_DEPTHWISE_INTERNAL_H
 
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Before loops over registers of a tile, which may have more than sixteen turns.
+// Placed before loops over the registers of a tile, which may have more than sixteen iterations.
 #if defined(__clang__)
 #define DEPTH_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define DEPTH_UNROLL _Pragma("GCC unroll 64")
 #endif
 
-// Pixels of a tile: even, as the sums of a spread tile alternate between even and odd taps.
+// Pixels of a tile: an even number, as the sums of a spread tile alternate between even and odd
+// taps.
 #if defined(__AVX512F__)
 #define DEPTH_LARGE 14
 #define DEPTH_SMALL 8
@@ -41,9 +42,9 @@
 #define DEPTH_LARGE 6
 #define DEPTH_SMALL 4
 #endif
-#define DEPTH_WINDOW 7 // widest with tiles of its own
+#define DEPTH_WINDOW 7 // widest window with specialised tiles
 
-// A row of taps that is inside of the picture.
+// A row of taps that is inside the picture.
 typedef struct depth_row {
     int64_t from;    // first element of the input's row
     int64_t weights; // first packed weight
@@ -61,9 +62,9 @@ typedef struct depth_tile {
     void *y;
     int64_t to;         // of the first pixel; not accessed where it is outside
     int size;           // pixels of the tile
-    int begin, end;     // those that exist
+    int begin, end;     // the ones that exist
     const float *bias;  // NULL: none
-    const char *fetch;  // prefetched: so many pixels
+    const char *fetch;  // to prefetch: 'fetches' pixels
     int64_t fetches;    //
     int64_t fetch_step; // bytes
     // Other windows:
@@ -75,7 +76,8 @@ typedef void (*depth_tile_fn)(const depth_tile *tile);
 
 // ---- stage 0: weights ----
 
-// Channels 'block' SR_X86_CHANNEL_BLOCK and following, four channels and sixteen taps at a time.
+// Packs the channels from 'block' SR_X86_CHANNEL_BLOCK on, four channels and sixteen taps at a
+// time.
 SR_INLINE void depth_pack(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_x86_depthwise *d = args->state;
     const int64_t taps = d->p.r * d->p.s;
@@ -117,8 +119,8 @@ SR_INLINE void depth_end(const depth_tile *t, const sr_vf *sum, int tile, int el
     }
 }
 
-// The pixel of a tile that input j adds to by tap s, or -1. Inputs are a pixel's distance apart,
-// pixels 'step' inputs; of a spread tile, inputs are two pixels apart.
+// The pixel of a tile to which input j contributes through tap s, or -1. Inputs are one pixel apart
+// and pixels 'step' inputs apart; in a spread tile, inputs are two pixels apart.
 SR_INLINE int depth_pixel(int j, int s, int tile, int step, bool spread) {
     const int i = spread ? 2 * j - s : j - s;
     if (i < 0 || i % (spread ? 1 : step) != 0)
@@ -127,7 +129,7 @@ SR_INLINE int depth_pixel(int j, int s, int tile, int step, bool spread) {
     return pixel < tile ? pixel : -1;
 }
 
-// tile, window, step, spread and type are constants.
+// tile, window, step, spread and type are compile-time constants.
 SR_INLINE void depth_multiply(const depth_tile *t, int tile, int window, int step, bool spread,
                               sr_dtype type) {
     const int inputs = spread ? (tile + window) / 2 : (tile - 1) * step + window;
@@ -229,13 +231,13 @@ SR_INLINE depth_tile_fn depth_tile_of(const sr_x86_depthwise *d, bool large, sr_
 
 // ---- rows ----
 
-// The first channel of a panel of sixteen; the last one overlaps the one before.
+// The first channel of a panel of sixteen; the last one overlaps the previous one.
 SR_INLINE int64_t depth_panel(const sr_x86_depthwise *d, int64_t panel) {
     const int64_t last = d->p.c - SR_X86_DEPTHWISE_SIDE;
     return last < 0 ? 0 : sr_x86_min(panel * SR_X86_DEPTHWISE_SIDE, last);
 }
 
-// The rows of taps that row m of the result sees; returns their number.
+// The rows of taps that contribute to row m of the result; returns their number.
 SR_INLINE int64_t depth_rows(const sr_x86_depthwise *d, int64_t m, depth_row *rows) {
     const int64_t n = m / d->out_h, row = m % d->out_h;
     int64_t count = 0;
@@ -249,11 +251,11 @@ SR_INLINE int64_t depth_rows(const sr_x86_depthwise *d, int64_t m, depth_row *ro
     return count;
 }
 
-// All channels of a tile, whose first pixel is q.
+// Computes all channels of a tile whose first pixel is q.
 SR_INLINE void depth_channels(const sr_x86_depthwise *d, depth_tile *t, int64_t to,
                               const float *weights, sr_dtype type) {
     const depth_tile_fn run = depth_tile_of(d, t->size == DEPTH_LARGE, type);
-    // What the next row of the result sees and this one does not.
+    // The data that the next row of the result reads and this one does not.
     const int64_t last = t->count > 0 ? t->rows[t->count - 1].from : 0;
     const int64_t next = last + (d->in_w * d->step_h + t->first) * t->channels;
     for (int64_t panel = 0; panel < d->panels; panel++) {
@@ -287,7 +289,7 @@ SR_INLINE void depth_block(const sr_kernel_args *args, int64_t block, sr_worker 
     const bool spread = d->form == SR_X86_DEPTHWISE_SPREAD, any = d->form == SR_X86_DEPTHWISE_ANY;
     for (int64_t m = range.begin; m < range.end; m++) {
         t.count = depth_rows(d, m, rows);
-        // Of a spread tile, the first tap of the first pixel is at an input.
+        // In a spread tile, the first tap of the first pixel coincides with an input.
         for (int64_t q = spread && d->left % 2 != 0 ? -1 : 0; q < d->out_w;) {
             t.size = !any && d->out_w - q > DEPTH_SMALL ? DEPTH_LARGE : DEPTH_SMALL;
             t.first = (q * d->step_w - d->left) / (spread ? 2 : 1);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv2d_dw and linear_dw in the reference's order, hence with its bits
-// (kernels/cpu/reference/reference_conv.c): dw[k,c,r,s] is the sum over output pixels in order,
-// pieces of output rows with at most 32 pixels together being the leaves of a binary tree.
+// (kernels/cpu/reference/reference_conv.c): dw[k,c,r,s] is a sum over the output pixels in order.
+// The leaves of its binary tree are pieces of output rows with at most 32 pixels in total.
 //
-// A block has some leaves, 64 outputs, a range of inputs and a row of taps. It copies the pixels of
-// one leaf after the other to scratch, as f32, and adds their products in tiles of inputs by
-// outputs that stay in registers, each with its own tree. Pixels whose tap is outside of the
-// picture are left out. Stage 1 joins the groups of leaves, whose sums are sub-trees.
+// A block processes some leaves, 64 outputs, a range of inputs and a row of taps. It copies the
+// pixels of each leaf to scratch, as f32, and adds their products in tiles of inputs by outputs
+// that stay in registers, each with its own tree. Pixels whose tap is outside the picture are
+// skipped. Stage 1 joins the groups of leaves, whose sums are sub-trees.
 #ifndef SR_KERNELS_CPU_X86_DIRECT_DW_INTERNAL_H
 #define SR_KERNELS_CPU_X86_DIRECT_DW_INTERNAL_H
 
@@ -33,13 +33,13 @@ typedef struct direct_leaf {
     direct_segment segment[SR_X86_DIRECT_TERMS];
     int64_t segments;
     int64_t x_step;       // floats from a pixel's x to the next
-    uint64_t joins;       // levels that are added at the end
-    int64_t level;        // to which the sums go
+    uint64_t joins;       // levels to add at the end
+    int64_t level;        // where the sums are stored
     int64_t level_floats; // of each level
 } direct_leaf;
 
-// Inputs c .. c + DIRECT_DW_ROWS - 1 and outputs from k on; tree: [levels][inputs][64].
-// The number of vectors is a constant.
+// Inputs c .. c + DIRECT_DW_ROWS - 1 and outputs from k on; tree: [levels][inputs][64]. The number
+// of vectors is a compile-time constant.
 SR_INLINE void direct_dw_multiply(const direct_leaf *l, int64_t c, int64_t k, float *tree,
                                   int vectors) {
     sr_vf sum[DIRECT_DW_ROWS][DIRECT_DW_VECTORS];
@@ -114,12 +114,12 @@ typedef struct direct_dw_block {
     float *tree, *xs, *dys;  // scratch
 } direct_dw_block;
 
-// The pixels of one leaf in scratch.
+// The pixels of one leaf, in scratch.
 typedef struct direct_dw_pixels {
     int64_t segments;
     struct {
         int64_t begin, end;  // output columns
-        int64_t first, seen; // columns of x, from 'first' on; none: outside of the picture
+        int64_t first, seen; // columns of x, from 'first' on; 0: outside the picture
         const float *x, *dy;
     } segment[SR_X86_DIRECT_TERMS];
 } direct_dw_pixels;
@@ -168,7 +168,7 @@ SR_INLINE void direct_dw_load(const direct_dw_block *b, int64_t leaf, direct_dw_
     }
 }
 
-// The terms of tap s.
+// The terms for tap s.
 SR_INLINE void direct_dw_terms(const direct_dw_block *b, const direct_dw_pixels *pixels, int64_t s,
                                direct_leaf *l) {
     const sr_conv_params *p = &b->d->p;
@@ -195,7 +195,7 @@ SR_INLINE void direct_dw_leaf(const direct_dw_block *b, int64_t leaf, sr_dtype t
     direct_leaf l = {.x_step = d->p.stride_w * d->inputs,
                      .level_floats = d->inputs * SR_X86_DIRECT_SIDE};
     const int64_t vectors = sr_x86_ceil_div(b->outputs, SR_ELEMENTS);
-    const uint64_t number = (uint64_t)(leaf - b->leaves.begin); // in the tree of the group
+    const uint64_t number = (uint64_t)(leaf - b->leaves.begin); // within the tree of the group
     const bool last = leaf + 1 == b->leaves.end;
     l.joins = last ? number : number & ~(number + 1);
     l.level = last ? d->levels : __builtin_ctzll(~number);
@@ -210,7 +210,7 @@ SR_INLINE void direct_dw_leaf(const direct_dw_block *b, int64_t leaf, sr_dtype t
     }
 }
 
-// The totals, [s][inputs][64], to dw[k][c][r][s].
+// Stores the totals, [s][inputs][64], to dw[k][c][r][s].
 SR_INLINE void direct_dw_store(const direct_dw_block *b, float *dw) {
     const sr_conv_params *p = &b->d->p;
     const int64_t taps = p->r * p->s;

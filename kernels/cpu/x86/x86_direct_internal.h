@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv2d, conv2d_dx, linear, linear_dx and matmul in the reference's order, hence with its bits
-// (kernels/cpu/reference/reference_conv.c): at most 32 terms are added one after the other,
-// products and sums rounded separately, and these sums by a binary tree.
+// (kernels/cpu/reference/reference_conv.c): at most 32 terms are added one after the other, with
+// products and sums rounded separately; a binary tree adds these sums.
 //
 // Neighbouring outputs are the elements of vectors, and a tile of pixels by outputs stays in
 // registers while a leaf is added; each element has its own chain, so neither the tile nor the
-// instruction set changes a bit. Where a leaf ends, the tile is joined in registers with the levels
-// of the tree that are complete, which are in the first-level cache. Terms outside of the picture
-// are left out: pixels of a tile without them keep their sums. conv2d_dx with a stride takes pixels
-// in the order of their remainders, so that the pixels of a tile have the same taps.
+// instruction set changes a bit. At the end of a leaf, the tile is joined in registers with the
+// complete levels of the tree, which are in the first-level cache. Terms outside the picture are
+// skipped: the pixels of a tile that lack them keep their sums. conv2d_dx with a stride processes
+// pixels in the order of their remainders modulo the stride, so that the pixels of a tile have the
+// same taps.
 //
-// Stage 0 packs the weights, [panel][tap][in][64], rounded to T. A block of stage 1
-// has some pixels and some panels. Of matmul, a block has these of one product, whose weights are
-// the matrix b; a transposed matrix a is copied in stage 0. The limit is half of the processor's
-// multiply-adds. Where multiplication and addition have units of their own (AMD Zen 4), it is all
-// of them, of which the broadcasts leave 0.9; this file gets 0.65 for 3x3 and 1x1.
+// Stage 0 packs the weights, [panel][tap][in][64], rounded to T. A block of stage 1 processes some
+// pixels and some panels. For matmul these belong to one product, whose weights are the matrix b; a
+// transposed matrix a is copied in stage 0. The speed limit is half of the processor's rate of
+// multiply-adds. Where multiplications and additions have separate units (AMD Zen 4), it is the
+// full rate, of which the broadcasts leave 0.9; this file reaches 0.65 for 3x3 and 1x1.
 //
 // Not here: groups (the reference).
 #ifndef SR_KERNELS_CPU_X86_DIRECT_INTERNAL_H
@@ -25,7 +26,7 @@
 #include "kernels/reference_order.h"
 
 // Vectors of a tile, and its pixels by the number of vectors: few, since on Zen 4 each pixel's
-// broadcast takes the time of half a multiplication, and enough for the latency of additions.
+// broadcast takes as long as half a multiplication, but enough to hide the latency of additions.
 #if defined(__AVX512F__)
 #define DIRECT_VECTORS 4
 #define DIRECT_ROWS_4 4
@@ -38,7 +39,7 @@ static const int direct_rows[] = {DIRECT_ROWS_1, DIRECT_ROWS_2, DIRECT_ROWS_3, D
 #define DIRECT_ROWS_1 6
 static const int direct_rows[] = {DIRECT_ROWS_1};
 #endif
-#define DIRECT_ROWS SR_X86_DIRECT_ROWS // at most
+#define DIRECT_ROWS SR_X86_DIRECT_ROWS // maximum
 _Static_assert(DIRECT_ROWS_1 <= DIRECT_ROWS, "the most");
 _Static_assert(SR_X86_DIRECT_SIDE % (DIRECT_VECTORS * SR_ELEMENTS) == 0, "a panel has whole tiles");
 
@@ -57,7 +58,7 @@ SR_INLINE void direct_pack_taps(const sr_x86_direct *d, const void *w, sr_dtype 
         *to = sr_x86_rounded(sr_x86_element(w, from + tap, stored), type);
 }
 
-// Some inputs at a time, so that the lines that are written stay in the first-level cache.
+// Packs some inputs at a time, so that the lines being written stay in the first-level cache.
 SR_INLINE void direct_pack(const sr_kernel_args *args, int64_t block, sr_dtype stored,
                            sr_dtype type) {
     enum { INPUTS = 16 };
@@ -87,14 +88,14 @@ typedef struct direct_tile {
     const float *w;              // [count][64]
     int64_t count;
     uint32_t valid;     // bit r: row r has these terms
-    bool begins;        // from zero, else from 'sum'
+    bool begins;        // starts from zero, else from 'sum'
     uint64_t joins;     // levels that are added at the end
     const float *sum;   // [rows][64]
     const float *level; // [levels][DIRECT_TILE]
     float *to;          // [rows][64]
 } direct_tile;
 
-// Values of the sums of row r before the step.
+// Loads the sums of row r before the step.
 SR_INLINE void direct_begin(const direct_tile *t, int r, sr_vf *sum, int vectors) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++)
@@ -102,7 +103,8 @@ SR_INLINE void direct_begin(const direct_tile *t, int r, sr_vf *sum, int vectors
             t->begins ? sr_v_zero() : sr_v_load(t->sum + r * SR_X86_DIRECT_SIDE + v * SR_ELEMENTS);
 }
 
-// The terms of one step. Rows, vectors and 'whole' are constants; whole: all rows have these terms.
+// Adds the terms of one step. Rows, vectors and 'whole' are compile-time constants; whole: all rows
+// have these terms.
 SR_INLINE void direct_multiply(const direct_tile *t, int rows, int vectors, bool whole) {
     sr_vf sum[DIRECT_ROWS][DIRECT_VECTORS];
     SR_UNROLL
@@ -187,7 +189,8 @@ SR_INLINE void direct_panel(const direct_tile *tile, int rows, int panel_vectors
 
 // ---- pixels ----
 
-// The position in window row or column 'tap' for 'at', of 'size' positions; -1 outside.
+// The input position of window row or column 'tap' for output position 'at', among 'size'
+// positions; -1 outside.
 SR_INLINE int64_t direct_position(const sr_x86_direct *d, int64_t at, int64_t tap, int32_t stride,
                                   int32_t dilation, int32_t pad, int64_t size) {
     const int64_t to = d->mirrored ? at + pad - tap * dilation : at * stride + tap * dilation - pad;
@@ -215,10 +218,10 @@ SR_INLINE direct_pixel direct_pixel_of(const sr_x86_direct *d, int64_t m) {
             i -= rows * columns;
         }
     }
-    return (direct_pixel){n, 0, 0}; // not reached
+    return (direct_pixel){n, 0, 0}; // unreachable
 }
 
-// The pixels that the taps of 'pixels' read, source[tap][pixel]: their numbers, or -1.
+// The numbers of the pixels that the taps of 'pixels' read, or -1: source[tap][pixel].
 SR_INLINE void direct_sources(const sr_x86_direct *d, sr_x86_range pixels, int64_t *source) {
     const sr_conv_params *p = &d->p;
     const int64_t height = d->mirrored ? p->p : p->h, width = d->mirrored ? p->q : p->w;
@@ -237,8 +240,7 @@ SR_INLINE void direct_sources(const sr_x86_direct *d, sr_x86_range pixels, int64
     }
 }
 
-// Channels of 'rows' pixels, of which 'left' exist: where they are if T is f32, or f32
-// copies.
+// The channels of 'rows' pixels, of which 'left' exist: in place if T is f32, else as f32 copies.
 SR_INLINE void direct_terms(const sr_x86_direct *d, const void *x, const int64_t *source,
                             const sr_x86_direct_step *step, int rows, int left, direct_tile *t,
                             float *copy, sr_dtype type) {
@@ -280,14 +282,14 @@ SR_INLINE void direct_tile_sums(const sr_kernel_args *args, const int64_t *sourc
     }
 }
 
-// Where results go, and what is done to a sum before.
+// Where results are stored, and what is applied to a sum before.
 typedef struct direct_result {
     void *y;
     const float *bias;  // NULL: none
     const float *alpha; // a factor; NULL: none
 } direct_result;
 
-// Sums [left][64] of pixels m, m + 1, ... to their place.
+// Stores the sums [left][64] of pixels m, m + 1, ... in their place.
 SR_INLINE void direct_finish(const sr_x86_direct *d, const float *sum, const direct_result *result,
                              int64_t m, int left, int64_t panel, sr_dtype type) {
     const int64_t first = panel * SR_X86_DIRECT_SIDE;
@@ -337,7 +339,7 @@ SR_X86_TYPED(direct_dx,
              direct_block(args, block, &(direct_result){args->p[2], NULL, NULL}, worker, type))
 
 // ---- matmul: a, b, c ----
-// Workspace: packed matrices b; then matrices a [rows][terms], where they are transposed.
+// Workspace: packed matrices b, then matrices a [rows][terms] if they are transposed.
 
 // Floats of a packed matrix.
 SR_INLINE int64_t direct_matrix(const sr_x86_direct *d) {
@@ -348,7 +350,7 @@ SR_INLINE void *direct_at(const void *p, int64_t elements, sr_dtype type) {
     return (char *)(uintptr_t)p + elements * sr_x86_bytes(type);
 }
 
-// Some rows of a copied matrix a: those of a block of pixels.
+// Copies some rows of a matrix a: those of a block of pixels.
 SR_INLINE void matmul_transpose(const sr_x86_direct *d, const void *a, void *to, int64_t block,
                                 sr_dtype type) {
     const sr_x86_range rows = sr_x86_block_range(d->pixels, block, SR_X86_DIRECT_PIXELS);
@@ -358,7 +360,7 @@ SR_INLINE void matmul_transpose(const sr_x86_direct *d, const void *a, void *to,
             memcpy(direct_at(to, m * d->in + i, type), direct_at(a, i * d->pixels + m, type), size);
 }
 
-// Panels of the matrices b; then blocks of pixels of transposed matrices a.
+// Packs the panels of the matrices b, then the blocks of pixels of transposed matrices a.
 SR_INLINE void matmul_pack(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_matmul_params *p = args->params;
     const sr_x86_direct *d = args->state;

@@ -4,14 +4,14 @@
 //
 //     dw[k,c,r,s] = sum over output pixels m of dy[m,k] x[pixel(m) + (r,s), c]
 //
-// Passes, panels, partial results and the last stage are those of x86_conv_dw_internal.h, but that
-// panels have pairs of pixels, [pair][32][2], and that of x one is packed for each tap: pairs of
-// pixels of taps side by side differ. Packing 32 numbers of two pixels takes some ten instructions,
-// and the products with 32 output channels 64. So blocks divide the panels of x, where the others
-// divide those of dy. Pixels of all pictures are one row, so that pairs and
-// passes do not end with a row or a picture; zeros follow where their number is odd.
+// Passes, panels, partial results and the last stage are those of x86_conv_dw_internal.h, with two
+// differences. Panels contain pairs of pixels, [pair][32][2], and a panel of x is packed for each
+// tap, since the pairs of neighbouring taps differ. Packing 32 elements of two pixels takes about
+// ten instructions, and the products with 32 output channels take 64. So blocks divide the panels
+// of x, where the other file divides those of dy. The pixels of all pictures form one row, so pairs
+// and passes do not end with a row or a picture; if their number is odd, a zero pixel follows.
 //
-// With few channels the columns of a panel are S C neighbours of a row of x.
+// With few channels the columns of a panel are S C neighbouring elements of a row of x.
 //
 // Each sum is one chain over the pairs of a group in order, from zero, as in x86_dot_internal.h.
 //
@@ -26,9 +26,9 @@
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
 #define DOT_SIDE SR_X86_DW_SIDE
-#define DOT_PAIR (2 * DOT_SIDE) // numbers of a pair of pixels of a panel
+#define DOT_PAIR (2 * DOT_SIDE) // elements of a pair of pixels of a panel
 
-// Output pixels of a pass and what a tap reads for them.
+// Output pixels of a pass, and the positions that a tap reads for them.
 typedef struct dot_pixels {
     sr_x86_range range;
     int32_t h[SR_X86_DOT_PASS], w[SR_X86_DOT_PASS];
@@ -45,7 +45,7 @@ SR_INLINE void dot_dw_locate(const sr_conv_params *p, const uint16_t *x, dot_pix
     }
 }
 
-// Pixels of rows of so many channels: a panel of 32 of them.
+// Packs a panel of 32 channels of some pixels, which have 'channels' channels.
 SR_INLINE void dot_pack_pixels(const uint16_t *x, int64_t channels, sr_x86_range rows,
                                int64_t panel, uint16_t *to) {
     const int64_t n = sr_x86_min(DOT_SIDE, channels - panel * DOT_SIDE);
@@ -59,7 +59,7 @@ SR_INLINE void dot_pack_pixels(const uint16_t *x, int64_t channels, sr_x86_range
 
 // Columns of a panel of x at pixel number i of a pass.
 typedef struct dot_columns {
-    int64_t h, w;         // of its tap, from the first tap's
+    int64_t h, w;         // of its tap, relative to the first tap
     int64_t first, count; // channels, or neighbours of a row of taps
 } dot_columns;
 
@@ -93,7 +93,7 @@ SR_INLINE void dot_pack_x(const sr_x86_dw *d, const dot_pixels *at, int64_t pane
         pairs_interleave(dot_x_at(p, at, i, &t), dot_x_at(p, at, i + 1, &t), to);
 }
 
-// Some rows of a tile, a constant number.
+// Computes some rows of a tile; their number is a compile-time constant.
 SR_INLINE void dot_dw_part(const uint16_t *dy, const uint16_t *x, int64_t pairs, bool first,
                            float *out, dw_prefetch *fetch, int rows) {
     const int64_t line = fetch->at < fetch->end ? 64 : 0;
@@ -139,8 +139,8 @@ static __attribute__((noinline)) void dot_dw_tile(const uint16_t *dy, const uint
     *fetch = f;
 }
 
-// Source of the pass after these pixels, as dw_following: of x, where a block has but a range of
-// its panels, nothing.
+// Source data of the pass after these pixels, as dw_following; nothing of x if a block has only a
+// range of its panels.
 SR_INLINE dw_prefetch dot_dw_following(const sr_x86_dw *d, sr_x86_range rows, const char *x,
                                        const char *dy) {
     const sr_conv_params *p = &d->p;
@@ -172,7 +172,7 @@ SR_INLINE void dot_dw_pass(const sr_x86_dw *d, const sr_kernel_args *args, const
     }
 }
 
-// Block: a group of passes and a range of input panels, of which each tap is packed.
+// Block: a group of passes and a range of input panels, packed for each tap.
 static sr_status dot_dw_bf16(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     const sr_x86_dw *d = args->state;
     const sr_x86_range in = sr_x86_share(d->in_panels, block % d->ranges, d->ranges);

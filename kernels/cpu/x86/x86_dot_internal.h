@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and linear layers in bf16 by VDPBF16PS: products of pairs of bf16, sums in f32, on
-// processors where it runs as often as a multiply-add of f32 (SR_CPU_BF16_DOT).
+// processors where it has the rate of f32 multiply-adds (SR_CPU_BF16_DOT).
 //
-// The tiles, panels and passes are those of x86_pointwise_internal.h, whose numbers are pairs of
-// terms here: a tile that multiplies 16 outputs by a number of a row now multiplies them by two.
-// The terms of a result are those of its taps one after the other, the channels of a tap in order,
-// and a zero where their number is odd. The rows of a pass are copied to scratch, term by term as
-// the tiles read them, with zeros for taps outside of the picture; so windows, strides and dilation
-// are matters of this copy alone. It costs a few instructions for 32 terms, where the products with
-// 64 outputs take 64. Where taps read neighbouring pixels of a row, the copy takes them at once.
+// The tiles, panels and passes are those of x86_pointwise_internal.h, with pairs of terms in place
+// of single numbers: a tile that multiplies 16 outputs by one number of a row there multiplies them
+// by two here. The terms of a result are those of its taps one after the other, with the channels
+// of a tap in order, and a zero if their number is odd. The rows of a pass are copied to scratch,
+// term by term as the tiles read them, with zeros for taps outside the picture, so only this copy
+// handles windows, strides and dilation. It costs a few instructions for 32 terms, while the
+// products with 64 outputs take 64. If taps read neighbouring pixels of a row, they are copied
+// together.
 //
 // conv2d_dx with strides: results fall into phases, whose taps are the same, by their position
-// modulo the stride. Each phase is a convolution of dy without strides. Phases without taps are
-// zeros.
+// modulo the stride. Each phase is a convolution of dy without strides. The results of phases
+// without taps are zero.
 //
 // Stage 0 packs the weights, rounded to bf16: [phase][piece of pairs][panel][pair][output][2].
 //
 // Each sum is one chain over the pairs in order, from zero, two multiply-adds for each pair: of its
-// second term, then of its first. Each is rounded to nearest even; subnormal numbers count as zero,
-// in the inputs and the sums. The bias is added at the end. So the bits do not depend on passes,
-// pieces and blocks.
+// second term, then of its first. Each is rounded to nearest even; subnormal inputs and sums are
+// treated as zero. The bias is added at the end. So the bits do not depend on passes, pieces and
+// blocks.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 2, VDPBF16PS.
 //
@@ -32,14 +33,14 @@
 #include "kernels/cpu/x86/x86_pointwise_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-#define DOT_PITCH (2 * SR_X86_POINTWISE_PITCH) // numbers from one packed row to the next
-#define DOT_COPY (2 * SR_ELEMENTS)             // that are copied at a time
+#define DOT_PITCH (2 * SR_X86_POINTWISE_PITCH) // elements from one packed row to the next
+#define DOT_COPY (2 * SR_ELEMENTS)             // elements that are copied at a time
 _Static_assert(SR_X86_POINTWISE_PITCH - SR_X86_POINTWISE_PIECE >= SR_ELEMENTS,
                "copies extend beyond the end of a row");
 
 // ---- stage 0: weights ----
 
-// The next term of a phase, and where its weight is.
+// The next term of a phase, and the position of its weight.
 typedef struct dot_term {
     int64_t tap, channel;
 } dot_term;
@@ -56,7 +57,7 @@ SR_INLINE int64_t dot_next(const sr_x86_dot *d, const sr_x86_dot_phase *f, dot_t
     return at;
 }
 
-// Sixteen weights 'step' apart, of which n exist; 'at' < 0: none. In the upper halves.
+// Loads sixteen weights 'step' apart, of which n exist ('at' < 0: none), into the upper halves.
 SR_INLINE __m512i dot_gather(const float *w, int64_t at, int64_t step, int n) {
     if (at < 0 || n <= 0)
         return _mm512_setzero_si512();
@@ -69,7 +70,7 @@ SR_INLINE __m512i dot_gather(const float *w, int64_t at, int64_t step, int n) {
     return sr_v_round_bf16(_mm512_mask_i32gather_ps(sr_v_zero(), sr_v_first(n), index, w + at, 4));
 }
 
-// Pairs c .. c + count - 1 of a panel, any taps.
+// Packs pairs c .. c + count - 1 of a panel, for any taps.
 SR_INLINE void dot_pack_taps(const sr_x86_dot *d, const sr_x86_dot_phase *f, const float *w,
                              pw_panel panel, int64_t c, int64_t count, uint32_t *to) {
     const int64_t step = d->mirrored ? d->window : d->in * d->window;
@@ -130,13 +131,13 @@ static sr_status dot_weights_bf16(const sr_kernel_args *args, int64_t block, sr_
 
 // ---- stage 1: rows ----
 
-// Where the results of a pass begin to read.
+// The positions at which the results of a pass begin to read.
 typedef struct dot_places {
     int32_t h[SR_X86_POINTWISE_PASS], w[SR_X86_POINTWISE_PASS];
     const uint16_t *picture[SR_X86_POINTWISE_PASS];
 } dot_places;
 
-// Result number m of all pictures of p rows of q results.
+// Result number m of all pictures, which have p rows of q results.
 typedef struct dot_result {
     int64_t picture, row, column;
 } dot_result;
@@ -166,7 +167,7 @@ SR_INLINE void dot_locate(const sr_x86_dot *d, const sr_x86_dot_phase *f, const 
     }
 }
 
-// These write up to a vector more.
+// dot_copy and dot_zero write up to a vector more than n elements.
 SR_INLINE void dot_copy(uint16_t *to, const uint16_t *from, int64_t n) {
     for (int64_t i = 0; i < n; i += DOT_COPY)
         _mm512_storeu_si512(to + i, pairs_load(from + i, n - i));
@@ -180,8 +181,8 @@ SR_INLINE int64_t dot_clamp(int64_t i, sr_x86_range range) {
     return i < range.begin ? range.begin : sr_x86_min(i, range.end);
 }
 
-// Terms part.begin .. part.end - 1 of a run, which begins at pixel (h, w) of a picture; zeros
-// outside.
+// Copies terms part.begin .. part.end - 1 of a run, which begins at pixel (h, w) of a picture;
+// zeros outside.
 SR_INLINE void dot_copy_run(const sr_x86_dot *d, const uint16_t *picture, int64_t h, int64_t w,
                             sr_x86_range part, uint16_t *to) {
     sr_x86_range inside = {part.end, part.end};
@@ -196,7 +197,7 @@ SR_INLINE void dot_copy_run(const sr_x86_dot *d, const uint16_t *picture, int64_
     dot_zero(to + inside.end - inside.begin, part.end - inside.end);
 }
 
-// Pairs c .. c + count - 1 of some rows.
+// Packs pairs c .. c + count - 1 of some rows.
 static void dot_pack_rows(const sr_x86_dot *d, const sr_x86_dot_phase *f, const dot_places *at,
                           int64_t rows, int64_t c, int64_t count, uint16_t *to) {
     const int64_t end = sr_x86_min(2 * (c + count), f->taps * d->in);
@@ -212,7 +213,7 @@ static void dot_pack_rows(const sr_x86_dot *d, const sr_x86_dot_phase *f, const 
         dot_zero(to + i * DOT_PITCH + end - 2 * c, 1);
 }
 
-// Results without terms.
+// Clears results that have no terms.
 SR_INLINE void dot_clear(const sr_x86_pointwise *g, sr_x86_range rows, uint16_t *y) {
     for (int64_t m = rows.begin; m < rows.end; m++)
         memset(y + pw_pixel(g, m) * g->out, 0, (size_t)g->out * sizeof *y);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eight f64 elements: half of an sr_vf (x86_vector_internal.h), one AVX-512 register or two AVX2
-// registers. For elementary functions with the bits of kernels/base/math.h, which compute in f64.
+// registers. They serve elementary functions with the bits of kernels/base/math.h, which compute in
+// f64.
 #ifndef SR_KERNELS_CPU_X86_DOUBLE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_DOUBLE_INTERNAL_H
 
@@ -52,13 +53,13 @@ SR_INLINE sr_vdmask sr_vd_unordered(sr_vd a, sr_vd b) {
 SR_INLINE sr_vd sr_vd_pick(sr_vdmask m, sr_vd yes, sr_vd no) {
     return _mm512_mask_blend_pd(m, no, yes);
 }
-// 2^k of the sum k + SR_MATH_ROUNDER, -1023 < k < 1024.
+// 2^k from the sum k + SR_MATH_ROUNDER, -1023 < k < 1024.
 SR_INLINE sr_vd sr_vd_power(sr_vd rounded) {
     const __m512i bits = _mm512_add_epi64(_mm512_castpd_si512(rounded), _mm512_set1_epi64(1023));
     return _mm512_castsi512_pd(_mm512_slli_epi64(bits, 52));
 }
 
-// One of four numbers for each element.
+// An index of one of four numbers for each element.
 typedef __m512i sr_vdindex;
 // 0 for a < 2, 1 for a < 3, 2 for a < 4, else 3.
 SR_INLINE sr_vdindex sr_vd_piece(sr_vd a) {
@@ -194,7 +195,7 @@ SR_INLINE sr_vd sr_vd_erf(sr_vd x) {
     return sr_vd_pick(sr_vd_unordered(x, x), x, value);
 }
 
-// sr_expf and sr_erff of sixteen numbers.
+// sr_expf and sr_erff for sixteen numbers.
 SR_INLINE sr_vf sr_v_expf(sr_vf x) {
     const sr_vf low = sr_v_set(-104.0f), high = sr_v_set(88.8f);
     const sr_vf safe = sr_v_min(sr_v_max(x, low), high); // NaN becomes a bound

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels that are no formulas: the arithmetic of the reference kernels on sixteen
-// elements at a time, hence its bits.
+// Elementwise kernels other than formulas: the arithmetic of the reference kernels on sixteen
+// elements at a time, with the same bits.
 //
-// NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes the block functions of it.
-// Every params struct used here begins with 'int64_t count'; rows of a block are elements. An
-// output may be the input of the same dtype: all inputs of a vector are read before it is written.
+// NAME_at computes n <= 16 elements from element i on; ELEMENTWISE makes block functions from it.
+// Every params struct used here begins with 'int64_t count'; the rows of a block are elements. An
+// output may be the same array as an input of its dtype: all inputs of a vector are read before it
+// is written.
 #ifndef SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ELEMENTWISE_INTERNAL_H
 
@@ -32,14 +33,14 @@ SR_INLINE void fill_by_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype
 }
 ELEMENTWISE(fill_by)
 
-// 'type' is the source: f32 becomes bf16, the others f32.
+// 'type' is the source type: f32 is converted to bf16, other types to f32.
 SR_INLINE void cast_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     const sr_dtype to = type == SR_F32 ? SR_BF16 : SR_F32;
     sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, type), n, to);
 }
 ELEMENTWISE(cast)
 
-// f32 becomes f16.
+// f32 to f16.
 SR_INLINE void cast_f16_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype type) {
     sr_v_put(args->p[1], i, sr_v_get(args->p[0], i, n, type), n, SR_F16);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise formulas: each program of expression_list.def as straight code on vectors, which the
-// compiler turns into one loop without a stack. The operations are those of the reference, in its
-// order, hence its bits.
+// Elementwise formulas: each program of expression_list.def as straight-line code on vectors, which
+// the compiler turns into one loop without a stack. The operations and their order are those of the
+// reference, and so are the bits.
 //
 // exp, erf and the sigmoid are computed in f64 for eight elements at a time; other elementary
 // functions one element after the other.
@@ -14,13 +14,13 @@
 #include "kernels/cpu/x86/x86_vector_internal.h"
 #include "kernels/expression.h"
 
-// ---- Opcodes that are no single operation ----
+// ---- Opcodes that need more than one operation ----
 
 SR_INLINE sr_vf ex_negative(sr_vf a) {
     return sr_v_as_float(sr_vi_xor(sr_v_as_int(a), sr_vi_set(INT32_MIN)));
 }
 
-// 1 / (1 + exp(-a)), or exp(a) / (1 + exp(a)) where a is negative.
+// 1 / (1 + exp(-a)), or exp(a) / (1 + exp(a)) if a is negative.
 SR_INLINE sr_vf ex_sigmoid(sr_vf a) {
     const sr_vf one = sr_v_set(1.0f);
     const sr_vmask positive = sr_v_ge(a, sr_v_zero());
@@ -34,7 +34,7 @@ SR_INLINE float ex_log1pf(float e) {
     return u == 1.0f ? e : sr_logf(u) * (e / (u - 1.0f));
 }
 
-// A function of each element. Not inlined, as it is large beside what surrounds it.
+// Applies a function to each element. Not inlined, as it is large compared to the surrounding code.
 #define EX_EACH(name, function)                                                                    \
     static __attribute__((noinline, unused)) sr_vf ex_##name(sr_vf a) {                            \
         float element[SR_ELEMENTS];                                                                \
@@ -66,7 +66,7 @@ static __attribute__((noinline, unused)) sr_vf ex_pow(sr_vf a, sr_vf b) {
 typedef struct ex_row {
     const void *x[SR_EXPRESSION_INPUTS];
     int64_t from[SR_EXPRESSION_INPUTS]; // the first element in x
-    bool same[SR_EXPRESSION_INPUTS];    // it is repeated along the row
+    bool same[SR_EXPRESSION_INPUTS];    // repeated along the row
     void *y;
     int64_t to, count;
     const double *constant;
@@ -74,13 +74,13 @@ typedef struct ex_row {
 
 typedef struct ex_walk {
     ex_row row;
-    int64_t left; // elements of the block, from the row on
+    int64_t left; // remaining elements of the block, including the row
     int dims;
     int64_t dim[SR_EXPRESSION_DIMS], at[SR_EXPRESSION_DIMS];
     int64_t step[SR_EXPRESSION_INPUTS][SR_EXPRESSION_DIMS];
 } ex_walk;
 
-// Which inputs are repeated along dimension d, as bits.
+// The inputs that are repeated along dimension d, as bits.
 static unsigned ex_repeated(const sr_expression_params *p, int d) {
     unsigned inputs = 0;
     for (int k = 0; k < SR_EXPRESSION_INPUTS; k++)
@@ -88,7 +88,7 @@ static unsigned ex_repeated(const sr_expression_params *p, int d) {
     return inputs;
 }
 
-// The dimensions of the output, as few as possible, and the steps of the inputs along them.
+// Merges the output's dimensions into as few as possible and computes the inputs' steps along them.
 static void ex_dims(ex_walk *w, const sr_expression_params *p) {
     unsigned repeated[SR_EXPRESSION_DIMS + 1] = {0};
     w->dims = 0;
@@ -142,7 +142,7 @@ static ex_walk ex_begin(const sr_kernel_args *args, int64_t block) {
     return w;
 }
 
-// On to the next row; false after the last one of the block.
+// Moves on to the next row; false after the last one of the block.
 static bool ex_next(ex_walk *w) {
     int d = w->dims - 1;
     w->left -= w->row.count;
@@ -170,8 +170,8 @@ SR_INLINE sr_vf ex_input(const ex_row *row, int k, int64_t i, int n, sr_dtype ty
 
 // ---- Programs ----
 
-// Steps of a program: v[0 .. top] is the stack. What a comparison left is a mask, too, so that a
-// pick by it compares once. All of these are constants to the compiler but the vectors.
+// Steps of a program: v[0 .. top] is the stack. The result of a comparison is also kept as a mask,
+// so that a pick need not compare again. Everything except the vectors is constant to the compiler.
 #define EX_SET(value) v[top] = (value), compared[top] = false;
 #define EX_PUSH(value) top++, EX_SET(value)
 #define EX_BINARY(value) top--, EX_SET(value)
@@ -256,7 +256,7 @@ _Static_assert(SR_EXPRESSION_CODES_MOST == 40, "EX_STEPS has as many parameters"
     while (ex_next(&walk))
 #define SR_EXPRESSION(name, formula, call, arguments, code, literals, ...)                         \
     SR_INLINE void formula_##name##_row(const ex_row *walked, sr_dtype type) {                     \
-        const ex_row here = *walked, *row = &here; /* no store can change it */                    \
+        const ex_row here = *walked, *row = &here; /* no store can alias it */                     \
         static const double literal[SR_EXPRESSION_LITERALS] = literals;                            \
         (void)literal;                                                                             \
         for (int64_t i = 0; i < row->count; i += SR_ELEMENTS) {                                    \

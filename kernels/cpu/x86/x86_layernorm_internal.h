@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// groupnorm and its gradient where a group is all channels of one pixel: layer norm and RMSNorm, in
-// the reference's order, hence with its bits (kernels/cpu/reference/reference_groupnorm.inc).
+// groupnorm and its gradient for groups of all channels of one pixel, that is, layer norm and
+// RMSNorm. The order of operations is that of the reference, and so are the bits
+// (kernels/cpu/reference/reference_groupnorm.inc).
 //
 // The columns of a row are the elements of two vectors; elements past the end of a row add zeros,
-// which change no sum, as none is -0. A block of the gradient is a leaf of the sums over rows: what
-// a row gives to dgamma and dbeta is added while it is in cache.
+// which change no sum, since no sum is -0. A block of the gradient is a leaf of the sums over rows:
+// a row's contribution to dgamma and dbeta is added while the row is in cache.
 #ifndef SR_KERNELS_CPU_X86_LAYERNORM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_LAYERNORM_INTERNAL_H
 
@@ -17,7 +18,7 @@
 #define NORM_PART (SR_REFERENCE_TERMS * NORM_COLUMNS) // elements of a part of a row
 _Static_assert(NORM_COLUMNS == 2 * SR_ELEMENTS, "the columns of a row are two vectors");
 
-// What is summed over a row: x, (x - mean)^2, g = gamma dy, or g (x - mean).
+// The terms of a sum over a row: x, (x - mean)^2, g = gamma dy, or g (x - mean).
 typedef enum norm_sum { NORM_VALUES, NORM_SQUARES, NORM_GRADIENTS, NORM_PRODUCTS } norm_sum;
 
 typedef struct norm_row {
@@ -32,7 +33,7 @@ SR_INLINE sr_vf norm_centred(const norm_row *r, int64_t c, int n) {
     return sr_v_sub(sr_v_get(r->x, r->first + c, n, r->type), sr_v_set(r->mean));
 }
 
-// v gamma, or v gamma + beta, where there are such parameters.
+// v gamma + beta, without the parameters that are absent.
 SR_INLINE sr_vf norm_scaled(const norm_row *r, sr_vf v, int64_t c, int n) {
     return r->gamma != NULL ? sr_v_mul(v, sr_v_get(r->gamma, c, n, SR_F32)) : v;
 }
@@ -41,7 +42,7 @@ SR_INLINE sr_vf norm_gradient(const norm_row *r, int64_t c, int n) {
     return norm_scaled(r, sr_v_get(r->dy, r->first + c, n, r->type), c, n);
 }
 
-// The terms of elements c .. c + n - 1, and zeros.
+// The terms of elements c .. c + n - 1, followed by zeros.
 SR_INLINE sr_vf norm_terms(const norm_row *r, norm_sum what, int64_t c, int n) {
     sr_vf v;
     if (what == NORM_VALUES) {
@@ -67,7 +68,7 @@ SR_INLINE void norm_part(const norm_row *r, norm_sum what, sr_x86_range part, sr
         sum[k] = sr_v_add(sum[k], norm_terms(r, what, c, elements_left(c, part.end)));
 }
 
-// The sum over a row: of the parts, and then of the columns.
+// The sum over a row: over the parts, then over the columns.
 SR_INLINE float norm_sum_row(const norm_row *r, norm_sum what) {
     sr_vf sum[SR_REFERENCE_PARTS][2];
     const int64_t parts = sr_x86_ceil_div(r->channels, NORM_PART);
@@ -132,7 +133,7 @@ SR_INLINE void norm_tree_join(norm_tree *t, int k) {
     add_row(t->sum, t->sum + 2 * (1 + k) * t->padded, 0, 2 * t->padded);
 }
 
-// Room for another row: a sum of SR_REFERENCE_TERMS is finished before.
+// Makes room for another row: finishes a sum of SR_REFERENCE_TERMS terms first.
 SR_INLINE void norm_tree_room(norm_tree *t) {
     if (t->rows++ < SR_REFERENCE_TERMS)
         return;
@@ -144,7 +145,7 @@ SR_INLINE void norm_tree_room(norm_tree *t) {
     t->rows = 1;
 }
 
-// dx, and what a row gives to dbeta and dgamma.
+// Computes dx, and adds the row's contribution to dbeta and dgamma.
 SR_INLINE void norm_row_gradient(const norm_row *r, const norm_tree *t, void *dx, float a, float b,
                                  int64_t c, int n) {
     const sr_vf rstd = sr_v_set(r->rstd), xhat = sr_v_mul(norm_centred(r, c, n), rstd);

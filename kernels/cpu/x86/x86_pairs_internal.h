@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of bf16 as 32 bits, the first one in the lower half: what products of bf16 take, on tiles
+// Pairs of bf16 in 32 bits, the first one in the lower half: the operands of bf16 products on tiles
 // (x86_amx_internal.h) and in vectors (x86_dot_internal.h).
 #ifndef SR_KERNELS_CPU_X86_PAIRS_INTERNAL_H
 #define SR_KERNELS_CPU_X86_PAIRS_INTERNAL_H
@@ -8,18 +8,19 @@
 
 #define PAIRS_SIDE 16 // pairs of a vector
 
-// 'low' in the lower halves. Both are in the upper halves of their elements.
+// Joins two vectors whose values are in the upper halves of their elements; 'low' becomes the lower
+// halves.
 SR_INLINE __m512i pairs_join(__m512i low, __m512i high) {
     return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high);
 }
 
-// The first n <= 32 numbers at 'from', and zeros after them.
+// Loads the first n <= 32 numbers at 'from', followed by zeros.
 SR_INLINE __m512i pairs_load(const uint16_t *from, int64_t n) {
     return n < 2 * SR_ELEMENTS ? _mm512_maskz_loadu_epi16((__mmask32)((UINT64_C(1) << n) - 1), from)
                                : _mm512_loadu_si512(from);
 }
 
-// Pairs of the elements of two vectors of 32 numbers: 32 pairs.
+// Stores the 32 pairs of the elements of two vectors of 32 numbers.
 SR_INLINE void pairs_interleave(__m512i low, __m512i high, uint16_t *to) {
     const __m512i numbers = _mm512_setr_epi32(
         0x200000, 0x210001, 0x220002, 0x230003, 0x240004, 0x250005, 0x260006, 0x270007, 0x280008,

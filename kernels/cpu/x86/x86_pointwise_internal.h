@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of rows with weights: 1x1 convolutions without padding, and linear layers,
 //     y[m,k] = sum over c of x[m,c] w[k,c] + bias[k]      dx[m,c] = sum over k of dy[m,k] w[k,c]
-// where m counts pixels of all images. In the words of this file rows of 'in' channels become rows
-// of 'out' channels.
+// where m counts the pixels of all images. In this file, rows of 'in' channels become rows of 'out'
+// channels.
 //
 // Stage 0 packs the weights: [piece of inputs][panel of outputs][input][output of the panel],
-// rounded to T. A block of stage 1 is a range of rows, processed in passes. For each
-// panel a tile of sums, 9 rows by 48 outputs, stays in registers while it runs over the inputs of a
-// piece: each step uses three vectors of the panel and one number of each row (Goto and van de
-// Geijn 2008; Van Zee and van de Geijn 2015). Outputs that do not fill a panel of 48 use tiles of
-// 14 by 32, which need a sixth more instructions for the same products: a tenth more time when two
-// threads share a core. A piece of x stays in the second-level cache, panels stream through the
-// first. Between pieces, sums are kept in scratch as fp32. Rows are copied to scratch, piece by
-// piece, when T is narrower than f32 (and widened), when a stride skips pixels, and when the cache
-// would map many of them to one set; otherwise, for common numbers of channels, they are read in
-// place. Meanwhile the kernel prefetches what the next pass reads, one line per step: on early
-// layers memory and arithmetic take equally long.
+// rounded to T. A block of stage 1 is a range of rows, processed in passes. For each panel, a tile
+// of sums, 9 rows by 48 outputs, stays in registers during the loop over the inputs of a piece:
+// each step uses three vectors of the panel and one number of each row (Goto and van de Geijn 2008;
+// Van Zee and van de Geijn 2015). Outputs that do not fill a panel of 48 use tiles of 14 by 32,
+// which need a sixth more instructions for the same products and take a tenth more time when two
+// threads share a core. A piece of x stays in the second-level cache; panels stream through the
+// first-level cache. Between pieces, sums are kept in scratch as fp32. Rows are copied to scratch,
+// piece by piece, when T is narrower than f32 (and widened), when a stride skips pixels, and when
+// the cache would map many of them to one set; otherwise, for common numbers of channels, they are
+// read in place. Meanwhile the kernel prefetches the data of the next pass, one line per step: in
+// early layers memory access and arithmetic take equally long.
 //
 // Each sum is one chain of fused multiply-adds over the inputs in order, from zero, for every
 // vector width, division into pieces and block size; the bias is added at the end.
 //
-// With stride, conv2d reads every stride-th pixel, and conv2d_dx writes there, and zeros between.
+// With a stride, conv2d reads every stride-th pixel, and conv2d_dx writes these pixels and zeros
+// between them.
 //
-// Tiles of pairs multiply pairs of bf16 instead of numbers: x86_dot_internal.h packs for them.
+// Tiles of pairs multiply pairs of bf16 instead of single numbers: x86_dot_internal.h packs for
+// them.
 //
 // Not here: groups, padding (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_POINTWISE_INTERNAL_H
@@ -31,11 +33,11 @@
 #include "kernels/cpu/x86/x86_internal.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
 
-// Registers contain the sums of some rows and the vectors of a panel. The last rows of a pass are
+// Registers hold the sums of some rows and the vectors of a panel. The last rows of a pass are
 // processed a few at a time.
 #define PW_VECTORS SR_X86_POINTWISE_VECTORS
-#define PW_ROWS 9         // of a panel of three vectors
-#define PW_NARROW_ROWS 14 // of one or two
+#define PW_ROWS 9         // rows for a panel of three vectors
+#define PW_NARROW_ROWS 14 // rows for one or two
 #define PW_LAST_ROWS 8
 #define PW_FEW_ROWS 4
 _Static_assert(PW_NARROW_ROWS <= SR_X86_POINTWISE_ROWS, "scratch has room for a tile more");
@@ -53,7 +55,7 @@ SR_INLINE pw_panel pw_panel_of(const sr_x86_panels *panels, int64_t i) {
                       i < panels->wide ? SR_X86_POINTWISE_VECTORS : (int)panels->narrow_vectors};
 }
 
-// Rows of the next tile when 'left' rows are left.
+// Number of rows of the next tile when 'left' rows are left.
 SR_INLINE int pw_tile_rows(int vectors, int64_t left) {
     if (left <= PW_LAST_ROWS)
         return PW_FEW_ROWS;
@@ -67,7 +69,8 @@ SR_INLINE sr_vf pw_weight(const float *from, int n, sr_dtype type) {
     return sr_v_rounded(sr_v_get(from, 0, n, SR_F32), type);
 }
 
-// n <= 16 inputs of four outputs, of which 'rows' exist: from w[output][in] to [input][width].
+// Transposes n <= 16 inputs of four outputs, of which 'rows' exist, from w[output][in] to
+// [input][width].
 SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, float *to,
                             int64_t width, sr_dtype type) {
     sr_vf r[4];
@@ -76,7 +79,7 @@ SR_INLINE void pw_transpose(const float *w, int64_t in, int64_t rows, int n, flo
     sr_v_put_transposed(r, n, to, width);
 }
 
-// Inputs c .. c + count - 1 of a panel from w[out][in].
+// Packs inputs c .. c + count - 1 of a panel from w[out][in].
 SR_INLINE void pw_pack_across(const sr_x86_pointwise *g, const float *w, pw_panel panel, int64_t c,
                               int64_t count, float *to, sr_dtype type) {
     const int64_t width = panel.vectors * SR_ELEMENTS, left = g->out - panel.first;
@@ -128,7 +131,7 @@ typedef struct pw_tile {
     void *to;            // [rows][to_pitch]; 'place' is its first element
     int64_t place, to_pitch;
     const float *bias; // of the tile's outputs; NULL: none
-    const char *fetch; // prefetched, 'fetch_step' bytes per step; may go beyond an end
+    const char *fetch; // to prefetch, 'fetch_step' bytes per step; may pass an end
     int64_t fetch_step;
 } pw_tile;
 
@@ -137,7 +140,7 @@ SR_INLINE const void *pw_address(const void *base, int64_t i, sr_dtype type) {
                           : (const void *)((const uint16_t *)base + i);
 }
 
-// Initial values of the sums of a row; prefetches their location in the result.
+// Loads the initial values of the sums of a row, and prefetches their location in the result.
 SR_INLINE void pw_begin(const pw_tile *t, int r, sr_vf *sum, int vectors, sr_dtype type) {
     SR_UNROLL
     for (int v = 0; v < vectors; v++) {
@@ -158,15 +161,15 @@ SR_INLINE void pw_end(const pw_tile *t, int r, const sr_vf *sum, int vectors, sr
     }
 }
 
-// sum + a b of numbers; of pairs of bf16, whose products are added one after the other, that of the
-// upper halves first (VDPBF16PS, of which compilers of either kind take vectors of integers).
+// sum + a b for numbers. For pairs of bf16, both products are added one after the other, that of
+// the upper halves first (VDPBF16PS; gcc and clang both accept integer vectors for it).
 SR_INLINE sr_vf pw_add_product(sr_vf a, sr_vf b, sr_vf sum, bool pairs) {
     return pairs ? _mm512_dpbf16_ps(sum, (__m512bh)sr_v_as_int(a), (__m512bh)sr_v_as_int(b))
                  : sr_v_fma(a, b, sum);
 }
 
-// One tile; rows, vectors, pitch (0: that of the tile), type and pairs are constants. With a
-// variable pitch the addresses of many rows would need too many registers.
+// Computes one tile; rows, vectors, pitch (0: that of the tile), type and pairs are compile-time
+// constants. With a variable pitch, the addresses of many rows would need too many registers.
 SR_INLINE void pw_multiply(pw_tile *tile, int rows, int vectors, int64_t pitch, sr_dtype type,
                            bool pairs) {
     pw_tile t = *tile;
@@ -226,7 +229,7 @@ PW_TILES(pw_pairs_bf16, PW_NARROW_ROWS, PW_ROWS, SR_X86_POINTWISE_PITCH, SR_BF16
 static const pw_tile_fn pw_few[] = PW_ROW(pw_few), pw_bf16[] = PW_ROW(pw_bf16),
                         pw_f16[] = PW_ROW(pw_f16), pw_pairs_few[] = PW_ROW(pw_pairs_few),
                         pw_pairs[] = PW_ROW(pw_pairs), pw_pairs_bf16[] = PW_ROW(pw_pairs_bf16);
-// Packed, and as sr_x86_pointwise_direct.
+// First packed rows, then in the order of sr_x86_pointwise_direct.
 static const pw_tile_fn pw_full[][PW_VECTORS] = {PW_ROW(pw_packed), PW_ROW(pw_64), PW_ROW(pw_128),
                                                  PW_ROW(pw_256), PW_ROW(pw_512)};
 _Static_assert(sizeof pw_full / sizeof pw_full[0] == SR_X86_POINTWISE_DIRECT + 1, "one for each");
@@ -234,8 +237,8 @@ _Static_assert(sizeof pw_full / sizeof pw_full[0] == SR_X86_POINTWISE_DIRECT + 1
 #undef PW_TILES
 #undef PW_TILE
 
-// One tile of all vectors of a panel; types other than f32 only with all rows of a tile. direct: 0
-// is packed.
+// Computes one tile with all vectors of a panel; types other than f32 need all rows of a tile.
+// direct: 0 is packed.
 SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, sr_dtype type,
                              bool pairs) {
     const bool few = rows == PW_FEW_ROWS;
@@ -255,7 +258,7 @@ SR_INLINE void pw_panel_tile(pw_tile *t, int rows, int vectors, int direct, sr_d
 
 // ---- rows ----
 
-// The pixel of row m, counted in the large pictures if a stride skips pixels.
+// The pixel of row m, numbered in the large pictures if a stride skips pixels.
 SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
     if (!g->strided)
         return m;
@@ -264,7 +267,7 @@ SR_INLINE int64_t pw_pixel(const sr_x86_pointwise *g, int64_t m) {
            g->left;
 }
 
-// Channels c .. c + count - 1 of some rows as [row][pitch] f32.
+// Packs channels c .. c + count - 1 of some rows as [row][pitch] f32.
 SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_range rows, int64_t c,
                             int64_t count, float *to, sr_dtype type) {
     for (int64_t m = rows.begin; m < rows.end; m++, to += SR_X86_POINTWISE_PITCH) {
@@ -277,7 +280,7 @@ SR_INLINE void pw_pack_rows(const sr_x86_pointwise *g, const void *x, sr_x86_ran
     }
 }
 
-// Sums [row][width] + bias to the panel's outputs in y, rounded.
+// Rounds sums [row][width] + bias and stores them as the panel's outputs in y.
 SR_INLINE void pw_finish(const sr_x86_pointwise *g, const float *sum, const float *bias, int64_t m,
                          int64_t rows, pw_panel panel, void *y, sr_dtype type) {
     const int64_t width = panel.vectors * SR_ELEMENTS;
@@ -321,8 +324,8 @@ typedef struct pw_pass {
     const float *from;            // its first row
     int64_t pitch;                // of from
     int direct;                   // of from
-    float *packed, *sums, *spare; // scratch: rows, sums of unfinished pieces, of one tile
-    const char *fetch, *end;      // what the next pass reads, to be prefetched
+    float *packed, *sums, *spare; // scratch: rows; sums of unfinished pieces; of one tile
+    const char *fetch, *end;      // data of the next pass to prefetch
 } pw_pass;
 
 SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel, int64_t row,
@@ -357,12 +360,13 @@ SR_INLINE void pw_run_tile(const sr_x86_pointwise *g, pw_pass *p, pw_panel panel
         p->fetch = t.fetch;
 }
 
-// Rows that are read in place: tiles extend beyond the rows, so the last ones are always packed.
+// Number of rows that are read in place: tiles extend beyond the rows, so the last ones are always
+// packed.
 SR_INLINE int64_t pw_whole(const sr_x86_pointwise *g, int64_t rows) {
     return g->direct > 0 && rows > SR_X86_POINTWISE_ROWS ? rows - SR_X86_POINTWISE_ROWS : 0;
 }
 
-// All panels of one piece of the inputs, whose rows are packed.
+// Computes all panels for one piece of the inputs, whose rows are packed.
 SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type, bool pairs) {
     const int64_t count = p->rows.end - p->rows.begin, whole = pw_whole(g, count);
     for (int64_t i = 0; i < g->panels.count; i++) {
@@ -380,8 +384,8 @@ SR_INLINE void pw_run_piece(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type
     }
 }
 
-// Continues prefetching what the next pass reads, also beyond the block: usually the same thread
-// reads it, and otherwise all threads share a cache.
+// Continues prefetching the data of the next pass, even beyond the block: usually the same thread
+// reads it, and otherwise the threads share a cache.
 SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, sr_dtype type) {
     if (g->strided && !g->spread)
         return;
@@ -392,7 +396,7 @@ SR_INLINE void pw_fetch_next(const sr_x86_pointwise *g, pw_pass *p, sr_dtype typ
     p->end = (const char *)p->x + end * row;
 }
 
-// Divides scratch.
+// Divides the scratch.
 SR_INLINE void pw_begin_passes(const sr_x86_pointwise *g, pw_pass *p, float *scratch) {
     p->spare = scratch;
     p->packed = p->spare + SR_X86_POINTWISE_ROWS * SR_X86_POINTWISE_VECTORS * SR_ELEMENTS;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling over NHWC, sixteen channels at a time, with the reference's order of operations and hence
-// its bits. A block is a run of output rows (rows of dx in the gradients, which gather over the
-// windows that contain an input: no two blocks write the same element, and nothing is cleared
-// first).
+// Pooling over NHWC, sixteen channels at a time, with the reference's order of operations and
+// therefore its bits. A block is a run of output rows. In the gradients these are rows of dx, which
+// gather from the windows that contain an input, so no two blocks write the same element and
+// nothing need be cleared first.
 #ifndef SR_KERNELS_CPU_X86_POOL_INTERNAL_H
 #define SR_KERNELS_CPU_X86_POOL_INTERNAL_H
 
@@ -15,14 +15,14 @@ typedef struct pool_span {
     int64_t first;      // position of offset 0 of the window, possibly in the padding
 } pool_span;
 
-// Inputs in the window of an output.
+// The inputs in the window of an output.
 SR_INLINE pool_span inputs_of(int64_t out, int32_t window, int32_t stride, int32_t pad,
                               int64_t size) {
     const int64_t first = out * stride - pad;
     return (pool_span){first < 0 ? 0 : first, sr_x86_min(first + window, size), first};
 }
 
-// Outputs whose windows contain an input.
+// The outputs whose windows contain an input.
 SR_INLINE pool_span outputs_of(int64_t in, int32_t window, int32_t stride, int32_t pad,
                                int64_t outputs) {
     const int64_t at = in + pad;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout: Philox4x32-10 (Salmon et al., SC'11) on sixteen counters at once, the bits of sr_philox;
-// and drop_path, with one draw for each sample (draws.h).
+// Dropout: Philox4x32-10 (Salmon et al., SC'11) on sixteen counters at once, with the bits of
+// sr_philox; and drop_path, with one draw for each sample (draws.h).
 //
 // Element e of the tensor uses word e % 4 of counter (e / 4, scope, step, lane). Sixteen counters
-// make 64 words; they are distributed over the elements of the vectors so that a transposition
-// inside groups of four puts the words into the order of the tensor's elements.
+// give 64 words. They are distributed over the vectors so that transposing groups of four puts the
+// words into the order of the tensor's elements.
 #ifndef SR_KERNELS_CPU_X86_RANDOM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_RANDOM_INTERNAL_H
 
@@ -42,13 +42,13 @@ SR_INLINE dropout_draw dropout_draw_of(const sr_kernel_args *args) {
                       .scope = params->scope,
                       .step = (uint32_t)key[2],
                       .lane = (uint32_t)key[3]};
-    // unit >= p for a unit of 24 bits: word >> 8 >= ceil(p 2^24), whole numbers exact in fp32
+    // unit >= p, with 24 bits, is word >> 8 >= ceil(p 2^24): integers that are exact in fp32
     d.threshold = sr_v_set((float)ceil(params->probability * 0x1p24));
     d.scale = sr_v_set((float)(1.0 / (1.0 - params->probability)));
     return d;
 }
 
-// The words of elements e .. e + 63 in order; e is a multiple of 4.
+// Computes the words of elements e .. e + 63 in order; e is a multiple of 4.
 SR_INLINE void dropout_words(const dropout_draw *d, int64_t e, sr_vi *words) {
     static const int32_t deal[SR_ELEMENTS] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     words[0] = sr_vi_add(sr_vi_set((int32_t)(uint32_t)(e / 4)), sr_vi_load(deal));

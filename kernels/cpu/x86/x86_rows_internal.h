@@ -2,12 +2,12 @@
 // Kernels over the channels of x[M,C]: bias_add, channel_sum and channel_dot; and sums over rows,
 // which batch normalisation uses, too (x86_batchnorm_internal.h).
 //
-// Rows are cut into blocks of sr_x86_block_rows(C). A few rows of a block at a time are added in
-// registers, as a tree, and then to one accumulator per channel in the block's row of the workspace
-// (first-level cache). With few channels most elements of a vector would be unused and chains would
-// be long: then 'fold' rows are treated as one row of fold C elements, whose accumulators are
-// joined at the end of the block. So no sum has more than 64 terms; blocks are joined by a binary
-// tree, and the order of every sum is a function of the shape alone.
+// Rows are divided into blocks of sr_x86_block_rows(C). A few rows of a block at a time are added
+// in registers, as a tree, and then to one accumulator per channel in the block's row of the
+// workspace (first-level cache). With few channels, most elements of a vector would be unused and
+// chains would be long. Then 'fold' rows are treated as one row of fold C elements, whose
+// accumulators are joined at the end of the block. So no sum has more than 64 terms; a binary tree
+// joins the blocks, and the order of every sum depends only on the shape.
 #ifndef SR_KERNELS_CPU_X86_ROWS_INTERNAL_H
 #define SR_KERNELS_CPU_X86_ROWS_INTERNAL_H
 
@@ -52,8 +52,8 @@ SR_INLINE void bias_add_rows(const sr_kernel_args *args, int64_t block, sr_dtype
 
 // ---- sums over rows ----
 
-// Rows that are added at a time: with two arrays and a large power of two as number of channels,
-// more rows would map to one set of the first-level cache.
+// Rows that are added at a time. With two arrays and a large power of two of channels, more rows
+// would compete for one set of the first-level cache.
 #define SUM_GROUP 4
 
 // Floats of the accumulators of a folded row, which is narrower than twice the smallest width;
@@ -74,7 +74,8 @@ SR_INLINE void rows_parts(rows_shape s, int64_t block, rows_part *wide, rows_par
     *rest = (rows_part){first + rows * width, (r.end - r.begin) % s.fold, s.channels};
 }
 
-// A vector of 'count' rows, the first at element i, and zeros for the others of the group.
+// Loads a vector of each of 'count' rows, the first at element i, and zeros for the other rows of
+// the group.
 SR_INLINE void load_group(const void *x, int64_t i, int64_t stride, int count, int group, int n,
                           sr_dtype type, sr_vf *to) {
     for (int k = 0; k < group; k++)
@@ -91,8 +92,8 @@ SR_INLINE void add_row(float *a, const float *b, int64_t begin, int64_t end) {
         sr_v_store(a + c, sr_v_add(sr_v_load(a + c), sr_v_load(b + c)));
 }
 
-// sum += the accumulators of a folded row, those of a channel joined by a tree. A vector that
-// extends beyond an end only overwrites accumulators that have been added already.
+// sum += the accumulators of a folded row, with those of a channel joined by a tree. A vector that
+// extends beyond an end overwrites only accumulators that have already been added.
 SR_INLINE void add_folded(float *sum, float *folded, rows_shape s) {
     for (int64_t n = s.fold * s.channels / 2; n >= s.channels; n /= 2)
         add_row(folded, folded + n, 0, n);
@@ -107,14 +108,14 @@ SR_INLINE void tree_add(float *partial, int64_t blocks, int64_t stride, sr_x86_r
                     channels.end);
 }
 
-// What is summed over rows: a, and products a (b - shift).
+// The terms summed over rows: a, and products a (b - shift).
 typedef struct rows_terms {
     const void *a, *b;  // [M,C]; b NULL: no products
     const float *shift; // [C]; NULL: zeros
     sr_dtype type;
 } rows_terms;
 
-// 'count' rows of one vector, the first of which begins at element i. Results may be NULL.
+// Adds 'count' rows of one vector, the first of which begins at element i. Results may be NULL.
 SR_INLINE void add_terms(const rows_terms *t, int64_t i, int64_t stride, int count, int n,
                          const float *shift, float *sum, float *product) {
     sr_vf a[SUM_GROUP];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over rows, its logarithm, gradients, and logsumexp, with the reference's bits: the
-// interleaved sums of a chunk are one vector, and exp is that of x86_double_internal.h.
+// Softmax over rows, its logarithm, gradients, and logsumexp, with the reference's bits. The
+// interleaved sums of a chunk are one vector, and exp comes from x86_double_internal.h.
 #ifndef SR_KERNELS_CPU_X86_SOFTMAX_INTERNAL_H
 #define SR_KERNELS_CPU_X86_SOFTMAX_INTERNAL_H
 
@@ -16,8 +16,8 @@ _Static_assert(SR_REFERENCE_WAYS == SR_ELEMENTS, "a vector has the interleaved s
 
 #define CHUNK_LEVELS 32 // of the tree of the sums of chunks
 
-// The sums of chunks, one after the other: where bit k of their number is set, level k has the sum
-// of 2^k of them.
+// The sums of successive chunks: if bit k of their number is set, level k has the sum of 2^k of
+// them.
 typedef struct chunk_tree {
     float level[CHUNK_LEVELS];
     int64_t number;
@@ -66,13 +66,13 @@ SR_INLINE sr_vf row_terms_at(const softmax_row *r, row_terms terms, int64_t i, i
     return sr_v_mul(x, sr_v_get(r->by, r->first + i, n, r->type));
 }
 
-// What is left of a row at element i, at most a vector.
+// Number of elements left in a row at element i, at most a vector.
 SR_INLINE int row_left(const softmax_row *r, int64_t i) {
     return r->count - i < SR_ELEMENTS ? (int)(r->count - i) : SR_ELEMENTS;
 }
 
-// The sum of the terms, which are left in keep[count] if that is not NULL. Zeros take the place of
-// terms beyond the end; they change no bit, as no sum is -0.
+// The sum of the terms, which are stored in keep[count] unless it is NULL. Zeros replace terms
+// beyond the end; they change no bit, since no sum is -0.
 SR_INLINE float row_sum(const softmax_row *r, row_terms terms, float *keep) {
     chunk_tree chunks = {.number = 0};
     for (int64_t begin = 0; begin < r->count; begin += SR_REFERENCE_CHUNK) {
@@ -97,7 +97,7 @@ SR_INLINE float row_sum(const softmax_row *r, row_terms terms, float *keep) {
     return chunk_total(&chunks);
 }
 
-// The maximum; NaN if the first element is.
+// The maximum; NaN if the first element is NaN.
 SR_INLINE float row_max(const softmax_row *r) {
     float element[SR_ELEMENTS], max;
     sr_v_store(element, sr_v_get(r->x, r->first, 1, r->type));
@@ -149,7 +149,7 @@ SR_INLINE void logsumexp_at(const sr_kernel_args *args, softmax_row *r, int64_t 
                             float *scratch) {
     (void)scratch;
     const float max = row_max(r);
-    r->max = max - max == 0 ? max : 0.0f; // of infinities no difference is formed
+    r->max = max - max == 0 ? max : 0.0f; // never subtract infinities
     const float lse = r->max + sr_logf(row_sum(r, ROW_EXPONENTIALS, NULL));
     sr_v_put(args->p[1], row, sr_v_set(lse), 1, r->type);
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// sum_to over neighbouring dimensions that are not the last ones: x[outer,terms,inner], or x w,
-// becomes y[outer,inner]. In the reference's order, hence its bits: leaves of SR_REFERENCE_TERMS
-// terms, each in registers for a few vectors of columns, joined by a binary counter.
+// sum_to over neighbouring dimensions other than the last ones: x[outer,terms,inner], or x w,
+// becomes y[outer,inner]. The order, and so the bits, are those of the reference: leaves of
+// SR_REFERENCE_TERMS terms, each summed in registers for a few vectors of columns, and joined by a
+// binary counter.
 //
-// A block has some whole sums or, where there are few sums of many terms, complete leaves of one
-// sum, as many as a power of two, which stage 1 joins.
+// A block computes some whole sums. If there are few sums of many terms, it computes complete
+// leaves of one sum, a power of two of them, which stage 1 joins.
 #ifndef SR_KERNELS_CPU_X86_SUM_INTERNAL_H
 #define SR_KERNELS_CPU_X86_SUM_INTERNAL_H
 
 #include "kernels/cpu/x86/x86_rows_internal.h"
 #include "kernels/cpu/x86/x86_tree_internal.h"
 
-#define ST_VECTORS 4 // of columns that are summed at a time
+#define ST_VECTORS 4 // vectors of columns that are summed at a time
 
-// What is added: x, or x w. The product is rounded before it is added, as in the reference.
+// The terms: x, or x w. The product is rounded before it is added, as in the reference.
 typedef struct st_terms {
     const void *x, *w;
     sr_dtype type;
@@ -24,8 +25,8 @@ SR_INLINE sr_vf st_term(const st_terms *t, int64_t i, int n) {
     return t->w ? sr_v_mul(x, sr_v_get(t->w, i, n, t->type)) : x;
 }
 
-// Columns c .. of a leaf: 'rows' rows, the first of which begins at element i; n elements of the
-// last vector.
+// Sums columns c .. of a leaf: 'rows' rows, the first of which begins at element i; the last vector
+// has n elements.
 SR_INLINE void st_columns(const st_terms *terms, int64_t i, int64_t rows, int64_t inner,
                           int vectors, int n, float *sum) {
     sr_vf s[ST_VECTORS];
@@ -50,8 +51,8 @@ SR_INLINE void st_leaf(const st_terms *terms, int64_t i, int64_t rows, int64_t i
         st_columns(terms, i + c, rows, inner, 1, elements_left(c, inner), sum + c);
 }
 
-// The sum of 'rows' rows, the first of which begins at element i, to sum[padded inner], which the
-// levels of the tree follow.
+// Writes the sum of 'rows' rows, the first of which begins at element i, to sum[padded inner]. The
+// levels of the tree follow it in memory.
 SR_INLINE void st_sum(const st_terms *terms, int64_t i, int64_t rows, int64_t inner, float *sum) {
     sr_row_tree tree = {sum, sr_x86_padded(inner), 0};
     for (int64_t t = 0; t < rows; t += SR_REFERENCE_TERMS) {

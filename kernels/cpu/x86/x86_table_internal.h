@@ -24,7 +24,7 @@
     }
 #endif
 #define NAMED(family) TABLE_OF(family)
-// The AVX-512 set has them.
+// AMX rows belong to the AVX-512 set.
 #define AMX_STAGES(...) AVX512_STAGES(__VA_ARGS__)
 #define DOT_STAGES(...) AVX512_STAGES(__VA_ARGS__)
 #define SR_X86(place, id, suffix, class, set, fits, plan, variants, stages) set##_STAGES(stages),

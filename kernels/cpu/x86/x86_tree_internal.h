@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees of sums that are formed one after the other, as in kernels/cpu/reference/reference_sum.inc:
-// a binary counter. Where bit k of the number of finished sums is set, level k has the sum of 2^k.
+// Trees over sums that are computed one after the other, as in
+// kernels/cpu/reference/reference_sum.inc: a binary counter. If bit k of the number of finished
+// sums is set, level k has the sum of 2^k of them.
 #ifndef SR_KERNELS_CPU_X86_TREE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_TREE_INTERNAL_H
 
@@ -16,7 +17,7 @@
 
 typedef struct sr_v_tree {
     sr_vf level[SR_V_LEVELS];
-    int64_t number, terms; // finished sums, and terms of the one that is being formed
+    int64_t number, terms; // finished sums, and terms of the current one
 } sr_v_tree;
 
 SR_INLINE void sr_v_tree_begin(sr_v_tree *t) {
@@ -31,7 +32,7 @@ SR_INLINE void sr_v_tree_push(sr_v_tree *t, sr_vf sum) {
     t->terms = 0;
 }
 
-// Makes room for a term in 'sum': if it has 'most' terms it is finished, and begins again.
+// Makes room for a term in 'sum': if it has 'most' terms, it is finished and a new one begins.
 SR_INLINE sr_vf sr_v_tree_room(sr_v_tree *t, sr_vf sum, int64_t most) {
     if (t->terms++ < most)
         return sum;
@@ -40,7 +41,7 @@ SR_INLINE sr_vf sr_v_tree_room(sr_v_tree *t, sr_vf sum, int64_t most) {
     return sr_v_zero();
 }
 
-// The total with one more sum, which is not finished.
+// The total, including one more, unfinished sum.
 SR_INLINE sr_vf sr_v_tree_total(const sr_v_tree *t, sr_vf sum) {
     int k = 0;
     for (int64_t bits = t->number; bits > 0; bits >>= 1, k++)
@@ -51,7 +52,7 @@ SR_INLINE sr_vf sr_v_tree_total(const sr_v_tree *t, sr_vf sum) {
 
 // ---- Of rows in memory ----
 
-// The row that is being formed, 'width' floats (whole vectors); those of the levels follow it.
+// The current row, 'width' floats (whole vectors); the rows of the levels follow it in memory.
 typedef struct sr_row_tree {
     float *sum;
     int64_t width, number;
@@ -63,7 +64,7 @@ SR_INLINE void sr_row_tree_join(sr_row_tree *t, int k) {
         sr_v_store(t->sum + c, sr_v_add(sr_v_load(level + c), sr_v_load(t->sum + c)));
 }
 
-// Finishes the row; what it has is to be overwritten by the next one.
+// Finishes the row; the next row must overwrite its contents.
 SR_INLINE void sr_row_tree_push(sr_row_tree *t) {
     int k = 0;
     for (int64_t bits = t->number++; bits & 1; bits >>= 1)

@@ -32,7 +32,7 @@ SR_INLINE sr_vf blend_of(float a, sr_vf x, float b, sr_vf y) {
     return sr_v_add(sr_v_mul(sr_v_set(a), x), sr_v_mul(sr_v_set(b), y));
 }
 
-// The gradient with its scale, and the decay that is added to it: hyper[4] and hyper[5].
+// The scaled gradient plus the decay: hyper[4] and hyper[5].
 SR_INLINE sr_vf decayed_of(const float *hyper, sr_vf g, sr_vf p) {
     return sr_v_add(sr_v_mul(g, sr_v_set(hyper[4])), sr_v_mul(sr_v_set(hyper[5]), p));
 }
@@ -134,7 +134,7 @@ SR_INLINE void limit_at(const sr_kernel_args *args, int64_t i, int n, sr_dtype t
 }
 SR_X86_F32(limit, ELEMENTS(limit))
 
-// sums[0] becomes the tree sum of n sums.
+// Stores the tree sum of n sums in sums[0].
 #define TREE_OF(name, number)                                                                      \
     SR_INLINE void name(number *sums, int64_t n) {                                                 \
         for (int64_t step = 1; step < n; step *= 2)                                                \
@@ -145,8 +145,8 @@ TREE_OF(tree_of_sums, float)
 TREE_OF(tree_of_doubles, double)
 #undef TREE_OF
 
-// Stage 0: the sum of a block: chunks of 1,024 elements, each in sixteen interleaved sums, joined
-// as a tree.
+// Stage 0: the sum of a block: chunks of 1,024 elements, each added in sixteen interleaved sums and
+// joined as a tree.
 SR_INLINE void sum_block(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     enum { CHUNK = 1024 };
     const sr_x86_range r = elements_of(args, block);

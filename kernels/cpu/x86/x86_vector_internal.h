@@ -3,15 +3,16 @@
 //
 // Kernels are written once against these types and compiled for each width (CMakeLists). Both
 // widths do the same operations on the same sixteen virtual elements in the same order, so they
-// give the same bits and are one numerics class. Everything but the tables is static: no function
-// compiled with wide instructions can be linked into generic code.
+// give the same bits and form one numerics class. Everything except the tables is static, so no
+// function compiled with wide instructions can be linked into generic code.
 //
 // Elements beyond the end of an array are never accessed: the *_first forms read zeros there and do
 // not write. Rounding to bf16 and f16 gives the bits of kernels/base/dtype.h: to bf16 in integer
 // arithmetic, as the processor's own conversion flushes subnormal numbers; to f16 by VCVTPS2PH,
-// which does not, with rounding to nearest even whatever MXCSR says.
+// which does not, with rounding to nearest even regardless of MXCSR.
 //
-// Source: Intel Intrinsics Guide. Deliberately not a general vector library: only what is used.
+// Source: Intel Intrinsics Guide. Deliberately not a general vector library: it has only what is
+// used.
 #ifndef SR_KERNELS_CPU_X86_VECTOR_INTERNAL_H
 #define SR_KERNELS_CPU_X86_VECTOR_INTERNAL_H
 
@@ -25,7 +26,7 @@
 #define SR_ELEMENTS 16
 #define SR_INLINE static inline __attribute__((always_inline, unused))
 
-// Before a loop whose counter indexes an array of registers.
+// Placed before a loop whose counter indexes an array of registers.
 #if defined(__clang__)
 #define SR_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -183,8 +184,8 @@ SR_INLINE void sr_v_store_f16(uint16_t *p, sr_vf x) {
     __m256i h = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
     _mm256_storeu_si256((__m256i *)(void *)p, h);
 }
-// Rows of the 4 x 4 transposes inside each group of four elements: of w[j] = words j of sixteen
-// counters; afterwards w[j] contains, for each group g, the four words of counter 4 g + j.
+// Transposes 4 x 4 inside each group of four elements. Before, w[j] has word j of sixteen counters;
+// afterwards, w[j] has, for each group g, the four words of counter 4 g + j.
 SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     __m512i a = _mm512_unpacklo_epi32(w[0], w[1]), b = _mm512_unpackhi_epi32(w[0], w[1]);
     __m512i c = _mm512_unpacklo_epi32(w[2], w[3]), d = _mm512_unpackhi_epi32(w[2], w[3]);
@@ -436,7 +437,7 @@ SR_INLINE void sr_vi_store_u8_first(uint8_t *p, sr_vi x, int n) {
 }
 
 // Elements i .. i + n - 1 (n <= 16) of an array of this type: f32, bf16 or f16. Callers are inlined
-// down to a function of one type, in which it is a constant.
+// into a function for one type, so that 'type' is a constant.
 SR_INLINE sr_vf sr_v_get(const void *base, int64_t i, int n, sr_dtype type) {
     if (type != SR_F32) {
         const uint16_t *p = (const uint16_t *)base + i;
@@ -460,7 +461,7 @@ SR_INLINE void sr_v_put(void *base, int64_t i, sr_vf x, int n, sr_dtype type) {
     else
         sr_v_store_first(p, x, n);
 }
-// Parameters are f32, and rounded to T where they are used.
+// Rounds a parameter to T: parameters are f32 and are rounded where they are used.
 SR_INLINE sr_vf sr_v_rounded(sr_vf x, sr_dtype type) {
     if (type == SR_F32)
         return x;

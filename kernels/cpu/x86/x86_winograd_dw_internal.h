@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a 3x3 convolution's weights by Winograd's filtering, F(3x3, 4x4), which is the
-// adjoint of x86_winograd_internal.h in the weights:
+// The gradient of a 3x3 convolution's weights by Winograd's filtering F(3x3, 4x4), the adjoint of
+// x86_winograd_internal.h with respect to the weights:
 //     dw = G^T [ sum over tiles of (A dy A^T) . (B^T x B) ] G
 //
 // There are two methods. With few channels, a block owns a group of tiles, a range of input
-// channels and one of output channels. It transforms a few tiles at a time to [point][panels of x,
-// panels of dy][tile][32], and adds their products to its sums [pair of panels][point][32][32]
-// point by point: all of this fits in the second-level cache. Transforms are repeated for each
-// range of the other side.
+// channels and a range of output channels. It transforms a few tiles at a time to [point][panels of
+// x, panels of dy][tile][32] and adds their products, point by point, to its sums [pair of
+// panels][point][32][32]. All of this fits in the second-level cache. Transforms are repeated for
+// each range of the other side.
 //
-// With many channels this costs more than memory traffic: stage 0 stores all transforms, which are
-// 2.25 and 4 times as large as the pictures, and a block of stage 1 owns a point and a range of
-// output channels.
+// With many channels this would cost more than the memory traffic. So stage 0 stores all
+// transforms, which are 2.25 and 4 times as large as the pictures, and a block of stage 1 owns a
+// point and a range of output channels.
 //
 // The last stage adds the groups' sums as a binary tree and transforms them back. Each sum is a
-// chain of fused multiply-adds over some tiles, and these are added in order, for every vector
+// chain of fused multiply-adds over some tiles, and the chains are added in order, for every vector
 // width.
 #ifndef SR_KERNELS_CPU_X86_WINOGRAD_DW_INTERNAL_H
 #define SR_KERNELS_CPU_X86_WINOGRAD_DW_INTERNAL_H
@@ -23,7 +23,7 @@
 
 // ---- transforms ----
 
-// A: values of four neighbours at the six points.
+// A: evaluates four neighbours at the six points.
 SR_INLINE void wg_gradient_1d(const sr_vf *y, sr_vf *v, int64_t to) {
     const sr_vf y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3];
     const sr_vf even_a = sr_v_fma(sr_v_set(WG_A2), y2, y0);
@@ -49,7 +49,7 @@ SR_INLINE void wg_taps_1d(const sr_vf *m, sr_vf *w, int64_t to) {
     w[2 * to] = sr_v_fma(sr_v_set(WG_A2), sum_a, sr_v_fma(sr_v_set(WG_B2), sum_b, m[5]));
 }
 
-// A dy A^T of n <= 16 channels of one tile to v[point].
+// Writes A dy A^T of n <= 16 channels of one tile to v[point].
 SR_INLINE void wg_gradient_any(const void *const *pixel, int64_t k, int n, float *v, int64_t stride,
                                sr_dtype type, bool stream) {
     sr_vf d[WG_IN * WG_OUT], row[WG_IN];
@@ -91,8 +91,8 @@ static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *ze
 
 // ---- sums ----
 
-// Registers contain a tile of 32 x 32 sums in parts: 11, 11 and 10 of its rows by two vectors; with
-// AVX2, whose vectors are two registers, six or five rows by one.
+// A tile of 32 x 32 sums is held in registers in parts: 11, 11 and 10 of its rows by two vectors;
+// with AVX2, where a vector is two registers, six or five rows by one.
 #if defined(__AVX512F__)
 #define WG_DW_PARTS 3
 #else
@@ -100,8 +100,8 @@ static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *ze
 #endif
 #define WG_DW_MAX_ROWS 11
 
-// out[row][32] (+)= sum over the tiles of dy[tile][row] x[tile][32], rows being a constant; 'fetch'
-// prefetches one line per tile for later.
+// out[row][32] (+)= sum over the tiles of dy[tile][row] x[tile][32], with 'rows' a compile-time
+// constant; prefetches one line per tile from 'fetch' for later.
 SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float *out, bool first,
                           const float *fetch, int rows) {
     sr_vf sum[WG_DW_MAX_ROWS][WG_VECTORS];
@@ -137,7 +137,7 @@ SR_INLINE void wg_dw_part(const float *x, const float *dy, int64_t tiles, float 
     }
 }
 
-// A pair of panels at one point.
+// Adds the products of a pair of panels at one point.
 static void wg_dw_pair(const float *x, const float *dy, int64_t tiles, float *out, bool first,
                        const float *fetch) {
     for (int v = 0; v < WG_SIDE; v += WG_VECTORS * SR_ELEMENTS) {
@@ -151,7 +151,7 @@ static void wg_dw_pair(const float *x, const float *dy, int64_t tiles, float *ou
     }
 }
 
-// Sums of a pair of panels, [point][32][32].
+// The sums of a pair of panels, [point][32][32].
 SR_INLINE float *wg_dw_sums(const sr_x86_winograd *g, void *workspace, int64_t group, int64_t k,
                             int64_t c) {
     const int64_t pair = (group * g->out_panels + k) * g->in_panels + c;
@@ -164,7 +164,7 @@ SR_INLINE sr_x86_range wg_channels(sr_x86_range panels) {
 
 // ---- few channels ----
 
-// Adds the products of the tiles that were transformed.
+// Adds the products of the transformed tiles.
 SR_INLINE void wg_dw_add(const sr_x86_winograd *g, void *workspace, int64_t group, sr_x86_range in,
                          sr_x86_range out, wg_panels v, int64_t tiles, bool first) {
     for (int point = 0; point < WG_POINTS; point++, v.at += v.point) {
@@ -208,7 +208,7 @@ SR_X86_TYPED(wg_dw, wg_dw_block(args, block, worker, type))
 
 // ---- many channels ----
 
-// Transforms of all tiles, after the sums in the workspace: V, then those of dy.
+// The transforms of all tiles, which follow the sums in the workspace: V, then those of dy.
 SR_INLINE wg_panels wg_dw_transforms(const sr_x86_winograd *g, void *workspace, bool dy) {
     const int64_t sums = g->out_panels * g->in_panels * sr_x86_winograd_pair();
     const int64_t in = sr_x86_winograd_point(g->in_panels, g->tiles);
@@ -253,7 +253,7 @@ static sr_status wg_dw_point(const sr_kernel_args *args, int64_t block, sr_worke
             const float *dy = d.at + point * d.point + k * d.panel + first * WG_SIDE;
             const float *x = v.at + point * v.point + first * WG_SIDE;
             for (int64_t c = 0; c < g->in_panels; c++, x += v.panel) {
-                // the same panels' next tiles: x's once for the range, dy's with the last
+                // next tiles of the same panels: x's once per range, dy's with the last
                 const float *fetch = k == out.begin ? x + count * WG_SIDE : dy + count * WG_SIDE;
                 wg_dw_pair(x, dy, count,
                            wg_dw_sums(g, args->workspace, 0, k, c) +
@@ -267,7 +267,7 @@ static sr_status wg_dw_point(const sr_kernel_args *args, int64_t block, sr_worke
 
 // ---- last stage: one pair of panels ----
 
-// Sum of the groups' values at 'at', a binary tree.
+// The sum of the groups' values at 'at', as a binary tree.
 SR_INLINE void wg_dw_add_groups(const sr_x86_winograd *g, float *pair) {
     const int64_t pairs = g->out_panels * g->in_panels * sr_x86_winograd_pair();
     for (int64_t step = 1; step < g->groups; step *= 2) {

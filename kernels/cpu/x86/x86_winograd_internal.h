@@ -12,11 +12,11 @@
 // points).
 //
 // Stage 0 transforms the weights: U[range][point][panel][C][32], panels of 32 output channels. A
-// block of stage 1 processes some tiles, which one index numbers through pictures, rows and
-// columns, so that small pictures fill a block. It transforms them to V[point][panel][tile][32],
-// and for every range of output channels multiplies point by point and transforms the products M
-// back. M stays in the second-level cache, V and U of a point stream through it. Each sum is one
-// chain of fused multiply-adds over the input channels, for every vector width and block size.
+// block of stage 1 processes some tiles, which are numbered across pictures, rows and columns, so
+// that small pictures fill a block. It transforms them to V[point][panel][tile][32]. For every
+// range of output channels, it multiplies point by point and transforms the products M back. M
+// stays in the second-level cache; V and U of a point stream through it. Each sum is one chain of
+// fused multiply-adds over the input channels, for every vector width and block size.
 //
 // Not here: strides, dilation, groups (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
@@ -31,7 +31,7 @@
 #define WG_POINTS SR_X86_WINOGRAD_POINTS
 #define WG_SIDE SR_X86_WINOGRAD_SIDE
 
-// The points, their squares, and sum and product of the squares.
+// The points, their squares, and the sum and product of the squares.
 #define WG_A 0.625f
 #define WG_B 1.5f
 #define WG_A2 0.390625f
@@ -44,7 +44,7 @@
 
 // ---- one-dimensional transforms ----
 
-// B^T: values of six neighbours at the six points.
+// B^T: evaluates six neighbours at the six points.
 SR_INLINE void wg_input_1d(const sr_vf *d, sr_vf *v, int64_t to) {
     const sr_vf d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3], d4 = d[4], d5 = d[5];
     const sr_vf sum = sr_v_set(-WG_SUM), product = sr_v_set(WG_PRODUCT);
@@ -89,8 +89,8 @@ SR_INLINE void wg_weights_1d(const sr_vf *g, sr_vf *u) {
 
 // ---- tiles of pictures ----
 
-// Position of a tile in the pictures: rows and columns before 0 or from the height or width on are
-// zeros.
+// Position of a tile in the pictures. Rows and columns outside the picture (below 0, or beyond
+// height or width) are zeros.
 typedef struct wg_place {
     int64_t image, row, column;
 } wg_place;
@@ -118,7 +118,7 @@ SR_INLINE int wg_elements(int64_t left) {
     return left < 0 ? 0 : left < SR_ELEMENTS ? (int)left : SR_ELEMENTS;
 }
 
-// Stores one vector of a transform; bypasses the caches if it is read much later.
+// Stores one vector of a transform; bypasses the caches if it will be read much later.
 SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
     if (stream)
         sr_v_stream(to, x);
@@ -126,7 +126,7 @@ SR_INLINE void wg_put(float *to, sr_vf x, bool stream) {
         sr_v_store(to, x);
 }
 
-// B^T x B of n <= 16 channels of one tile to v[point].
+// Writes B^T x B of n <= 16 channels of one tile to v[point].
 SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v, int64_t stride,
                             sr_dtype type, bool stream) {
     sr_vf d[WG_POINTS], row[WG_IN];
@@ -147,7 +147,8 @@ SR_INLINE void wg_input_any(const void *const *pixel, int64_t c, int n, float *v
     }
 }
 
-// Separate functions: in a loop over channels compilers keep and advance 72 addresses in memory.
+// Separate functions, since in a loop over channels compilers would keep and advance 72 addresses
+// in memory.
 typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v, int64_t stride);
 #define WG_TILE(name, any, type, stream)                                                           \
     static __attribute__((noinline)) void name(const void *const *pixel, int64_t c, int n,         \
@@ -157,7 +158,7 @@ typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v,
         else                                                                                       \
             any(pixel, c, n, v, stride, type, stream);                                             \
     }
-// By T and whether stores bypass the caches.
+// By T, and by whether stores bypass the caches.
 #define WG_TILES(name, any)                                                                        \
     WG_TILE(name##_f32, any, SR_F32, false)                                                        \
     WG_TILE(name##_bf16, any, SR_BF16, false)                                                      \
@@ -170,15 +171,15 @@ typedef void (*wg_tile_fn)(const void *const *pixel, int64_t c, int n, float *v,
                                                              {name##_f16, name##_stream_f16}};
 WG_TILES(wg_input, wg_input_any)
 
-// Panels of transforms, [point][panel][tile][32]: the first tile, distances of panels and of
-// points.
+// Panels of transforms, [point][panel][tile][32]: the first tile, and the distances between panels
+// and between points.
 typedef struct wg_panels {
     float *at;
     int64_t panel, point;
     bool stream; // stores bypass the caches
 } wg_panels;
 
-// B^T x B of the tiles, for these channels; zeros for channels that x does not have.
+// Computes B^T x B of the tiles for these channels; zeros for channels that x does not have.
 static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, sr_x86_range tiles,
                      sr_x86_range channels, wg_panels to, sr_dtype type) {
     const wg_tile_fn tile = wg_input_tiles[type][to.stream];
@@ -201,11 +202,11 @@ static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, 
 // The part of a tile of outputs that is stored, and its location.
 typedef struct wg_target {
     void *y;
-    int64_t first, row, pixel; // elements: the first one, to the next row, to the next pixel
+    int64_t first, row, pixel; // elements: first one, to the next row, to the next pixel
     int rows, columns;
 } wg_target;
 
-// A^T M A + bias of n <= 16 channels of one tile.
+// Computes A^T M A + bias for n <= 16 channels of one tile.
 SR_INLINE void wg_output_any(const float *m, int64_t stride, sr_vf bias, const wg_target *to, int n,
                              sr_dtype type) {
     sr_vf d[WG_OUT * WG_IN], out[WG_OUT];
@@ -244,7 +245,7 @@ typedef void (*wg_output_fn)(const float *m, int64_t stride, sr_vf bias, const w
 static const wg_output_fn wg_output_tiles[SR_X86_TYPES] = {wg_output_f32, wg_output_bf16,
                                                            wg_output_f16};
 
-// y of the tiles, for the channels of the panels.
+// Computes y of the tiles for the channels of the panels.
 static void wg_output(const sr_x86_winograd *g, const float *m, const float *bias,
                       sr_x86_range tiles, sr_x86_range panels, void *y, sr_dtype type) {
     const int64_t panel_floats = g->block_tiles * WG_SIDE, begin = panels.begin * WG_SIDE;
@@ -273,7 +274,8 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
 // cache, and each point gets them as one contiguous kilobyte.
 #define WG_CHUNK 8
 
-// Output channels k .. k + 31 of 'count' input channels from c on, as [input channel][tap][32].
+// Gathers output channels k .. k + 31 of 'count' input channels from c on, as [input
+// channel][tap][32].
 SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64_t k, int64_t c,
                                  int64_t count, float *to) {
     const int64_t elements = sr_x86_min(WG_SIDE, g->k - k);
@@ -299,7 +301,8 @@ SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64
     }
 }
 
-// G on the rows of the taps: [input channel][tap][32] to [input channel][point row][column][32].
+// Applies G to the rows of the taps: [input channel][tap][32] to [input channel][point
+// row][column][32].
 SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, sr_dtype type) {
     for (int64_t i = 0; i < count; i++, taps += WG_TAPS * WG_SIDE, to += WG_IN * 3 * WG_SIDE) {
         for (int element = 0; element < WG_SIDE; element += SR_ELEMENTS) {
@@ -319,8 +322,8 @@ SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, sr_dt
     }
 }
 
-// Block: a panel of output channels. Stores bypass the caches, which are too small to keep them:
-// twice as fast (measured with 256 and 512 channels).
+// Block: a panel of output channels. Stores bypass the caches, which are too small to keep them;
+// this is twice as fast (measured with 256 and 512 channels).
 SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
     const sr_x86_winograd *g = args->state;
     const int64_t stride = sr_x86_winograd_point(g->range_panels, g->c);
@@ -352,9 +355,9 @@ SR_X86_TYPED(wg_weights, wg_weights(args, block, type))
 
 // ---- stage 1: products ----
 
-// Registers contain the sums of some tiles and 'vectors' times sixteen output channels. Numbers of
-// tiles are multiples of four: parts of 12 and 8 (with AVX2, whose vectors are two registers, 6 and
-// 4), smaller only if necessary.
+// Registers hold the sums of some tiles and 'vectors' times sixteen output channels. The number of
+// tiles is a multiple of four; parts have 12 and 8 tiles (6 and 4 with AVX2, where a vector is two
+// registers), or fewer only if necessary.
 #if defined(__AVX512F__)
 #define WG_VECTORS 2
 #define WG_ROWS 12
@@ -369,12 +372,12 @@ SR_INLINE int wg_rows(int64_t left) {
 }
 #endif
 
-// What is prefetched meanwhile: the rows of V of the next part, and later weights.
+// The data to prefetch meanwhile: the rows of V of the next part, and later weights.
 typedef struct wg_fetch {
     const float *v, *u;
 } wg_fetch;
 
-// m[tile][32] = v[panel][tile][32] u[c][32], rows and vectors being constants.
+// m[tile][32] = v[panel][tile][32] u[c][32], with 'rows' and 'vectors' compile-time constants.
 SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u, float *m,
                        wg_fetch fetch, int rows, int vectors) {
     sr_vf sum[WG_ROWS][WG_VECTORS];
@@ -429,8 +432,8 @@ static void wg_rows_of_panel(const sr_x86_winograd *g, const float *v, const flo
     }
 }
 
-// M[point][panel][tile][32] of a range's panels. The first parts of a panel prefetch the weights of
-// the next one, one line per step; the others look further ahead.
+// Computes M[point][panel][tile][32] for a range's panels. The first parts of a panel prefetch the
+// weights of the next one, one line per step; the others look further ahead.
 SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float *u, float *m,
                            int64_t tiles, int64_t panels) {
     const int64_t v_stride = sr_x86_winograd_point(g->in_panels, g->block_tiles);
