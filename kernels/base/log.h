@@ -36,7 +36,7 @@ void sr_log(sr_log_level level, const char *fmt, ...) SR_PRINTF(2, 3);
 // Prints a warning even if other threads hang: from any rank, to stderr and to the file, without
 // waiting for a thread that is stuck while writing a message.
 void sr_log_alarm(const char *fmt, ...) SR_PRINTF(1, 2);
-// Each logs one message at the level that its name gives, like printf.
+// Each logs one message at the level that its name gives, like printf:
 #define SR_INFO(...) sr_log(SR_LOG_INFO, __VA_ARGS__)
 #define SR_WARN(...) sr_log(SR_LOG_WARN, __VA_ARGS__)
 #define SR_ERROR(...) sr_log(SR_LOG_ERROR, __VA_ARGS__)
