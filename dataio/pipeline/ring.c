@@ -90,8 +90,9 @@ sr_status sr_shared_create(const char *name, size_t bytes, sr_shared_memory *out
 
 sr_status sr_shared_create_constant(const char *name, const void *data, size_t bytes,
                                     sr_shared_memory *out) {
-    sr_shared_memory memory;
+    sr_shared_memory memory = {.fd = -1};
     SR_TRY(create(name, bytes, &memory));
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): 'create' has mapped it
     memcpy(memory.base, data, bytes);
     munmap(memory.base, bytes); // a writable mapping prevents the seal
     memory.base = NULL;

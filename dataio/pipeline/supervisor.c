@@ -324,12 +324,13 @@ static sr_status replace(sr_supervisor *supervisor, int number, int wait_status,
     describe_end(wait_status, end, sizeof end);
     m->deaths = reached == m->progress_at_death ? m->deaths + 1 : 1;
     m->progress_at_death = reached;
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == SR_EXIT_OTHER_BUILD)
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == SR_EXIT_OTHER_BUILD) {
         return SR_FAIL(
             SR_E_NUMERICS,
             "serried was replaced by another build while this job is running, so no data "
             "process can be started; run the same command again to resume with the new "
             "build from the last checkpoint");
+    }
     bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
     bool sample = find_sample(supervisor, number, dataset, where);
     if (m->deaths >= (killed ? MAX_KILLS_WITHOUT_PROGRESS : MAX_DEATHS_WITHOUT_PROGRESS)) {

@@ -168,8 +168,8 @@ void sr_dataset_class_sizes(const sr_dataset *dataset, int64_t *out) {
 
 sr_status sr_dataset_read_labels(sr_dataset *dataset, int64_t first, int64_t count, int32_t *out) {
     for (int64_t i = first; i < first + count; i++) {
-        const void *record;
-        size_t bytes;
+        const void *record = NULL;
+        size_t bytes = 0;
         sr_record_facts facts;
         char name[300];
         SR_TRY(sr_dataset_read(dataset, i, &record, &bytes));

@@ -80,9 +80,11 @@ static sr_status read_open(int fd, const char *path, size_t max_bytes, void **da
 // The path of a file of the cache folder, and the folder, in new memory.
 static sr_status find_file(const char *name, char **folder, char **path) {
     SR_TRY(sr_cache_folder_find(folder));
-    if (*folder == NULL)
-        return SR_FAIL(SR_E_NOT_FOUND, "no cache folder: neither SERRIED_CACHE, XDG_CACHE_HOME nor "
-                                       "HOME names one");
+    if (*folder == NULL) {
+        (void)SR_FAIL(SR_E_NOT_FOUND, "no cache folder: neither SERRIED_CACHE, XDG_CACHE_HOME nor "
+                                      "HOME names one");
+        return SR_E_NOT_FOUND;
+    }
     *path = sr_path_join(*folder, name);
     if (*path == NULL)
         sr_free(*folder);

@@ -14,7 +14,7 @@ static const double points[COUNT] = {-2, -0.5, 1, 3};
 
 static sr_context *context_new(void) {
     sr_context *context;
-    assert_ok(sr_context_create(&(sr_context_options){.threads = 1}, &context));
+    assert_ok(sr_context_create(&(sr_context_options){.device = "cpu", .threads = 1}, &context));
     sr_context_begin_step(context);
     return context;
 }
