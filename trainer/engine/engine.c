@@ -643,7 +643,7 @@ sr_status sr_engine_compile_inference(sr_engine *e, int64_t samples, int64_t hei
 }
 
 sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t bytes) {
-    sr_plan *plan;
+    sr_plan *plan = NULL;
     sr_lane_run *run = &e->runs[0];
     SR_TRY(compile_inference(e, slot, &plan));
     run->out = out;
