@@ -99,12 +99,13 @@ static sr_status merge_base(sr_recipe_internal *in, const sr_recipe_node *name, 
                             const base_chain *link, sr_recipe_node *into) {
     if (name->kind != SR_RECIPE_NODE_TEXT || name->text[0] == '\0')
         return no_base(in, name, "'base' must be the name or the path of a recipe");
-    if (++in->bases > SR_RECIPE_MAX_BASES) // one report is enough
+    if (++in->bases > SR_RECIPE_MAX_BASES) { // one report is enough
         return in->bases > SR_RECIPE_MAX_BASES + 1
                    ? SR_OK
                    : no_base(in, name,
                              "more than %d bases in all (a base of two bases counts twice)",
                              SR_RECIPE_MAX_BASES);
+    }
     const char *path;
     SR_TRY(find_beside(in, file, link->real, name->text, &path));
     if (!path)

@@ -236,12 +236,13 @@ sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const cha
 sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_schedule_lengths *out) {
     const double samples =
         r->steps ? (double)r->steps * (double)r->batch : r->epochs * (double)count;
-    if (samples > (double)SR_MOST_SAMPLES)
+    if (samples > (double)SR_MOST_SAMPLES) {
         return sr_recipe_fail(
             r, r->steps ? "steps" : "epochs",
             "the recipe trains on %.3g samples, but a run has at most %.3g: lower "
             "%s",
             samples, (double)SR_MOST_SAMPLES, r->steps ? "steps" : "epochs");
+    }
     *steps = (int64_t)ceil(samples / (double)r->batch);
     *out = (sr_schedule_lengths){.total = *steps * r->batch, .epoch = count, .batch = r->batch};
     if (*steps >= 1)
@@ -369,7 +370,7 @@ sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ran
     SR_TRY(measure_step(engine, &activations, &state));
     const uint64_t usable = usable_memory(e.device, sharing, have);
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
-    if (all > usable)
+    if (all > usable) {
         return sr_recipe_fail(
             e.recipe, "batch",
             "a step needs %s of memory, but %s has %s: the activations of a lane of %" PRId64
@@ -378,6 +379,7 @@ sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ran
             sr_text_bytes(all, need), device->memory_owner, have, e.lane_samples,
             sr_text_bytes(activations, lane), sharing * e.executors,
             sharing * e.executors == 1 ? "" : "s");
+    }
     SR_TRY(sr_inputs_check_evaluation(engine, in, &evaluation));
     // One executor evaluates, in memory of its own that grows.
     const uint64_t grown =
