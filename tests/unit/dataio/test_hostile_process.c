@@ -109,6 +109,14 @@ static void overwrite(const sr_pipeline *p, int value) {
     memset(memory, value, bytes);
 }
 
+// Of boxes or of classes.
+static sr_pipeline_options usual_of(bool detect) {
+    sr_pipeline_options o = usual();
+    o.dataset = detect ? boxes : pictures;
+    o.transformer = detect ? "detect" : "classify";
+    return o;
+}
+
 static uint64_t hash_of(const sr_array *a) {
     size_t bytes = sr_dtype_size(a->dtype);
     for (int d = 0; d < a->rank; d++)
@@ -121,9 +129,7 @@ static void test_delivered(void **state) {
     (void)state;
     static const char *const names[] = {"label", "boxes", "boxes.count"};
     for (int detect = 0; detect <= 1; detect++) {
-        sr_pipeline_options o = usual();
-        o.dataset = detect ? boxes : pictures;
-        o.transformer = detect ? "detect" : "classify";
+        sr_pipeline_options o = usual_of(detect);
         sr_pipeline *p = open_pipeline(&o);
         sr_slot slot;
         bool end;
@@ -151,9 +157,7 @@ static void test_undelivered(void **state) {
     static const int values[] = {0xff, 0x7f, 0x01, 0x80};
     for (int detect = 0; detect <= 1; detect++) {
         for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-            sr_pipeline_options o = usual();
-            o.dataset = detect ? boxes : pictures;
-            o.transformer = detect ? "detect" : "classify";
+            sr_pipeline_options o = usual_of(detect);
             sr_pipeline *p = open_pipeline(&o);
             sr_slot slot;
             bool end;
