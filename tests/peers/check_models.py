@@ -239,6 +239,9 @@ def check_timm(given):
                 made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
         with tempfile.TemporaryDirectory() as folder:
             check_logits(model, f"timm's {theirs}", made.eval(), made.state_dict(), side, folder)
+            larger = timm_library.resized(made, theirs, side + side // 7) if hasattr(made, "pos_embed") else None
+            if larger:
+                check_logits(model, "resized positions", larger, made.state_dict(), side + side // 7, folder)
 
 
 def check_cases(given):

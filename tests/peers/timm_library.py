@@ -76,3 +76,12 @@ def create(name, classes):
             if parameter.min() == parameter.max():
                 parameter.add_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.02))
     return made
+
+
+def resized(made, name, side):
+    """A network of create for pictures of another size, with positions resized by timm."""
+    larger = timm.create_model(name, num_classes=made.num_classes, img_size=side).eval()
+    tensors = dict(made.state_dict())
+    tensors["pos_embed"] = timm.layers.resample_abs_pos_embed(tensors["pos_embed"], list(larger.patch_embed.grid_size))
+    larger.load_state_dict(tensors)
+    return larger

@@ -184,10 +184,9 @@ static int grid_side(const sr_param *p, const sr_stored_tensor *t) {
     return (int64_t)side * side == cells ? side : 0;
 }
 
-static sr_status resize(const sr_param *p, const sr_info *info, int side, const float *stored,
+static sr_status resize(const sr_param *p, const sr_info *info, sr_grid from, const float *stored,
                         float *out) {
     const sr_context_options options = {.device = "cpu", .threads = 1};
-    const sr_grid from = {.before = p->grid.before, .height = side, .width = side};
     sr_context *context;
     SR_TRY(sr_context_create(&options, &context));
     sr_context_begin_step(context);
@@ -198,8 +197,13 @@ static sr_status resize(const sr_param *p, const sr_info *info, int side, const 
     return status;
 }
 
-static sr_status load_resized(weights_load *load, const sr_param *p, const sr_stored_tensor *t,
-                              int side, float *out) {
+static sr_status load_resized(weights_load *load, const weights_model *m, const sr_param *p,
+                              const sr_stored_tensor *t, int side, float *out) {
+    const sr_weight_names *names = m->values.model->desc->names;
+    const sr_grid from = {.before = p->grid.before,
+                          .height = side,
+                          .width = side,
+                          .antialias = names && names->antialias[m->layout]};
     const int64_t count = sr_stored_elements(t);
     const sr_info info = {.dtype = SR_F32, .rank = 3, .dim = {1, t->shape[1], t->shape[2]}};
     float *stored = sr_alloc_array((size_t)count, sizeof *stored, "weights");
@@ -207,7 +211,7 @@ static sr_status load_resized(weights_load *load, const sr_param *p, const sr_st
         return SR_E_MEMORY;
     sr_status status = read_floats(load->file, t, count, stored);
     if (status == SR_OK)
-        status = resize(p, &info, side, stored, out);
+        status = resize(p, &info, from, stored, out);
     sr_free(stored);
     sr_text_add(&load->resized, "; %s resized from %d x %d to %d x %d", p->name, side, side,
                 p->grid.height, p->grid.width);
@@ -232,7 +236,7 @@ static sr_status load_param(weights_load *load, const weights_model *m, int i) {
     }
     load->loaded++;
     return same ? read_floats(load->file, t, sr_info_count(&p->info), out)
-                : load_resized(load, p, t, side, out);
+                : load_resized(load, m, p, t, side, out);
 }
 
 static sr_status load_models(weights_load *load, const sr_model_values *models, int count) {

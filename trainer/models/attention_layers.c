@@ -99,7 +99,8 @@ sr_tensor sr_layer_resize_grid(sr_tensor x, sr_grid from, int height, int width)
     grid = sr_resize2d(grid, (sr_resize2d_opts){.height = height,
                                                 .width = width,
                                                 .mode = SR_RESIZE_BICUBIC,
-                                                .align_corners = true});
+                                                .align_corners = !from.antialias,
+                                                .antialias = from.antialias});
     grid = sr_reshape(grid, 3, (int64_t[]){1, (int64_t)height * width, channels});
     if (from.before == 0)
         return grid;

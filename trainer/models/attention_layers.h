@@ -43,8 +43,7 @@ void sr_build_mlp(sr_builder *builder, sr_mlp_layer *layer, const char *name, sr
 sr_tensor sr_layer_mlp(sr_forward *forward, const sr_mlp_layer *layer, sr_tensor x);
 
 // Position embeddings for another grid: of [1,before + from height x from width,C] those after
-// 'before' are resized to [1,before + height x width,C], bicubic with align_corners as
-// torchvision's interpolate_embeddings.
+// 'before' are resized to [1,before + height x width,C], bicubic, as sr_grid says.
 sr_tensor sr_layer_resize_grid(sr_tensor x, sr_grid from, int height, int width);
 
 #ifdef __cplusplus

@@ -82,9 +82,11 @@ void *sr_build_memory(sr_builder *builder, size_t bytes);
 // after 'before' other rows.
 typedef struct sr_grid {
     int before, height, width;
+    bool antialias; // resized as by timm's resample_abs_pos_embed, with antialiasing; false: as by
+                    // torchvision's interpolate_embeddings, with align_corners
 } sr_grid;
 // Marks such a parameter (by the address of its field): where a file has another square grid, it is
-// resized when it is loaded (sr_layer_resize_grid).
+// resized when it is loaded (sr_layer_resize_grid), in the way of the file's layout.
 void sr_build_grid(sr_builder *builder, const sr_tensor *field, sr_grid grid);
 
 // Prefixes all names up to the pop with the formatted text and a dot.

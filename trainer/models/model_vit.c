@@ -67,6 +67,7 @@ static const sr_weight_name_row name_rows[] = {
 };
 static const sr_weight_names vit_names = {
     .layout = {"torchvision", "timm", "torchvision before 0.13"},
+    .antialias = {[TIMM] = true},
     .rows = name_rows,
     .count = sizeof name_rows / sizeof name_rows[0]};
 
@@ -163,7 +164,7 @@ static void build_layer(sr_builder *b, const vit *net, vit_layer *k, const vit_s
                                .bias = init->mlp_bias});
 }
 
-static bool set_grid(sr_builder *b, vit *net, int patch) {
+static bool set_grid(sr_builder *b, vit *net, int patch, int layout) {
     int64_t height, width;
     sr_build_image_size(b, &height, &width);
     if (height % patch != 0 || width % patch != 0) {
@@ -171,8 +172,10 @@ static bool set_grid(sr_builder *b, vit *net, int patch) {
                       (long long)height, (long long)width, patch, patch);
         return false;
     }
-    net->grid =
-        (sr_grid){.before = 1, .height = (int)(height / patch), .width = (int)(width / patch)};
+    net->grid = (sr_grid){.before = 1,
+                          .height = (int)(height / patch),
+                          .width = (int)(width / patch),
+                          .antialias = vit_names.antialias[layout]};
     return true;
 }
 
@@ -197,7 +200,7 @@ static void build(sr_builder *b, const vit_options *options, vit *net, const vit
     net->options = *options;
     net->heads = size->heads;
     net->layer_count = size->layers;
-    if (!set_grid(b, net, size->patch))
+    if (!set_grid(b, net, size->patch, layout))
         return;
     sr_build_depth(b, 0);
     sr_build_param(b, &net->class_token, "class_token", SR_PARAM_EMBEDDING, 3, token,

@@ -4,6 +4,7 @@
 #ifndef SR_TRAINER_WEIGHT_NAMES_H
 #define SR_TRAINER_WEIGHT_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -24,6 +25,7 @@ typedef struct sr_weight_name_row {
 typedef struct sr_weight_names {
     const char *layout[SR_WEIGHT_LAYOUTS]; // "torchvision", "timm", for messages; NULL: no more
     const char *note[SR_WEIGHT_LAYOUTS];   // on files of a layout, for messages; NULL: none
+    bool antialias[SR_WEIGHT_LAYOUTS];     // how position embeddings are resized (sr_grid)
     const sr_weight_name_row *rows;        // the first one that matches is used
     int count;
 } sr_weight_names;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights files in several layouts: names of tensors in each, which layout is recognised, position
 // embeddings of another grid, and what is refused.
+#include <math.h>
 #include <unistd.h>
 
 #include "tests/unit/support/test_support.h"
@@ -188,7 +189,8 @@ static const sr_weight_name_row rows[] = {
     {{"features.*", "blocks.*"}},
     {{"head", "fc"}},
 };
-static const sr_weight_names names = {.layout = {"first", "second"}, .rows = rows, .count = 4};
+static const sr_weight_names names = {
+    .layout = {"first", "second"}, .antialias = {false, true}, .rows = rows, .count = 4};
 static const sr_model_desc first = {.name = "small",
                                     .state_size = sizeof(small),
                                     .build = build_small,
@@ -296,7 +298,7 @@ static void grids_are_resized(void **state) {
     (void)state;
     file_tensor tensors[TENSORS];
     char report[512];
-    memcpy(tensors, other_layout, sizeof tensors);
+    memcpy(tensors, own_layout, sizeof tensors);
     tensors[0].shape[1] = 1 + 4 * 4;
     write_file(tensors, TENSORS);
     assert_ok(load(&first, 7, NULL, report));
@@ -310,6 +312,28 @@ static void grids_are_resized(void **state) {
             assert_memory_equal(flat + 4 + (row * 7 + column) * 4,
                                 stored + 4 + (row / 2 * 4 + column / 2) * 4, 4 * sizeof *flat);
     assert_true(flat[4 + 4] > stored[4] && flat[4 + 4] < stored[8]);
+}
+
+// The layout of the file, not of the model, decides how a grid is resized.
+static void grids_are_resized_as_their_layout_is(void **state) {
+    (void)state;
+    // Keys 1981 with a = -1/2: cells of 2 seen from 3, whose centres lie at 1/3, 1 and 5/3 cells.
+    // The outer ones are 1/6 and 7/6 from the cells' centres: -5/76 of the far cell, 81/76 of the
+    // near one.
+    static const double place[3] = {-5.0 / 76, 0.5, 81.0 / 76};
+    // Weights, their products and sums are rounded to f32 in each of two directions: less than 6
+    // roundings of values below 20, which weights of 86/76 in sum enlarge twice.
+    const double limit = 6 * 0x1p-24 * 20 * 1.29;
+    char report[512];
+    write_file(other_layout, TENSORS);
+    for (int k = 0; k < 2; k++) {
+        assert_ok(load(k ? &second : &first, 3, NULL, report));
+        assert_report(report, "resized from 2 x 2 to 3 x 3");
+        assert_memory_equal(flat, stored, 4 * sizeof *flat);
+        for (int i = 0; i < 3 * 3 * 4; i++)
+            assert_true(fabs((double)flat[4 + i] -
+                             (5 + i % 4 + 4 * place[i / 4 % 3] + 8 * place[i / 12])) <= limit);
+    }
 }
 
 static void what_does_not_fit_is_refused(void **state) {
@@ -396,6 +420,7 @@ int main(void) {
         cmocka_unit_test(names_go_there_and_back),
         cmocka_unit_test(both_layouts_load_into_both_models),
         cmocka_unit_test(grids_are_resized),
+        cmocka_unit_test(grids_are_resized_as_their_layout_is),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(maps_become_rows),
         cmocka_unit_test(long_lists_are_cut),
