@@ -13,7 +13,7 @@ typedef struct options {
 static const sr_option rows[] = {
     SR_ROW_PROBABILITY(options, "0.5", "share of pictures that are padded"),
     {.name = "ratio",
-     .help = "smallest and largest factor of the sides",
+     .help = "smallest and largest factor by which the sides grow",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(options, ratio),
      .default_text = "[1, 4]",

@@ -11,7 +11,7 @@ typedef struct options {
 
 static const sr_option rows[] = {
     {.name = "deviation",
-     .help = "standard deviation of the multiples",
+     .help = "standard deviation of the random factor of each component",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(options, deviation),
      .default_text = "0.1",

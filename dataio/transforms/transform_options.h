@@ -54,7 +54,8 @@ void sr_fit_inside(int64_t width, int64_t height, int64_t most_width, int64_t mo
 #define SR_ROW_RESIZE_FILTER(options_type)                                                         \
     {                                                                                              \
         .name = "filter",                                                                          \
-        .help = "bilinear and bicubic are antialiased; fast interpolates the nearest pixels",      \
+        .help =                                                                                    \
+            "bilinear and bicubic are antialiased; fast interpolates between the nearest pixels",  \
         .type = SR_OPT_ENUM, .offset = offsetof(options_type, filter), .default_text = "bilinear", \
         .choices = sr_resize_filter_names                                                          \
     }

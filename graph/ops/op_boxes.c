@@ -64,7 +64,7 @@ static sr_status nms_lower(const sr_node_view *node, sr_kernel_request *request)
 const sr_op sr_op_nms = {
     SR_OP_HEAD,
     .name = "nms",
-    .help = "indices of the boxes that no better one overlaps, and their number",
+    .help = "non-maximum suppression: indices of the boxes that are kept, and their number",
     .inputs = 4,
     .input_name = {"boxes", "scores", "order", "classes"},
     .required = 3,

@@ -165,7 +165,7 @@ static void sum_derivative(sr_context *context, const sr_node_view *node, const 
 const sr_op sr_op_sum_to = {
     SR_OP_HEAD,
     .name = "sum_to",
-    .help = "x, or x w, summed over the repeats of a smaller shape; products are not rounded",
+    .help = "x, or x w, summed to the smaller shape that was broadcast; products are not rounded",
     .inputs = 2,
     .input_name = {"x", "w"},
     .required = 1,

@@ -117,7 +117,7 @@ static void gather_cost(const sr_node_view *node, double *flops, double *bytes) 
 const sr_op sr_op_gather = {
     SR_OP_HEAD,
     .name = "gather",
-    .help = "elements of x along a dimension, by their numbers in an index",
+    .help = "elements of x along a dimension, selected by an index",
     .inputs = 2,
     .input_name = {"x", "index"},
     .required = 2,
@@ -162,7 +162,7 @@ static void scatter_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_scatter_add = {
     SR_OP_HEAD,
     .name = "scatter_add",
-    .help = "sums of the elements of x along a dimension that have the same number in an index",
+    .help = "sums of the elements of x along a dimension that share a value of an index",
     .inputs = 2,
     .input_name = {"x", "index"},
     .required = 2,

@@ -123,7 +123,7 @@ static void matmul_cost(const sr_node_view *node, double *flops, double *bytes) 
 const sr_op sr_op_matmul = {
     SR_OP_HEAD,
     .name = "matmul",
-    .help = "alpha a b, products of batches of matrices",
+    .help = "alpha a b, batched matrix product",
     .inputs = 2,
     .input_name = {"a", "b"},
     .required = 2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements at other places: permute, slice, pad and concat, which are copies, and what consists of
+// Moving elements: permute, slice, pad and concat, which are copies, and what consists of
 // them: flips, reflected padding, pixel shuffle.
 //
 // slice and pad are each other's derivative: a slice takes the elements start, start + step, ... of
@@ -124,7 +124,7 @@ static void permute_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_permute = {
     SR_OP_HEAD,
     .name = "permute",
-    .help = "x with its dimensions in another order",
+    .help = "x with its dimensions permuted",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,
@@ -226,7 +226,7 @@ static void part_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_slice = {
     SR_OP_HEAD,
     .name = "slice",
-    .help = "every n-th element of a part of x",
+    .help = "a part of x, every n-th element of a dimension",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,
@@ -241,7 +241,7 @@ const sr_op sr_op_slice = {
 const sr_op sr_op_pad = {
     SR_OP_HEAD,
     .name = "pad",
-    .help = "x within zeros, and zeros between its elements",
+    .help = "x padded with zeros, also between its elements",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,
@@ -313,7 +313,7 @@ static void concat_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_concat = {
     SR_OP_HEAD,
     .name = "concat",
-    .help = "tensors one after the other along a dimension",
+    .help = "tensors concatenated along a dimension",
     .inputs = SR_CONCAT_INPUTS,
     .input_name = {"a", "b", "c", "d"},
     .required = 2,

@@ -75,7 +75,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_resize2d = {
     SR_OP_HEAD,
     .name = "resize2d",
-    .help = "pictures x of another size",
+    .help = "pictures x, resized",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

@@ -96,7 +96,7 @@ static void align_derivative(sr_context *context, const sr_node_view *node,
 const sr_op sr_op_roi_align = {
     SR_OP_HEAD,
     .name = "roi_align",
-    .help = "boxes of x in one size, from bilinear samples",
+    .help = "regions of x resampled to one size by bilinear interpolation",
     .inputs = 3,
     .input_name = {"x", "boxes", "image"},
     .required = 3,

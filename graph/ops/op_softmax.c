@@ -355,7 +355,7 @@ static sr_status hits_lower(const sr_node_view *node, sr_kernel_request *request
 const sr_op sr_op_topk_hits = {
     SR_OP_HEAD,
     .name = "topk_hits",
-    .help = "number of labels that are the best class, and among the five best",
+    .help = "numbers of samples whose label is the best class, and among the five best",
     .inputs = 2,
     .input_name = {"logits", "labels"},
     .required = 2,

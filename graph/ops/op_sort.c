@@ -48,7 +48,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_sort_rows = {
     SR_OP_HEAD,
     .name = "sort_rows",
-    .help = "the first elements of rows in order, and their indices",
+    .help = "the first elements of each row in sorted order, and their indices",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

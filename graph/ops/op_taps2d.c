@@ -136,7 +136,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_taps2d = {
     SR_OP_HEAD,
     .name = "taps2d",
-    .help = "weights and numbers of the pixels near points",
+    .help = "weights and indices of the pixels near points",
     .inputs = 1,
     .input_name = {"points"},
     .required = 1,

@@ -108,7 +108,7 @@ static void cost(const sr_node_view *node, double *flops, double *bytes) {
 const sr_op sr_op_upfirdn2d = {
     SR_OP_HEAD,
     .name = "upfirdn2d",
-    .help = "pictures x with zeros between their pixels, filtered, and every n-th pixel of them",
+    .help = "pictures x upsampled with zeros, filtered, and downsampled",
     .inputs = 2,
     .input_name = {"x", "filter"},
     .required = 2,

@@ -142,8 +142,7 @@ static sr_status run(peers_bench *b, double seconds, bool json) {
 sr_status sr_bench_data_peers(sr_pipeline_options *options, double seconds, bool json) {
     peers_bench b = {.options = options};
     if (options->image_height != options->image_width || options->batch % options->lanes != 0)
-        return SR_FAIL(SR_E_USAGE,
-                       "peers are measured only with square images and lanes of equal size");
+        return SR_FAIL(SR_E_USAGE, "--peers needs square images and lanes of equal size");
     options->workers = 1;
     options->prefetch = AHEAD;
     const sr_status status = run(&b, seconds, json);

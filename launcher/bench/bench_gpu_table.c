@@ -32,7 +32,7 @@ static const sr_gpu gpus[] = {
      .bytes = 3.35 * TERA,
      .launch = LAUNCH,
      .memory = 79 * GIB,
-     .source = "data sheet, which no program reaches"},
+     .source = "peak rates of the data sheet, which no program reaches"},
     {.name = "a100",
      .model = "NVIDIA A100 SXM 80 GB",
      .tensor_tf32 = 156 * TERA, // data sheet, dense, as the next four
@@ -41,7 +41,7 @@ static const sr_gpu gpus[] = {
      .bytes = 2.039 * TERA,
      .launch = LAUNCH,
      .memory = 79 * GIB,
-     .source = "data sheet, which no program reaches"},
+     .source = "peak rates of the data sheet, which no program reaches"},
 };
 
 const sr_gpu *sr_gpu_at(size_t i) {

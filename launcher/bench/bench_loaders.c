@@ -78,7 +78,7 @@ static sr_status write_picture(const void *record, size_t bytes, const char *fol
     sr_sample s;
     SR_TRY(sr_sample_read(record, bytes, &s));
     if (!s.encoded && s.channels != 3)
-        return SR_FAIL(SR_E_USAGE, "peers are measured only with JPEG and raw RGB pictures");
+        return SR_FAIL(SR_E_USAGE, "--peers needs a data set of JPEG or raw RGB pictures");
     path_of(folder, number, s.encoded, path);
     sr_text content;
     sr_text_init(&content);
@@ -184,7 +184,8 @@ static void give_up(sr_loader *p) {
 sr_status sr_loaders_start(const sr_loader_options *o, sr_loaders *l) {
     if (o->transform_count != 2 || strcmp(o->transforms[0].name, "random_resized_crop") != 0 ||
         o->transforms[0].arguments || strcmp(o->transforms[1].name, "flip") != 0)
-        return SR_FAIL(SR_E_USAGE, "peers are measured with random_resized_crop and flip only");
+        return SR_FAIL(SR_E_USAGE,
+                       "--peers supports only the transforms random_resized_crop and flip");
     char folder[] = "/tmp/serried-bench-XXXXXX";
     if (!mkdtemp(folder))
         return SR_FAIL(SR_E_IO, "%s: %s", folder, strerror(errno));

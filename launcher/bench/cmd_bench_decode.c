@@ -169,7 +169,7 @@ static sr_status measure(sr_decode_bench *b) {
 // ---- The command line ----
 
 static const struct argp_option options[] = {
-    {"image", 'i', "PX", 0, "side of the images after all transforms (default: 224)", 0},
+    {"image", 'i', "PX", 0, "side of the pictures after all transforms (default: 224)", 0},
     {"transform", 't', "'NAME KEY=VALUE ...'", 0,
      "add a transform (default: random_resized_crop and flip)", 0},
     {"split", KEY_SPLIT, "NAME", 0, "split of the data set (default: train)", 0},

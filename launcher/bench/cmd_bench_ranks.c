@@ -147,8 +147,8 @@ static void add_table(const ranks_bench *b, sr_text *out) {
                 sr_comm_size(b->comm), b->place.threads, b->place.threads == 1 ? "" : "s",
                 b->place.bound ? "" : " (not bound to cores)", b->mean.count, b->steps,
                 b->steps == 1 ? "" : "s", sr_cpu_model(), "", "median", "min", "max");
-    add_row(out, "ms a step, one job on all ranks", &b->common_ms, 1);
-    add_row(out, "ms a step, a job on each rank, their mean", &b->own_ms, 1);
+    add_row(out, "ms per step, one job on all ranks", &b->common_ms, 1);
+    add_row(out, "ms per step, one job on each rank, mean", &b->own_ms, 1);
     add_row(out, "ratio to the mean of the jobs", &b->mean, 4);
     add_row(out, "ratio to the slowest of the jobs", &b->slowest, 4);
     add_row(out, "ratio of processor time", &b->processor, 4);
@@ -215,7 +215,7 @@ static const struct argp_option options[] = {
     {"precision", KEY_PRECISION, "P", 0, "fp32, bf16 or fp16 (default: fp32)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: 224)", 0},
     {"pairs", KEY_PAIRS, "N", 0,
-     "pairs of blocks, one of the common job and one of the separate jobs (default: 15)", 0},
+     "pairs of blocks, one of the joint job and one of the separate jobs (default: 15)", 0},
     {"steps", KEY_STEPS, "K", 0, "steps per block (default: 1)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "start no further pair after S seconds (default: 300)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},

@@ -362,18 +362,19 @@ enum {
 
 static const struct argp_option options[] = {
     {"batch", KEY_BATCH, "N", 0,
-     "samples per step (default: for each lane, the samples of a lane in the recipe)", 0},
+     "samples per step (default: the number of lanes times the recipe's samples per lane)", 0},
     {"lanes", KEY_LANES, "L", 0, "number of lanes (default: 1)", 0},
     {"precision", KEY_PRECISION, "P", 0, "fp32, bf16 or fp16 (default: that of the recipe)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: that of the recipe)", 0},
     {"classes", KEY_CLASSES, "N", 0,
      "number of classes (default: 1000; 10 for pictures up to 64 px)", 0},
     {"threads", KEY_THREADS, "T", 0, "number of threads (default: the cores of this process)", 0},
-    {"blocks", KEY_BLOCKS, "N", 0, "number of blocks of each side (default: 5)", 0},
+    {"blocks", KEY_BLOCKS, "N", 0,
+     "number of blocks to time, of serried and of PyTorch each (default: 5)", 0},
     {"steps", KEY_STEPS, "K", 0, "steps per block (default: as many as take two seconds)", 0},
     {"seconds", KEY_SECONDS, "S", 0, "start no further block after S seconds (default: 600)", 0},
     {"peer", KEY_PEER, NULL, 0,
-     "fail if PyTorch cannot be measured, as with each setting of it below", 0},
+     "fail if PyTorch cannot be measured; each --peer-... option implies this", 0},
     {"no-peer", KEY_NO_PEER, NULL, 0, "measure serried only", 0},
     {"peer-mode", KEY_PEER_MODE, "M", 0, "eager or compile (default: eager)", 0},
     {"peer-malloc", KEY_PEER_MALLOC, "A", 0,
@@ -388,14 +389,14 @@ static const struct argp_option options[] = {
     {"peer-precision", KEY_PEER_PRECISION, "P", 0,
      "only settings in this precision (default: that of the step and wider ones)", 0},
     {"peer-best", KEY_PEER_BEST, NULL, 0,
-     "try every mode, number of processes, pinning and allocator that is not given, then measure "
-     "the fastest two, and the fastest of each group, again",
+     "try every mode, number of processes, pinning and allocator that is not given; then measure "
+     "the fastest two, and the fastest of each kind of setting, again",
      0},
     {"peer-resident", KEY_PEER_RESIDENT, "N", 0,
-     "settings in memory at a time with --peer-best (default: 4)", 0},
+     "settings kept in memory at once with --peer-best (default: 4)", 0},
     {"profile", KEY_PROFILE, NULL, 0, "run more steps to time each operator, kernel and layer", 0},
     {"depth", KEY_DEPTH, "N", 0,
-     "layers to show within each other with --profile; 0: all (default: 3)", 0},
+     "levels of nested layers to show with --profile; 0: all (default: 3)", 0},
     {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
     {"gpu", KEY_GPU, "NAME", 0,
      "with --plan: run nothing; print what would bound the step on this GPU (h200, h100 or a100), "
@@ -456,7 +457,8 @@ static void check_gpu(struct argp_state *state, const sr_step_options *o) {
     if (o->gpu && !o->plan)
         argp_error(state, "--gpu needs --plan: a step is planned for that GPU, not run on it");
     if (o->gpu && measuring_option(o))
-        argp_error(state, "--plan --gpu runs nothing, so %s has no meaning", measuring_option(o));
+        argp_error(state, "--plan --gpu runs nothing, so %s has no effect; remove it",
+                   measuring_option(o));
 }
 
 static error_t parse_peer(int key, char *value, struct argp_state *state, sr_step_options *o) {
@@ -571,7 +573,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         if (!o->recipe)
             argp_error(state, "which recipe? 'serried recipe list' lists them");
         if (o->no_peer && requires_peer(o))
-            argp_error(state, "--no-peer excludes --peer and the peer's settings");
+            argp_error(state, "--no-peer cannot be combined with --peer or the --peer-... options");
         if (o->json && o->markdown)
             argp_error(state, "--json and --markdown are mutually exclusive");
         check_gpu(state, o);

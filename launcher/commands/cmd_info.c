@@ -208,8 +208,8 @@ typedef struct info_arguments {
 enum { KEY_JSON = 0x100, KEY_DEVICE, KEY_DEPTH, KEY_CLASSES, KEY_RECIPE, KEY_DOT, KEY_PHASE };
 
 static const struct argp_option options[] = {
-    {"device", KEY_DEVICE, "NAME", 0, "whose kernels to print (default: cpu)", 0},
-    {"depth", KEY_DEPTH, "N", 0, "model: layers to show within each other; 0: all (default: 3)", 0},
+    {"device", KEY_DEVICE, "NAME", 0, "device whose kernels to print (default: cpu)", 0},
+    {"depth", KEY_DEPTH, "N", 0, "model: levels of nested layers to show; 0: all (default: 3)", 0},
     {"classes", KEY_CLASSES, "N", 0,
      "model, program: number of classes without data.train (default: 1000)", 0},
     {"recipe", KEY_RECIPE, NULL, 0,

@@ -51,10 +51,10 @@ static const struct argp_option options[] = {
     {"void", KEY_VOID, "ID", 0,
      "class id that marks unlabelled pixels of masks, in addition to 255", 0},
     {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer than PX", 0},
-    {"quality", KEY_QUALITY, "Q", 0, "JPEG quality of shrunk pictures, 1..100 (default: 90)", 0},
+    {"quality", KEY_QUALITY, "Q", 0,
+     "JPEG quality of pictures that --max-size shrinks, 1..100 (default: 90)", 0},
     {"raw", KEY_RAW, NULL, 0,
-     "store pixels instead of JPEG, which is several times larger and several times faster to read",
-     0},
+     "store pixels instead of JPEG: several times larger, and several times faster to read", 0},
     {"zstd", KEY_ZSTD, NULL, 0, "compress stored pixels with zstd", 0},
     {"row-index", KEY_INDEX, "N", 0,
      "segments per row of a JPEG that can be decoded separately, 0 (no index) to 64 (default: 1)",
@@ -76,7 +76,7 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Pack SRC, a folder, archive or file, into the data set DST. The format of SRC is detected "
-    "from its content, and said first: folders CLASS/picture or {train,val,test}/CLASS/picture; "
+    "from its content and printed first: folders CLASS/picture or {train,val,test}/CLASS/picture; "
     "COCO JSON; "
     "Pascal VOC XML; YOLO images and labels with data.yaml; pictures and masks in two parallel "
     "folders; WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar "

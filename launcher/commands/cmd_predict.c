@@ -27,12 +27,12 @@ static const size_t max_file = (size_t)256 << 20;
 static const struct argp_option options[] = {
     {"top", KEY_TOP, "N", 0, "list the N most probable classes (default: 5)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object per picture instead of CSV", 0},
-    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves instead of their moving average", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters instead of their moving average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "load the plug-ins that the recipe of a run folder names", 0},
     {"save-pixels", KEY_PIXELS, "FILE", 0,
-     "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file; picture i is "
-     "that of row i of the output",
+     "write the pictures as the model sees them, u8 [N,H,W,3], to a safetensors file; picture i "
+     "belongs to row i of the output",
      0},
     {0}};
 

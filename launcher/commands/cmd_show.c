@@ -26,7 +26,7 @@ static const struct argp_option options[] = {
     {"columns", KEY_COLUMNS, "N", 0, "pictures per row (default: 6)", 0},
     {"size", KEY_SIZE, "PX", 0, "longer side of a shown picture (default: 160)", 0},
     {"terminal", KEY_TERMINAL, NULL, 0,
-     "draw in the terminal too, even if it is not known to show pictures", 0},
+     "also draw in the terminal, even if it is not known to support pictures", 0},
     {0}};
 
 static const char about[] =

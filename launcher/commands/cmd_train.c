@@ -34,8 +34,10 @@ static const struct argp_option options[] = {
     {NULL, 'o', "DIR", 0, "run folder (default: runs/RECIPE/TIME)", 0},
     {"fresh", KEY_FRESH, NULL, 0, "start over; an existing run in the -o folder is moved aside", 0},
     {"resume", KEY_RESUME, "DIR", 0,
-     "resume the run in this folder; without RECIPE by its own, where epochs=N may extend it", 0},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "show model, memory and plan without training", 0},
+     "resume the run in this folder, with its own recipe if RECIPE is not given; epochs=N extends "
+     "it",
+     0},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "show the model, memory and plan without training", 0},
     {"json", KEY_JSON, NULL, 0, "print the result as one JSON object in the last line", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0, "load plug-ins even if another user owns the recipe",
      0},

@@ -12,7 +12,7 @@ enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
 
 static const struct argp_option options[] = {
     {"data", 'd', "DATA", 0, "packed data set (default: that of the recipe)", 0},
-    {"raw", KEY_RAW, NULL, 0, "use the parameters themselves instead of their moving average", 0},
+    {"raw", KEY_RAW, NULL, 0, "use the parameters instead of their moving average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "load the plug-ins that the recipe of a run folder names", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},

@@ -177,10 +177,10 @@ static bool has_stack(void) {
         (void)pthread_attr_destroy(&threads);
         return true;
     }
-    fprintf(
-        stderr,
-        "serried: the limit on stacks is %llu KiB, and at least %d are needed: ulimit -s 8192\n",
-        (unsigned long long)before >> 10, STACK_LEAST >> 10);
+    fprintf(stderr,
+            "serried: the stack size limit is %llu KiB, but at least %d KiB are needed; raise it "
+            "with 'ulimit -s 8192'\n",
+            (unsigned long long)before >> 10, STACK_LEAST >> 10);
     return false;
 }
 

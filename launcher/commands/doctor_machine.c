@@ -183,7 +183,7 @@ static void check_device(void *user, const char *name) {
     sr_findings *f = user;
     sr_device_properties device;
     char details[SR_DEVICE_IDENTITY], memory[16], used[64],
-        executors[48] = "a lane at a time for each core of a rank";
+        executors[48] = "one lane at a time on each core of a rank";
     if (sr_device_describe(name, &device) != SR_OK) {
         sr_findings_add(f, SR_FINDING_NOTE, "device", "%s", sr_error_message());
         return;

@@ -115,7 +115,7 @@ static const char *onednn(char text[SR_LIBRARY_TEXT]) {
             return text;
         }
     }
-    return "not built in: own kernels only";
+    return "not built in: only serried's own kernels are used";
 }
 
 static const sr_library libraries[] = {

@@ -55,7 +55,7 @@ sr_status sr_subject_verify_data(const char *path, bool json, sr_text *out) {
         sr_text_add(out, "%s: %s: %" PRIu64 " %s, %" PRIu64 " record%s, %s\n", path,
                     f.any             ? "damaged"
                     : status == SR_OK ? "intact"
-                                      : "not completely read",
+                                      : "not read completely",
                     result.files, result.noun, result.records, result.records == 1 ? "" : "s",
                     sr_text_bytes(result.bytes, size));
     }

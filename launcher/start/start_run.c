@@ -292,11 +292,11 @@ static int explain(const supervision *s, const sigset_t *mask, int code) {
         return again;
     if (again == 0)
         SR_ERROR("mpirun failed with exit code %d before its ranks were connected, without a "
-                 "message; it worked when it was run again: run the same command again",
+                 "message; a second try worked: run the same command again",
                  code);
     else
-        SR_ERROR("mpirun failed with exit code %d before its ranks were connected; what it says "
-                 "when it is run again is above. 'serried doctor' checks what mpirun needs",
+        SR_ERROR("mpirun failed with exit code %d before its ranks were connected; it was run once "
+                 "more, and its messages are above. 'serried doctor' checks what mpirun needs",
                  code);
     return sr_status_exit_code(SR_E_SYSTEM);
 }

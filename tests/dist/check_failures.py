@@ -452,7 +452,7 @@ class Failures(suite.Suite):
             said = words in done.stderr or "ORTE_ERROR_LOG" in done.stderr  # what it says if it loses its message
             self.report(done.returncode == 1 and said and "error: mpirun failed" in done.stderr,
                         f"mpirun with {what}", f"exit code {done.returncode}:\n{done.stderr[-800:]}")
-        for code, again, words in ((243, "exit 243", "mpirun failed with exit code 243"), (7, "exit 0", "it worked when it was run again"),
+        for code, again, words in ((243, "exit 243", "mpirun failed with exit code 243"), (7, "exit 0", "a second try worked"),
                                    (9, "echo no luck >&2; exit 9", "no luck")):
             process = self.other_mpirun(f"fails-{code}", f"[ -e $0.ran ] && {{ {again}; }}\n> $0.ran\nexit {code}\n")
             _, output = process.communicate(timeout=60 * suite.SLOW)

@@ -291,7 +291,7 @@ class Runs(suite.Suite):
                                   ("a hard limit", ["show", self.data, "-o", self.path("hard.png")], "")):
             done = subprocess.run(["bash", "-c", f'ulimit -{hard}s 96 && exec "$@"', "bash", self.serried, *words],
                                   env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW, check=False)
-            refused = done.returncode == 1 and "the limit on stacks is 96 KiB" in done.stderr
+            refused = done.returncode == 1 and "the stack size limit is 96 KiB" in done.stderr
             self.report(done.returncode == 0 or (refused and not hard), f"ulimit -s, {what}",
                         f"{done.returncode} {done.stderr[-800:]}")
 

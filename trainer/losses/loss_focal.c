@@ -16,19 +16,21 @@ static const char *const forms[] = {[SOFTMAX] = "softmax", [SIGMOID] = "sigmoid"
 
 static const sr_option rows[] = {
     {.name = "form",
-     .help = "softmax: of the label alone; sigmoid: the sum over all classes, each on its own",
+     .help = "softmax: the loss of the label alone; sigmoid: the sum of independent losses over "
+             "all classes",
      .type = SR_OPT_ENUM,
      .offset = offsetof(loss_options, form),
      .default_text = "softmax",
      .choices = forms},
     {.name = "gamma",
-     .help = "exponent of the probability that is missing; 0: cross-entropy",
+     .help = "exponent of the factor (1 - p) by which well-classified samples count less; 0: "
+             "cross-entropy",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(loss_options, gamma),
      .default_text = "2",
      .max = 16},
     {.name = "alpha",
-     .help = "form sigmoid: weight of the label, 1 - alpha that of other classes; -1: both 1",
+     .help = "with form sigmoid: weight of the label; other classes have 1 - alpha; -1: no weights",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(loss_options, alpha),
      .default_text = "0.25",
@@ -57,9 +59,10 @@ static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
 }
 
 extern const sr_loss_desc sr_loss_row_focal;
-const sr_loss_desc sr_loss_row_focal = {.struct_size = sizeof(sr_loss_desc),
-                                        .abi = SR_LOSS_ABI,
-                                        .name = "focal",
-                                        .help = "focal loss, of a softmax or of sigmoids",
-                                        .options = &table,
-                                        .record = record};
+const sr_loss_desc sr_loss_row_focal = {
+    .struct_size = sizeof(sr_loss_desc),
+    .abi = SR_LOSS_ABI,
+    .name = "focal",
+    .help = "focal loss, with a softmax or with sigmoids (Lin et al. 2017)",
+    .options = &table,
+    .record = record};

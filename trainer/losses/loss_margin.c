@@ -12,13 +12,13 @@ typedef struct loss_options {
 
 static const sr_option rows[] = {
     {.name = "margin",
-     .help = "by which the logit of the label must exceed the others",
+     .help = "margin by which the logit of the label must exceed the others",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(loss_options, margin),
      .default_text = "1",
      .max = 1e6},
     {.name = "power",
-     .help = "1: what is missing; 2: its square",
+     .help = "exponent of a violation of the margin",
      .type = SR_OPT_INT,
      .offset = offsetof(loss_options, power),
      .default_text = "1",

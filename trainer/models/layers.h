@@ -137,7 +137,7 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
 // A row of a model's option table, for a double 'dropout' of its options.
 #define SR_DROPOUT_OPTION(type_, default_)                                                         \
     {                                                                                              \
-        .name = "dropout", .help = "probability of dropping a feature before the last layer",      \
+        .name = "dropout", .help = "dropout probability before the last layer",                    \
         .type = SR_OPT_FLOAT, .offset = offsetof(type_, dropout), .default_text = default_,        \
         .max = 0.99                                                                                \
     }
@@ -145,8 +145,9 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
 // Option bn_eps of a network with batch normalisation, for sr_batchnorm_layer_opts.
 #define SR_BN_EPS_OPTION(type_, default_)                                                          \
     {                                                                                              \
-        .name = "bn_eps", .help = "what batch norm adds to variances", .type = SR_OPT_FLOAT,       \
-        .offset = offsetof(type_, bn_eps), .default_text = default_, .min = 1e-12, .max = 1        \
+        .name = "bn_eps", .help = "epsilon, which batch norm adds to variances",                   \
+        .type = SR_OPT_FLOAT, .offset = offsetof(type_, bn_eps), .default_text = default_,         \
+        .min = 1e-12, .max = 1                                                                     \
     }
 
 // Pictures that were normalised by the mean and deviation of ImageNet's channels, as torchvision's

@@ -197,14 +197,15 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 #define MODEL(id, label, stage_channels, stage_blocks, drop)                                       \
     static const sr_option rows_##id[] = {                                                         \
         {.name = "stochastic_depth_prob",                                                          \
-         .help = "probability of dropping the last block; falls linearly to 0 at the first one "   \
-                 "(Huang et al. 2016)",                                                            \
+         .help =                                                                                   \
+             "stochastic depth: probability of dropping the residual branch of the last block, "   \
+             "falling linearly to 0 at the first (Huang et al. 2016)",                             \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(convnext_options, stochastic_depth_prob),                              \
          .default_text = drop,                                                                     \
          .max = 0.99},                                                                             \
         {.name = "layer_scale",                                                                    \
-         .help = "initial factors of what blocks add (Touvron et al. 2021)",                       \
+         .help = "initial LayerScale factors of the residual branches (Touvron et al. 2021)",      \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(convnext_options, layer_scale),                                        \
          .default_text = "1e-6",                                                                   \

@@ -14,7 +14,7 @@ typedef struct densenet_options {
 
 static const sr_option densenet_rows[] = {
     {.name = "drop_rate",
-     .help = "probability of dropping a new feature of each layer",
+     .help = "dropout probability of the features that each layer adds",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(densenet_options, drop_rate),
      .default_text = "0",

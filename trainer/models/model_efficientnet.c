@@ -174,7 +174,9 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     SR_DROPOUT_OPTION(efficientnet_options, dropout_),                                             \
         SR_BN_EPS_OPTION(efficientnet_options, eps_), {                                            \
         .name = "stochastic_depth_prob",                                                           \
-        .help = "probability of leaving out the last block, with less before (Huang et al. 2016)", \
+        .help =                                                                                    \
+            "stochastic depth: probability of dropping the residual branch of the last block, "    \
+            "falling linearly to 0 at the first (Huang et al. 2016)",                              \
         .type = SR_OPT_FLOAT, .offset = offsetof(efficientnet_options, stochastic_depth_prob),     \
         .default_text = "0.2", .max = 0.99                                                         \
     }

@@ -19,17 +19,19 @@ typedef struct googlenet_options {
 static const sr_option googlenet_rows[] = {
     SR_DROPOUT_OPTION(googlenet_options, "0.2"),
     {.name = "transform_input",
-     .help = "normalise by mean and deviation 1/2, as torchvision's weights need",
+     .help = "normalise pictures by a mean and standard deviation of 1/2, as torchvision's weights "
+             "need",
      .type = SR_OPT_BOOL,
      .offset = offsetof(googlenet_options, transform_input),
      .default_text = "false"},
     {.name = "aux_logits",
-     .help = "train with two classifiers in the middle of the network, whose losses count 0.3",
+     .help = "train with two auxiliary classifiers in the middle of the network, whose losses have "
+             "the weight 0.3",
      .type = SR_OPT_BOOL,
      .offset = offsetof(googlenet_options, aux_logits),
      .default_text = "false"},
     {.name = "dropout_aux",
-     .help = "probability of dropping a feature before their last layers",
+     .help = "dropout probability before the last layers of the auxiliary classifiers",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(googlenet_options, dropout_aux),
      .default_text = "0.7",

@@ -19,12 +19,14 @@ typedef struct inception_options {
 static const sr_option inception_rows[] = {
     SR_DROPOUT_OPTION(inception_options, "0.5"),
     {.name = "transform_input",
-     .help = "normalise by mean and deviation 1/2, as torchvision's weights need",
+     .help = "normalise pictures by a mean and standard deviation of 1/2, as torchvision's weights "
+             "need",
      .type = SR_OPT_BOOL,
      .offset = offsetof(inception_options, transform_input),
      .default_text = "false"},
     {.name = "aux_logits",
-     .help = "train with a classifier in the middle of the network, whose loss counts 0.4",
+     .help = "train with an auxiliary classifier in the middle of the network, whose loss has the "
+             "weight 0.4",
      .type = SR_OPT_BOOL,
      .offset = offsetof(inception_options, aux_logits),
      .default_text = "false"},

@@ -13,7 +13,7 @@ typedef struct mobilenet_options {
 
 static const sr_option mobilenet_rows[] = {
     {.name = "width_mult",
-     .help = "factor of all numbers of channels, which are rounded to multiples of 8",
+     .help = "factor of the number of channels of every layer, which is rounded to a multiple of 8",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(mobilenet_options, width_mult),
      .default_text = "1",

@@ -16,7 +16,7 @@ typedef struct mobilenet_options {
 
 static const sr_option mobilenet_rows[] = {
     {.name = "width_mult",
-     .help = "factor of all numbers of channels, which are rounded to multiples of 8",
+     .help = "factor of the number of channels of every layer, which is rounded to a multiple of 8",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(mobilenet_options, width_mult),
      .default_text = "1",
@@ -25,12 +25,12 @@ static const sr_option mobilenet_rows[] = {
     SR_DROPOUT_OPTION(mobilenet_options, "0.2"),
     SR_BN_EPS_OPTION(mobilenet_options, "1e-3"),
     {.name = "reduced_tail",
-     .help = "half of the channels in the last stage, for detection and segmentation",
+     .help = "halve the channels of the last stage, for detection and segmentation",
      .type = SR_OPT_BOOL,
      .offset = offsetof(mobilenet_options, reduced_tail),
      .default_text = "false"},
     {.name = "dilated",
-     .help = "dilation instead of stride in the last stage, for segmentation",
+     .help = "use dilation instead of strides in the last stage, for segmentation",
      .type = SR_OPT_BOOL,
      .offset = offsetof(mobilenet_options, dilated),
      .default_text = "false"},

@@ -39,23 +39,24 @@ static const char *const output_strides[] = {"32", "16", "8", NULL};
 #define STRIDE_OPTION                                                                              \
     {                                                                                              \
         .name = "output_stride",                                                                   \
-        .help =                                                                                    \
-            "pixels of a picture for one of the last map: 16 and 8 replace strides by dilation",   \
+        .help = "side of a picture divided by that of the last feature map: 16 and 8 replace "     \
+                "strides by dilation",                                                             \
         .type = SR_OPT_ENUM, .offset = offsetof(resnet_options, output_stride),                    \
         .default_text = "32", .choices = output_strides                                            \
     }
 #define DROP_OPTION                                                                                \
     {                                                                                              \
         .name = "drop_path",                                                                       \
-        .help = "probability of dropping what the last block adds; falls linearly to 0 at the "    \
-                "first one (Huang et al. 2016)",                                                   \
+        .help =                                                                                    \
+            "stochastic depth: probability of dropping the residual branch of the last block, "    \
+            "falling linearly to 0 at the first (Huang et al. 2016)",                              \
         .type = SR_OPT_FLOAT, .offset = offsetof(resnet_options, drop_path), .default_text = "0",  \
         .max = 0.99                                                                                \
     }
 #define BLUR_OPTION                                                                                \
     {                                                                                              \
         .name = "blurpool",                                                                        \
-        .help = "blur maps before convolutions with a stride (Zhang 2019, as FFCV)",               \
+        .help = "blur feature maps before convolutions with a stride, as FFCV does (Zhang 2019)",  \
         .type = SR_OPT_BOOL, .offset = offsetof(resnet_options, blurpool), .default_text = "false" \
     }
 

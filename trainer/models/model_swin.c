@@ -414,20 +414,21 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
 #define MODEL(id, label, number, side, width, stage_blocks, stage_heads, drop)                     \
     static const sr_option rows_##id[] = {                                                         \
         {.name = "dropout",                                                                        \
-         .help = "probability of dropping an element of what a block adds",                        \
+         .help = "dropout probability of the residual branches",                                   \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(swin_options, dropout),                                                \
          .default_text = "0",                                                                      \
          .max = 0.99},                                                                             \
         {.name = "attention_dropout",                                                              \
-         .help = "probability of dropping a weight of attention; needs memory for all weights",    \
+         .help = "dropout probability of the attention weights; needs memory for all of them",     \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(swin_options, attention_dropout),                                      \
          .default_text = "0",                                                                      \
          .max = 0.99},                                                                             \
         {.name = "stochastic_depth_prob",                                                          \
-         .help = "probability of dropping what the last block adds; falls linearly to 0 at the "   \
-                 "first one (Huang et al. 2016)",                                                  \
+         .help =                                                                                   \
+             "stochastic depth: probability of dropping the residual branch of the last block, "   \
+             "falling linearly to 0 at the first (Huang et al. 2016)",                             \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(swin_options, stochastic_depth_prob),                                  \
          .default_text = drop,                                                                     \

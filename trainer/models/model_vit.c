@@ -23,20 +23,20 @@ typedef struct vit_options {
 
 static const sr_option vit_rows[] = {
     {.name = "dropout",
-     .help = "probability of dropping an element of embeddings and of what a block adds",
+     .help = "dropout probability of the embeddings and of the residual branches",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(vit_options, dropout),
      .default_text = "0",
      .max = 0.99},
     {.name = "attention_dropout",
-     .help = "probability of dropping a weight of attention; needs memory for all weights",
+     .help = "dropout probability of the attention weights; needs memory for all of them",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(vit_options, attention_dropout),
      .default_text = "0",
      .max = 0.99},
     {.name = "stochastic_depth_prob",
-     .help = "probability of dropping what the last block adds; falls linearly to 0 at the first "
-             "one (Huang et al. 2016)",
+     .help = "stochastic depth: probability of dropping the residual branch of the last block, "
+             "falling linearly to 0 at the first (Huang et al. 2016)",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(vit_options, stochastic_depth_prob),
      .default_text = "0",

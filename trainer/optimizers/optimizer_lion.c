@@ -13,7 +13,7 @@ typedef struct lion_options {
 
 static const sr_option rows[] = {
     {.name = "betas",
-     .help = "weights of the previous average in the direction, and in the new average",
+     .help = "decay rates of the average: in the update direction, and in the stored average",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(lion_options, betas),
      .default_text = "[0.9, 0.99]",
@@ -47,7 +47,7 @@ const sr_optimizer_desc sr_optimizer_lion = {
     .struct_size = sizeof(sr_optimizer_desc),
     .abi = SR_OPTIMIZER_ABI,
     .name = "lion",
-    .help = "the sign of an average of gradients (Chen et al. 2023)",
+    .help = "Lion: the sign of an average of gradients (Chen et al. 2023)",
     .options = &table,
     .check = check,
     .states = 1,

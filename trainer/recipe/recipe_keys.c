@@ -30,25 +30,24 @@ static const sr_option recipe_options[] = {
     {"weights", "safetensors file to start from; its content is part of the run's identity",
      SR_OPT_STRING, AT(recipe.weights), NULL, 0, 0, NULL, NEUTRAL},
     {"weights_reset",
-     "tensors to initialise instead of taking them from the file: names, or what they begin with "
-     "up to a dot",
+     "tensors to initialise instead of loading them from the file: names, or prefixes of names up "
+     "to a dot",
      SR_OPT_STRINGS, AT(recipe.weights_reset), NULL, 0, 0, NULL, NUMERICS},
     {"data.train", "packed data set to train on", SR_OPT_STRING, AT(recipe.data.train), NULL, 0, 0,
      NULL, NEUTRAL},
     {"data.val", "packed data set to evaluate on (default: the val split of data.train)",
      SR_OPT_STRING, AT(recipe.data.val), NULL, 0, 0, NULL, NEUTRAL},
     {"data.order",
-     "order of training samples: as stored, a new permutation every epoch, or of chunks that are "
-     "read whole, with a shuffle buffer for each lane",
+     "order of training samples: sequential: as stored; examples: a new permutation every epoch; "
+     "chunks: a new permutation of chunks that are read whole, with a shuffle buffer for each lane",
      SR_OPT_ENUM, AT(recipe.data.order), "examples", 0, 0, orders, NUMERICS},
     {"data.repeats",
-     "copies of each sample, augmented each in its own way and in different lanes; an epoch is as "
-     "long as without (Hoffer et al. 2020)",
+     "copies of each sample in a batch, each in another lane and with its own augmentation; an "
+     "epoch has as many samples as without (Hoffer et al. 2020)",
      SR_OPT_INT, AT(recipe.data.repeats), "1", 1, 64, NULL, NUMERICS},
     {"data.balance",
-     "draw classes of n samples in proportion to n to 1 - balance, with replacement: 1: all "
-     "equally "
-     "often, 0: every sample once an epoch",
+     "draw samples with replacement, from a class of n samples in proportion to n^(1 - balance); "
+     "1: all classes equally often; 0: no draw, every sample once per epoch",
      SR_OPT_FLOAT, AT(recipe.data.balance), "0", 0, 1, NULL, NUMERICS},
     {"data.mean", "mean of each channel, of pixels scaled to 0..1", SR_OPT_FLOATS,
      AT(recipe.data.mean), "[0.485, 0.456, 0.406]", -10, 10, NULL, NUMERICS},
@@ -66,13 +65,14 @@ static const sr_option recipe_options[] = {
     {"image", "side of training images, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
      65536, NULL, NUMERICS},
     {"progressive.from",
-     "side of square training images at the start, which grows to image (0: it does not)",
+     "side of square training images at the start, from which it grows to 'image' (0: it does not "
+     "grow)",
      SR_OPT_INT, AT(recipe.progressive.from), "0", 0, 65536, NULL, NUMERICS},
     {"progressive.step", "sides are 'from' plus a multiple of this", SR_OPT_INT,
      AT(recipe.progressive.step), "32", 1, 65536, NULL, NUMERICS},
-    {"progressive.begin", "length of training after which images grow", SR_OPT_LENGTH,
+    {"progressive.begin", "length of training after which images start to grow", SR_OPT_LENGTH,
      AT(recipe.progressive.begin), "0it", 0, MANY, NULL, NUMERICS},
-    {"progressive.end", "length of training after which images have their size", SR_OPT_LENGTH,
+    {"progressive.end", "length of training after which images have their full size", SR_OPT_LENGTH,
      AT(recipe.progressive.end), "100%", 0, MANY, NULL, NUMERICS},
     {"batch", "samples per step, over all ranks", SR_OPT_INT, AT(recipe.batch), "256", 1, 1 << 24,
      NULL, NUMERICS},
@@ -90,15 +90,14 @@ static const sr_option recipe_options[] = {
     {"precision", "precision of activations and their gradients", SR_OPT_ENUM, AT(recipe.precision),
      "fp32", 0, 0, precisions, NUMERICS},
     {"loss_scale.initial",
-     "with precision fp16, the factor of the loss at the start, by which small gradients stay "
-     "above "
-     "zero; it is halved where gradients overflow, and that step is skipped",
+     "with precision fp16: loss scale at the start, which keeps small gradients from underflowing "
+     "to zero; it is halved when gradients overflow, and that step is skipped",
      SR_OPT_FLOAT, AT(recipe.loss_scale.initial), "65536", 0x1p-16, 0x1p24, NULL, NUMERICS},
-    {"loss_scale.every", "steps without overflow after which the factor is doubled (0: constant)",
+    {"loss_scale.every", "steps without overflow after which the loss scale is doubled (0: never)",
      SR_OPT_INT, AT(recipe.loss_scale.every), "2000", 0, MANY, NULL, NUMERICS},
     {"numerics.portable",
-     "compute the same bits on every processor, by slower kernels; the ranks may then have "
-     "different ones",
+     "compute the same bits on every processor, with slower kernels; ranks may then run on "
+     "different processors",
      SR_OPT_BOOL, AT(recipe.numerics_portable), "false", 0, 0, NULL, NUMERICS},
     {"numerics.strict",
      "stop if hosts differ in processor features, instead of using the common ones", SR_OPT_BOOL,
@@ -110,12 +109,12 @@ static const sr_option recipe_options[] = {
      "no mixup",
      SR_OPT_FLOAT, AT(recipe.mix.mixup), "0", 0, 1000, NULL, NUMERICS},
     {"mix.cutmix",
-     "alpha of CutMix: a box of another sample is pasted in; if mixup is on, too, each is used "
-     "half of the time",
+     "alpha of CutMix: a box of another sample is pasted in; 0: no CutMix; if mixup is also on, "
+     "each is used half of the time",
      SR_OPT_FLOAT, AT(recipe.mix.cutmix), "0", 0, 1000, NULL, NUMERICS},
     {"mix.probability", "probability that a lane's samples are mixed in a step", SR_OPT_FLOAT,
      AT(recipe.mix.probability), "1", 0, 1, NULL, NUMERICS},
-    {"mix.until", "length of training after which nothing is mixed; 0: never", SR_OPT_LENGTH,
+    {"mix.until", "length of training after which mixing stops; 0: never", SR_OPT_LENGTH,
      AT(recipe.mix.until), "0it", 0, MANY, NULL, NUMERICS},
     {"eval.resize",
      "shorter side before the evaluation crop, or [height, width], which ignores the aspect ratio "
@@ -124,10 +123,11 @@ static const sr_option recipe_options[] = {
     {"eval.crop", "side of the evaluation crop, or [height, width] (default: image)", SR_OPT_INTS,
      AT(raw_crop), NULL, 1, 65536, NULL, NEUTRAL},
     {"eval.filter",
-     "interpolation by which evaluation resizes: bilinear and bicubic are antialiased; fast takes "
-     "the nearest pixels",
+     "interpolation of evaluation's resizing: bilinear and bicubic are antialiased; fast "
+     "interpolates between the nearest pixels",
      SR_OPT_ENUM, AT(recipe.eval.filter), "bilinear", 0, 0, sr_resize_filter_names, NEUTRAL},
-    {"eval.exact", "evaluation decodes at full size even where a scaled decode would be enough",
+    {"eval.exact",
+     "decode JPEGs at full size in evaluation, even where a scaled decode would be enough",
      SR_OPT_BOOL, AT(recipe.eval.exact), "false", 0, 0, NULL, NEUTRAL},
     {"eval.batch", "samples per evaluation step (default: batch)", SR_OPT_INT,
      AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NEUTRAL},
@@ -137,21 +137,21 @@ static const sr_option recipe_options[] = {
      AT(recipe.ema.decay), "0", 0, 1, NULL, NUMERICS},
     {"ema.every", "steps between updates of the average", SR_OPT_INT, AT(recipe.ema.every), "1", 1,
      1000000, NULL, NUMERICS},
-    {"ema.warmup", "length over which the decay grows from 1/10", SR_OPT_LENGTH,
-     AT(recipe.ema.warmup), "0it", 0, MANY, NULL, NUMERICS},
+    {"ema.warmup", "length of training over which the decay rises from 1/10 to its value",
+     SR_OPT_LENGTH, AT(recipe.ema.warmup), "0it", 0, MANY, NULL, NUMERICS},
     {"ema.lookahead",
-     "every update sets the parameters to the average, whose weight grows with the cube of "
+     "set the parameters to the average at each update; the decay grows with the cube of the run's "
      "progress",
      SR_OPT_BOOL, AT(recipe.ema.lookahead), "false", 0, 0, NULL, NUMERICS},
     {"ema.buffers",
-     "average the running statistics, too, as timm and torchvision do; false: the average has the "
-     "present ones",
+     "also average the running statistics, as timm and torchvision do; false: use those of the "
+     "last step",
      SR_OPT_BOOL, AT(recipe.ema.buffers), "true", 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
     {"checkpoint.every",
-     "intervals between checkpoints, by progress and by time; the best evaluation so far has one, "
-     "too",
+     "intervals between checkpoints, by progress and by time; each new best evaluation also writes "
+     "one",
      SR_OPT_STRINGS, AT(raw_every), "[1ep, 10min]", 0, 0, NULL, NEUTRAL},
     {"checkpoint.keep", "number of checkpoints to keep", SR_OPT_INT, AT(recipe.checkpoint.keep),
      "2", 1, 1000000, NULL, NEUTRAL},
@@ -165,12 +165,14 @@ static const sr_option recipe_options[] = {
     {"chooser_workspace", "maximum workspace of a chosen kernel", SR_OPT_SIZE,
      AT(recipe.chooser_workspace), "256MiB", 1, MANY_BYTES, NULL, NEUTRAL},
     {"deadline.report",
-     "a wait longer than this is reported, with what it is for; at most half of deadline.act",
+     "a wait longer than this is reported, with what is being waited for; at most half of "
+     "deadline.act",
      SR_OPT_DURATION, AT(recipe.deadline_report), "10s", 0.01, 1e6, NULL, NEUTRAL},
     {"deadline.act", "a wait longer than this ends the job", SR_OPT_DURATION,
      AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
-    {"plugins", "libraries with models, losses, transforms or operators", SR_OPT_STRINGS,
-     AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
+    {"plugins",
+     "shared libraries with models, losses, transforms, operators, optimizers or schedules",
+     SR_OPT_STRINGS, AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
     {"debug.nan",
      "stop at the first value that is not finite and name the operator, layer and tensor; slow",
      SR_OPT_BOOL, AT(recipe.debug_nan), "false", 0, 0, NULL, NEUTRAL},
@@ -226,10 +228,11 @@ static const sr_option group_options[] = {
 };
 
 static const sr_option transform_options[] = {
-    {"from", "length of training before which the transform is left out", SR_OPT_LENGTH,
+    {"from", "length of training after which the transform is first applied", SR_OPT_LENGTH,
      offsetof(sr_recipe_span, from), "0it", 0, MANY, NULL, NUMERICS},
-    {"until", "length of training after which the transform is left out; 0: never", SR_OPT_LENGTH,
-     offsetof(sr_recipe_span, until), "0it", 0, MANY, NULL, NUMERICS},
+    {"until",
+     "length of training after which the transform is no longer applied; 0: applied to the end",
+     SR_OPT_LENGTH, offsetof(sr_recipe_span, until), "0it", 0, MANY, NULL, NUMERICS},
 };
 
 static const sr_recipe_section recipe_sections[] = {
@@ -250,7 +253,7 @@ static const sr_recipe_section recipe_sections[] = {
      NUMERICS},
     {"augment", "list of names, or of name: {options}", NULL,
      "transforms of training images, in this order", NUMERICS},
-    {"expected", "anything", NULL, "notes on expected results; kept, but not read", NEUTRAL},
+    {"expected", "anything", NULL, "notes on expected results; kept, but not interpreted", NEUTRAL},
 };
 
 static const sr_option_table recipe_table = {"recipe", recipe_options, COUNT(recipe_options),

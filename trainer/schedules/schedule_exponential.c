@@ -14,13 +14,13 @@ typedef struct exponential_options {
 } exponential_options;
 
 static const sr_option rows[] = {
-    {"gamma", "factor at each fall", SR_OPT_FLOAT, offsetof(exponential_options, gamma), "0.97",
-     1e-6, 1, NULL, SR_OPTION_NUMERICS},
-    {"every", "epochs (fractions too) between falls, counted from the start", SR_OPT_FLOAT,
-     offsetof(exponential_options, every), "1", 1e-6, 1e9, NULL, SR_OPTION_NUMERICS},
+    {"gamma", "factor of the rate at each decrease", SR_OPT_FLOAT,
+     offsetof(exponential_options, gamma), "0.97", 1e-6, 1, NULL, SR_OPTION_NUMERICS},
+    {"every", "epochs between decreases of the rate, counted from the start; may be fractional",
+     SR_OPT_FLOAT, offsetof(exponential_options, every), "1", 1e-6, 1e9, NULL, SR_OPTION_NUMERICS},
     {"of",
-     "length in epochs that 'every' is meant for; in a run of another length it is scaled to it "
-     "(0: it is not)",
+     "number of epochs that 'every' is meant for; in a run of another length it is scaled in "
+     "proportion (0: not scaled)",
      SR_OPT_FLOAT, offsetof(exponential_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.exponential", rows, sizeof rows / sizeof rows[0],
@@ -36,7 +36,7 @@ const sr_schedule_desc sr_schedule_exponential = {
     .struct_size = sizeof(sr_schedule_desc),
     .abi = SR_SCHEDULE_ABI,
     .name = "exponential",
-    .help = "multiplied by 'gamma' every so many epochs",
+    .help = "multiplied by 'gamma' at intervals of 'every' epochs",
     .options = &table,
     .factor = factor,
 };

@@ -14,14 +14,14 @@ typedef struct step_options {
 } step_options;
 
 static const sr_option rows[] = {
-    {"milestones", "epochs (fractions too) at which the rate falls, counted from the start",
+    {"milestones", "epochs at which the rate falls, counted from the start; may be fractional",
      SR_OPT_FLOATS, offsetof(step_options, milestones), NULL, 0, 0, NULL, SR_OPTION_NUMERICS},
     {"of",
-     "length in epochs that the milestones are meant for; in a run of another length they are "
-     "scaled to it (0: they are not)",
+     "number of epochs that the milestones are meant for; in a run of another length they are "
+     "scaled in proportion (0: not scaled)",
      SR_OPT_FLOAT, offsetof(step_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
-    {"gamma", "factor at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma), "0.1", 0, 1,
-     NULL, SR_OPTION_NUMERICS},
+    {"gamma", "factor of the rate at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma),
+     "0.1", 0, 1, NULL, SR_OPTION_NUMERICS},
 };
 static const sr_option_table table = {"schedule.step", rows, sizeof rows / sizeof rows[0],
                                       sizeof(step_options)};

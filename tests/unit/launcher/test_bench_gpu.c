@@ -246,8 +246,8 @@ static void test_refused(void **state) {
     (void)state;
     check_refused("bench step resnet50 --plan --gpu v100", "which has h200, h100, a100");
     check_refused("bench step resnet50 --gpu h200", "--gpu needs --plan");
-    check_refused("bench step resnet50 --plan --gpu h200 --profile", "so --profile has no meaning");
-    check_refused("bench step resnet50 --plan --gpu h200 --trace x", "so --trace has no meaning");
+    check_refused("bench step resnet50 --plan --gpu h200 --profile", "so --profile has no effect");
+    check_refused("bench step resnet50 --plan --gpu h200 --trace x", "so --trace has no effect");
     assert_int_equal(bench_run("bench step --help"), 0);
     assert_non_null(strstr(bench_output, "(h200, h100 or a100)"));
 }
