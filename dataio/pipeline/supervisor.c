@@ -23,6 +23,7 @@
 #include "kernels/base/build_identity.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/machine.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/plugin_file.h"
 #include "kernels/base/thread.h"
@@ -221,10 +222,11 @@ static sr_status spawn(sr_supervisor *supervisor, int number) {
     posix_spawn_file_actions_destroy(&actions);
     sr_free(environment);
     if (error != 0) {
+        char failure[SR_START_FAILURE_BYTES];
         supervisor->members[number].pid = 0;
-        return SR_FAIL(SR_E_SYSTEM,
-                       "cannot start a data process: %s; data.processes=0 uses threads instead",
-                       strerror(error));
+        return SR_FAIL(SR_E_SYSTEM, "cannot start a data process: %s%s",
+                       sr_machine_start_failure(error, failure),
+                       error == EAGAIN ? "" : "; data.processes=0 uses threads instead");
     }
     return SR_OK;
 }

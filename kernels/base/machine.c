@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory and cgroups of this process (machine.h): proc(5), getrlimit(2), the kernel's
-// cgroup-v2.rst and cgroup-v1/memory.rst.
+// Memory, processes and cgroups of this process (machine.h): proc(5), getrlimit(2), the kernel's
+// cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/pids.rst.
 #include "kernels/base/machine.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,22 +64,23 @@ static void bound(sr_machine_memory *memory, uint64_t limit, const char *what) {
     memory->limit = what;
 }
 
-static void bound_by_file(const char *folder, const char *name, const char *what,
-                          sr_machine_memory *memory) {
+// The limit in a file of a cgroup; UINT64_MAX if there is no such file or it is "max".
+static uint64_t read_limit(const char *folder, const char *name) {
     char path[PATH_MAX + 128];
-    unsigned long long bytes;
+    unsigned long long limit = UINT64_MAX;
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return;
-    if (fscanf(file, "%llu", &bytes) == 1) // else "max"
-        bound(memory, bytes, what);
+        return UINT64_MAX;
+    if (fscanf(file, "%llu", &limit) != 1)
+        limit = UINT64_MAX;
     (void)fclose(file);
+    return limit;
 }
 
 static void bound_by_cgroup(const char *folder, void *user) {
-    bound_by_file(folder, "memory.max", "its cgroup's memory.max", user);
-    bound_by_file(folder, "memory.limit_in_bytes", "its cgroup's memory.limit_in_bytes", user);
+    bound(user, read_limit(folder, "memory.max"), "its cgroup's memory.max");
+    bound(user, read_limit(folder, "memory.limit_in_bytes"), "its cgroup's memory.limit_in_bytes");
 }
 
 sr_machine_memory sr_machine_get_memory(void) {
@@ -102,4 +104,31 @@ sr_machine_memory sr_machine_get_memory(void) {
     if (memory.available > memory.total)
         memory.available = memory.total;
     return memory;
+}
+
+static void bound_tasks(const char *folder, void *user) {
+    uint64_t *tasks = user;
+    const uint64_t limit = read_limit(folder, "pids.max");
+    *tasks = limit < *tasks ? limit : *tasks;
+}
+
+const char *sr_machine_start_failure(int error, char out[SR_START_FAILURE_BYTES]) {
+    uint64_t tasks = UINT64_MAX;
+    struct rlimit user;
+    char cgroup[96] = "no pids.max of a cgroup", ulimit[64] = "ulimit -u: unlimited";
+    if (error != EAGAIN) {
+        (void)snprintf(out, SR_START_FAILURE_BYTES, "%s", strerror(error));
+        return out;
+    }
+    sr_machine_visit_cgroups("pids", bound_tasks, &tasks);
+    if (tasks != UINT64_MAX)
+        (void)snprintf(cgroup, sizeof cgroup,
+                       "pids.max of its cgroup, --pids-limit of docker: %llu",
+                       (unsigned long long)tasks);
+    if (getrlimit(RLIMIT_NPROC, &user) == 0 && user.rlim_cur != RLIM_INFINITY)
+        (void)snprintf(ulimit, sizeof ulimit, "ulimit -u: %llu", (unsigned long long)user.rlim_cur);
+    (void)snprintf(out, SR_START_FAILURE_BYTES,
+                   "%s: a limit on processes and threads is reached (%s; %s); raise it",
+                   strerror(error), cgroup, ulimit);
+    return out;
 }

@@ -27,6 +27,11 @@ sr_machine_memory sr_machine_get_memory(void);
 void sr_machine_visit_cgroups(const char *controller, void (*visit)(const char *folder, void *user),
                               void *user);
 
+#define SR_START_FAILURE_BYTES 320
+// Why a process or thread could not be started, from the error number: with the limits on processes
+// and threads, if one is reached. For messages.
+const char *sr_machine_start_failure(int error, char out[SR_START_FAILURE_BYTES]);
+
 #ifdef __cplusplus
 }
 #endif

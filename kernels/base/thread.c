@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "kernels/base/float_control.h"
+#include "kernels/base/machine.h"
 
 #define FAULT_STACK_BYTES ((size_t)128 << 10) // vector registers of a frame alone may take 12 KiB
 
@@ -80,12 +81,10 @@ sr_status sr_thread_start(pthread_t *out, const char *name, void *(*run)(void *u
         while (sem_wait(&call.taken) != 0) // a signal may interrupt it
             continue;
     (void)sem_destroy(&call.taken);
+    char failure[SR_START_FAILURE_BYTES], shown[16]; // what the kernel takes of the name
     if (error != 0)
-        return SR_FAIL(SR_E_SYSTEM,
-                       "cannot start the thread '%s': %s; raise the limit on processes "
-                       "(ulimit -u)",
-                       name, strerror(error));
-    char shown[16]; // what the kernel takes
+        return SR_FAIL(SR_E_SYSTEM, "cannot start the thread '%s': %s", name,
+                       sr_machine_start_failure(error, failure));
     (void)snprintf(shown, sizeof shown, "%s", name);
     (void)pthread_setname_np(*out, shown);
     return SR_OK;

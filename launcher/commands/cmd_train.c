@@ -183,8 +183,7 @@ static sr_status run_ranks(int ranks, int argc, char **argv, sr_arena *arena, in
 static int start(train_arguments *a, int argc, char **argv) {
     sr_recipe *recipe = NULL;
     const sr_train_request *request = &a->request;
-    sr_status status =
-        sr_choose_recipe(request->recipe, request->overrides, request->override_count, &recipe);
+    sr_status status = sr_train_load_recipe(request, &recipe);
     if (status != SR_OK)
         return sr_command_fail(status);
     int ranks = a->ranks_given ? request->ranks : default_ranks(recipe), exit_code = 1;

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/base/machine.h"
 #include "launcher/start/start_internal.h"
 
 // mpirun passes the ranks' stderr through pipes; this variable says that it ends in a
@@ -81,8 +82,10 @@ sr_status sr_start_mpirun(const sr_start_plan *plan, const sigset_t *mask, int o
         while (got < 0 && errno == EINTR);
     }
     (void)close(report[0]);
+    char failure[SR_START_FAILURE_BYTES];
     if (pid < 0)
-        return SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(saved));
+        return SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s",
+                       sr_machine_start_failure(saved, failure));
     if (got == (ssize_t)sizeof error) {
         (void)waitpid(pid, NULL, 0);
         if (error == ENOENT)

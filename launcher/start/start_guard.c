@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "kernels/base/clock.h"
+#include "kernels/base/machine.h"
 #include "launcher/start/start_internal.h"
 
 #define PATIENCE_NS (2 * SR_NS_PER_S) // for mpirun to end the ranks
@@ -92,7 +93,9 @@ sr_status sr_guard_start(sr_start_plan *plan) {
         return SR_FAIL(SR_E_SYSTEM, "cannot make a pair of sockets: %s", strerror(errno));
     pid_t pid = fork();
     if (pid < 0) {
-        sr_status status = SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s", strerror(errno));
+        char failure[SR_START_FAILURE_BYTES];
+        sr_status status = SR_FAIL(SR_E_SYSTEM, "cannot start a process: %s",
+                                   sr_machine_start_failure(errno, failure));
         (void)close(channel[0]);
         (void)close(channel[1]);
         return status;

@@ -8,8 +8,10 @@ warned of, a run resumes with its own data only, and `best` is the state of the 
 import csv
 import hashlib
 import json
+import math
 import os
 import re
+import struct
 import subprocess
 import sys
 
@@ -112,7 +114,7 @@ class Starts(suite.Suite):
         self.expect("its own data by another path", done, 0, "resuming kept at step")
 
     def found(self):
-        """`val` evaluates the data of the run, wherever it is started; others only if they are named."""
+        """`val` and `train --resume` use the data of the run, wherever they are started; others only if they are named."""
         for name, count in (("p", "6"), ("q", "8")):
             os.mkdir(self.path(name))
             subprocess.run([self.serried, "render", self.path(name, "pictures"), "--count", count], check=True,
@@ -130,6 +132,16 @@ class Starts(suite.Suite):
         for words in (["--data", "data"], ["data.train=data"]):
             done = self.command("val", "../p/run", *words, folder=self.path("q"))
             self.expect(f"val {words}", done, 0, "samples 40")
+        # The run's own recipe, which is not the one that it was started with by its name.
+        name = os.path.splitext(os.path.basename(self.recipe))[0]
+        self.command("train", self.recipe, "-o", "again", *short, folder=self.path("p"))
+        for folder, run, steps in (("p", "run", 3), ("q", "../p/again", 3), ("", "p/again", 4), ("p/again", ".", 5)):
+            done = self.command("train", "--resume", run, f"steps={steps}", folder=self.path(folder))
+            self.expect(f"--resume {run} in '{folder}'", done, 0, f"{name}: tiny", f"at step {steps - 1} of {steps}")
+        self.report(self.manifest("p/again")["recipe"] == name, "the recipe's name", self.manifest("p/again")["recipe"])
+        for folder in ("none", "p"):
+            self.expect(f"--resume {folder}", self.command("train", "--resume", folder), 2,
+                        f"--resume {folder}: not a run folder")
         # A session from another folder: the recipe of the run has its paths from there on.
         weights = ["weights=run/last/model.safetensors", *short, "data.val=../q/data"]
         self.command("train", self.recipe, "-o", "tuned", *weights, folder=self.path("p"))
@@ -146,6 +158,38 @@ class Starts(suite.Suite):
         done = self.command("val", "../moved/run", folder=self.path("q"))
         self.expect("other data at the path", done, 2, "data has not the val split that the run was evaluated on",
                     "--data DATA")
+
+    def weights(self):
+        """Weights that do not fit leave no run folder."""
+        first = sorted(os.listdir(self.path("pictures")))[0]
+        for name, classes in (("fewer", lambda names: names[1:]), ("renamed", lambda names: ["zebra", *names[1:]])):
+            os.mkdir(self.path("pictures-" + name))
+            for source, target in zip(sorted(os.listdir(self.path("pictures")))[::-1],
+                                      classes(sorted(os.listdir(self.path("pictures"))))[::-1]):
+                os.symlink(self.path("pictures", source), self.path("pictures-" + name, target))
+            self.pack(name, "pictures-" + name)
+        self.train("source", "data.train=data", "steps=2")
+        good = self.path("source", "last", "model.safetensors")
+        with open(good, "rb") as file:
+            content = bytearray(file.read())
+        data = 8 + int.from_bytes(content[:8], "little")
+        begin = json.loads(content[8:data])["conv1.weight"]["data_offsets"][0]
+        content[data + begin:data + begin + 4] = struct.pack("<f", math.inf)
+        for name, bytes_ in (("infinite", content), ("short", content[:-1]), ("empty", b"")):
+            with open(self.path(name + ".safetensors"), "wb") as file:
+                file.write(bytes_)
+        for what, code, words, values in (
+                ("fewer classes", 2, "weights_reset", ["data.train=fewer", f"weights={good}"]),
+                ("another class", 2, f"'{first}'", ["data.train=renamed", f"weights={good}"]),
+                ("another width", 2, "of another shape: conv1.weight", [f"weights={good}", "model={name: tiny, width: 8}"]),
+                ("another model", 2, "does not fit the model", [f"weights={good}", "model=resnet18"]),
+                ("infinite", 5, "conv1.weight", ["weights=infinite.safetensors"]),
+                ("short", 3, "short.safetensors", ["weights=short.safetensors"]),
+                ("empty", 3, "empty.safetensors", ["weights=empty.safetensors"])):
+            for ranks, option in ((2 if what == "infinite" else 1, ["-o", "unfit"]), (1, ["--dry-run"])):
+                done = self.command("train", self.recipe, *option, "data.train=data", "steps=2", *values, ranks=ranks)
+                self.expect(f"weights of {what}, {option[0]}, {ranks} ranks", done, code, words)
+                self.report(not os.path.exists(self.path("unfit")), f"no run with weights of {what}", "there is a folder")
 
     def lanes(self):
         """What --dry-run says of lanes that are too small for batch norm, training says in its first lines."""
@@ -235,6 +279,7 @@ class Starts(suite.Suite):
         self.unequal()
         self.permuted()
         self.found()
+        self.weights()
         self.best()
         self.lengths()
         self.progress()

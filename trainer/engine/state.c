@@ -385,6 +385,10 @@ sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_str
     return SR_OK;
 }
 
+sr_status sr_state_try_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
+    return load_file(e, file, reset, SR_PHASE_VALUES, false);
+}
+
 #define INTENDED "; if that is intended, name the last layer in weights_reset"
 
 sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classes, int count) {

@@ -25,6 +25,10 @@ SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoin
 // 'reset' is SR_E_USAGE naming the tensors.
 SR_NODISCARD sr_status sr_state_load_weights(sr_engine *engine, sr_safetensors *file,
                                              const sr_string_list *reset);
+// Loads the parameters and buffers in the same way, but logs nothing and leaves the average as it
+// is: to find out whether a file can be loaded.
+SR_NODISCARD sr_status sr_state_try_weights(sr_engine *engine, sr_safetensors *file,
+                                            const sr_string_list *reset);
 // Compares the class names in a weights file with those of the data, so that outputs are not
 // assigned to the wrong classes. A file without class names passes. SR_E_USAGE naming the first
 // that differs.

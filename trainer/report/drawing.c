@@ -21,6 +21,7 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
+#include "kernels/base/machine.h"
 #include "trainer/report/drawing_internal.h"
 #include "trainer/report/results_plot.h"
 
@@ -127,7 +128,9 @@ static void start_next(sr_drawing *d) {
         d->deadline_ns = sr_clock_ns() + CHILD_NS;
         if (error == 0)
             return;
-        SR_WARN("%s was not drawn: cannot start a process: %s", d->now.name, strerror(error));
+        char failure[SR_START_FAILURE_BYTES];
+        SR_WARN("%s was not drawn: cannot start a process: %s", d->now.name,
+                sr_machine_start_failure(error, failure));
         end_picture(d);
     }
 }

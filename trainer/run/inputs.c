@@ -216,8 +216,8 @@ void sr_inputs_release(sr_inputs *in) {
 
 // ---- Initial weights ----
 
-sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
-                                 int count) {
+static sr_status load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
+                              int count, bool report) {
     sr_safetensors *file;
     if (!recipe->weights)
         return SR_OK;
@@ -226,9 +226,20 @@ sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const cha
     if (sr_engine_get_info(engine).task->infer && recipe->weights_reset.count == 0)
         status = sr_state_check_classes(file, names, count);
     if (status == SR_OK)
-        status = sr_state_load_weights(engine, file, &recipe->weights_reset);
+        status = report ? sr_state_load_weights(engine, file, &recipe->weights_reset)
+                        : sr_state_try_weights(engine, file, &recipe->weights_reset);
     sr_safetensors_free(file);
     return status;
+}
+
+sr_status sr_inputs_try_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
+                                int count) {
+    return load_weights(recipe, engine, names, count, false);
+}
+
+sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
+                                 int count) {
+    return load_weights(recipe, engine, names, count, true);
 }
 
 // ---- Length and memory ----

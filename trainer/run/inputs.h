@@ -56,10 +56,14 @@ SR_NODISCARD sr_status sr_inputs_check_classes(const sr_dataset *data, const cha
 SR_NODISCARD sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity);
 
 // Loads `weights` into the engine, whose classes are 'names'; does nothing if the recipe has none.
-// SR_E_USAGE for a file that is missing, is not a safetensors file, or has other classes, names or
-// shapes without `weights_reset`.
+// SR_E_USAGE for a file that is missing or has other classes, names or shapes without
+// `weights_reset`; SR_E_DATA for one that is damaged or no safetensors file; SR_E_NON_FINITE.
 SR_NODISCARD sr_status sr_inputs_load_weights(sr_recipe *recipe, sr_engine *engine,
                                               const char *const *names, int count);
+// The same without a report: to refuse a file before a run folder is created. The values that it
+// leaves in the engine are to be loaded again.
+SR_NODISCARD sr_status sr_inputs_try_weights(sr_recipe *recipe, sr_engine *engine,
+                                             const char *const *names, int count);
 
 // Steps and samples of a run over 'count' training samples. SR_E_USAGE for a run without steps.
 SR_NODISCARD sr_status sr_inputs_lengths(sr_recipe *recipe, int64_t count, int64_t *steps,

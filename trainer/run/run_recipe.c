@@ -8,11 +8,19 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "trainer/engine/choices.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/run/run_folder.h"
+
+// Whether it is the current folder, in which relative paths stay what they are.
+static bool is_current(const char *folder) {
+    struct stat own, other;
+    return stat(".", &own) == 0 && stat(folder, &other) == 0 && own.st_dev == other.st_dev &&
+           own.st_ino == other.st_ino;
+}
 
 sr_status sr_run_recipe_load(const char *path, const char *const *overrides, int override_count,
                              sr_recipe **out) {
@@ -26,7 +34,7 @@ sr_status sr_run_recipe_load(const char *path, const char *const *overrides, int
     sr_status status = sr_text_check(&run);
     if (status == SR_OK)
         status = sr_run_start_folder(run.data, &start);
-    if (status == SR_OK && start.length > 0)
+    if (status == SR_OK && start.length > 0 && !is_current(start.data))
         status = sr_recipe_use_folder(recipe, start.data);
     sr_text_release(&run);
     sr_text_release(&start);

@@ -15,6 +15,7 @@
 #include "trainer/engine/plugins.h"
 #include "trainer/engine/stop.h"
 #include "trainer/run/plan_report.h"
+#include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
 
 static double run_seconds(const sr_training *t) {
@@ -96,6 +97,18 @@ static void print_result(const sr_training *t) {
     (void)fflush(stdout);
 }
 
+sr_status sr_train_load_recipe(const sr_train_request *request, sr_recipe **out) {
+    const char *const *overrides = request->overrides;
+    if (!request->stored_recipe)
+        return sr_choose_recipe(request->recipe, overrides, request->override_count, out);
+    const sr_status status =
+        sr_run_recipe_load(request->recipe, overrides, request->override_count, out);
+    return status != SR_E_NOT_FOUND
+               ? status
+               : SR_FAIL(status, "--resume %s: not a run folder: it has no recipe.yaml",
+                         request->resume);
+}
+
 sr_plugins_trust sr_train_trust(const sr_train_request *request) {
     if (request->allow_plugins)
         return SR_PLUGINS_ALLOWED;
@@ -103,7 +116,7 @@ sr_plugins_trust sr_train_trust(const sr_train_request *request) {
 }
 
 static sr_status open_recipe(const sr_train_request *request, sr_recipe **out) {
-    SR_TRY(sr_choose_recipe(request->recipe, request->overrides, request->override_count, out));
+    SR_TRY(sr_train_load_recipe(request, out));
     SR_TRY(sr_plugins_load(*out, sr_train_trust(request)));
     if (request->dry_run)
         return sr_recipe_check(*out);

@@ -29,6 +29,9 @@ typedef struct sr_train_request {
     char **argv;
 } sr_train_request;
 
+// Loads the recipe. That of a run to resume finds its data as that run did; SR_E_NOT_FOUND if the
+// folder is no run's.
+SR_NODISCARD sr_status sr_train_load_recipe(const sr_train_request *request, sr_recipe **out);
 // Whether the recipe's plug-ins may be loaded: those of a run folder are not named by the user.
 sr_plugins_trust sr_train_trust(const sr_train_request *request);
 // Trains on this rank (collectively under mpirun or srun) and returns the process's exit code,

@@ -113,7 +113,6 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
 // ---- Saving and resuming ----
 
 static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
-    const sr_recipe *r = t->recipe;
     const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(t->engine, 0));
     sr_manifest m = {.position = t->position,
                      .step = t->step,
@@ -123,7 +122,7 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
                      .seed = t->info.seed,
                      .task = t->task->name,
                      .model = phase.model->desc->name,
-                     .recipe = r->name,
+                     .recipe = t->recipe_name,
                      .recipe_identity = t->identity,
                      .data_identity = t->inputs.identity,
                      .fingerprint = fingerprint,

@@ -239,8 +239,13 @@ static sr_status find_generation(sr_training *t) {
     if (status == SR_E_NOT_FOUND)
         return SR_OK;
     SR_TRY(status);
+    const sr_manifest *m = sr_checkpoint_manifest(checkpoint);
     status = check_owner(t, checkpoint);
-    t->location.generation = sr_checkpoint_manifest(checkpoint)->generation;
+    t->location.generation = m->generation;
+    if (status == SR_OK && t->request->stored_recipe && m->recipe) {
+        t->recipe_name = sr_arena_strdup(&t->arena, m->recipe);
+        status = t->recipe_name ? SR_OK : SR_E_MEMORY;
+    }
     sr_checkpoint_free(checkpoint);
     return status;
 }
@@ -299,7 +304,7 @@ static void announce(const sr_training *t) {
                 (long long)t->total_steps);
     SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
             "rank%s x %d thread%s, %lld step%s",
-            t->recipe->name, model_of(t, 0)->desc->name, parameters, (long long)t->inputs.count,
+            t->recipe_name, model_of(t, 0)->desc->name, parameters, (long long)t->inputs.count,
             t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
             t->inputs.class_count == 1 ? "" : "es", (long long)t->info.batch, t->info.lanes,
             t->info.lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s", t->info.threads,
@@ -413,10 +418,14 @@ static sr_status check_inputs(sr_training *t) {
 static sr_status begin(sr_training *t) {
     t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
     t->best_top1 = t->best_saved = (double)NAN;
+    // Each run has a recipe.yaml, whose own name says nothing.
+    t->recipe_name = t->request->stored_recipe ? t->recipe->file : t->recipe->name;
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_lanes(t->engine, t->rank == 0));
     SR_TRY(sr_inputs_check_memory(t->engine, &t->inputs, t->cores.ranks));
+    SR_TRY(
+        sr_inputs_try_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
     SR_TRY(choose_folder(t));
     SR_TRY(t->location.generation ? sr_training_load(t) : first_state(t));
     SR_TRY(compare_values(t));

@@ -48,6 +48,7 @@ typedef struct sr_damage {
 typedef struct sr_training {
     const sr_train_request *request;
     sr_recipe *recipe;
+    const char *recipe_name; // that the run was started with
     const sr_task_desc *task;
     sr_comm *comm;
     int rank, ranks;
