@@ -9,7 +9,7 @@
 
 #include "dataio/image/mask_png.h"
 #include "dataio/pack/inspect_internal.h"
-#include "dataio/record/record.h"
+#include "dataio/record/class_name.h"
 #include "dataio/record/zstd_frame.h"
 #include "kernels/base/memory.h"
 
@@ -19,6 +19,7 @@
 
 typedef struct counting {
     sr_dataset *dataset;
+    const char *const *names; // of the classes
     sr_split_stat *stat;
     void *sides; // float, of all boxes
     size_t capacity;
@@ -27,30 +28,17 @@ typedef struct counting {
     size_t id_capacity;
 } counting;
 
-static int class_of(const sr_dataset *dataset, const sr_object *object) {
-    const int count = sr_dataset_class_count(dataset);
-    if (object->label >= 0)
-        return object->label < count ? (int)object->label : -1;
-    for (int i = 0; i < count; i++) {
-        const char *name = sr_dataset_class_name(dataset, i);
-        if (strlen(name) == object->name_bytes &&
-            memcmp(name, object->name, object->name_bytes) == 0)
-            return i;
-    }
-    return -1;
-}
-
 static sr_status count_box(counting *c, const sr_object *object) {
     sr_split_stat *stat = c->stat;
     const double width = object->xmax - object->xmin, height = object->ymax - object->ymin;
     const double side = width > 0 && height > 0 ? sqrt(width * height) : 0; // 0: also for NaN
-    const int class_number = class_of(c->dataset, object);
+    const int64_t class_number = sr_object_class(object, c->names, stat->class_count);
     SR_TRY(sr_grow(&c->sides, &c->capacity, (size_t)stat->boxes + 1, sizeof(float), "box sizes"));
     ((float *)c->sides)[stat->boxes++] = (float)side;
     stat->small += side < SMALL;
     stat->large += side >= LARGE;
     stat->difficult += object->difficult;
-    if (class_number >= 0)
+    if (class_number >= 0 && class_number < stat->class_count)
         stat->class_boxes[class_number]++;
     return SR_OK;
 }
@@ -118,7 +106,7 @@ sr_status sr_inspect_objects(sr_dataset *dataset, sr_split_stat *stat) {
     stat->class_pixels = sr_alloc_array(classes, sizeof *stat->class_pixels, "class counts");
     if (stat->class_boxes == NULL || stat->class_pixels == NULL)
         return SR_E_MEMORY;
-    counting c = {.dataset = dataset, .stat = stat};
+    counting c = {.dataset = dataset, .names = sr_dataset_file(dataset, 0)->classes, .stat = stat};
     const int64_t step = (stat->records + RECORDS - 1) / RECORDS;
     sr_status status = SR_OK;
     for (int64_t i = 0; i < stat->records && status == SR_OK; i += step, stat->looked_at++) {

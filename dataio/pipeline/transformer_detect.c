@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "dataio/pipeline/transformer.h"
-#include "dataio/record/record.h"
+#include "dataio/record/class_name.h"
 
 #define DEFAULT_BOXES 64
 
@@ -33,18 +33,9 @@ static int arrays(const sr_pipeline_options *options, sr_array_spec *out) {
 
 static sr_status class_of(const sr_transformer_context *context, const sr_object *object,
                           int64_t *out) {
-    if (object->label >= 0) {
-        *out = object->label;
+    *out = sr_object_class(object, context->classes, context->class_count);
+    if (*out >= 0)
         return SR_OK;
-    }
-    for (int64_t i = 0; i < context->class_count; i++) {
-        const char *name = context->classes[i];
-        if (strlen(name) == object->name_bytes &&
-            memcmp(name, object->name, object->name_bytes) == 0) {
-            *out = i;
-            return SR_OK;
-        }
-    }
     return SR_FAIL(SR_E_DATA, "object of class '%.*s', which the data set does not list",
                    object->name_bytes > 100 ? 100 : (int)object->name_bytes,
                    object->name ? object->name : "");

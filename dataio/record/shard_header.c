@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/record/class_name.h"
 #include "dataio/record/shard_internal.h"
 #include "kernels/base/hash.h"
-#include "kernels/base/text.h"
 
 const uint8_t sr_shard_magic[8] = {0x89, 'K', 'P', 'L', 0x0d, 0x0a, 0x1a, 0x0a};
 const uint8_t sr_shard_end_magic[8] = {0x89, 'K', 'P', 'L', 'E', 'N', 'D', 0x0a};
@@ -59,23 +59,6 @@ void sr_shard_header_encode(const shard_header *h, uint8_t *out) {
     put_u64(out + bytes - 8, sr_hash64(out, bytes - 8));
 }
 
-// The name of a class in UTF-8, as checkpoints and tables have it: bytes of other encodings, which
-// shards of other writers may have, as \xNN.
-static const char *decode_name(const uint8_t *bytes, uint32_t n, sr_arena *arena) {
-    char *name = sr_arena_alloc(arena, n + 1u);
-    if (name == NULL)
-        return NULL;
-    memcpy(name, bytes, n);
-    if (sr_text_is_utf8(name))
-        return name;
-    sr_text text;
-    sr_text_init(&text);
-    sr_text_add_visible(&text, name);
-    name = sr_text_check(&text) == SR_OK ? sr_arena_strdup(arena, text.data) : NULL;
-    sr_text_release(&text);
-    return name;
-}
-
 static sr_status decode_classes(const uint8_t *at, const uint8_t *end, uint32_t count,
                                 sr_data_file *shard) {
     uint64_t *records = sr_arena_alloc(&shard->arena, (size_t)count * 8);
@@ -88,7 +71,7 @@ static sr_status decode_classes(const uint8_t *at, const uint8_t *end, uint32_t 
         if (end - at < 4 || get_u32(at) > (uint64_t)(end - at - 4))
             return SR_FAIL(SR_E_DATA, "%s: header: class name %u is cut off", shard->path, i);
         uint32_t n = get_u32(at);
-        names[i] = decode_name(at + 4, n, &shard->arena);
+        names[i] = sr_class_name_decode(at + 4, n, &shard->arena);
         if (names[i] == NULL)
             return SR_E_MEMORY;
         at += 4 + n;

@@ -9,6 +9,7 @@
 #include "dataio/image/resample.h"
 #include "dataio/jpeg/decode.h"
 #include "dataio/pack/inspect.h"
+#include "dataio/record/class_name.h"
 #include "dataio/record/zstd_frame.h"
 
 #define SHEET_PIXELS ((int64_t)48 << 20)
@@ -122,16 +123,16 @@ static sr_status add_outlines(objects *o, sr_record_cursor polygons, int number)
 
 static sr_status add_object(objects *o, const sr_object *object) {
     const int classes = sr_dataset_class_count(o->reader->dataset);
-    const bool known = object->label >= 0 && object->label < classes;
+    const int64_t found =
+        sr_object_class(object, sr_dataset_file(o->reader->dataset, 0)->classes, classes);
+    const bool known = found >= 0 && found < classes;
     // Objects without a known class take colours in turn.
-    const int number = known ? (int)object->label : (int)(o->box_count % 4096);
+    const int number = known ? (int)found : (int)(o->box_count % 4096);
     const char *label = known ? sr_dataset_class_name(o->reader->dataset, number) : NULL;
     if (label == NULL && object->name_bytes > 0) {
-        char *copy = sr_arena_alloc(o->reader->arena, object->name_bytes + 1);
-        if (copy == NULL)
+        label = sr_class_name_decode(object->name, object->name_bytes, o->reader->arena);
+        if (label == NULL)
             return SR_E_MEMORY;
-        memcpy(copy, object->name, object->name_bytes);
-        label = copy;
     }
     SR_TRY(sr_grow(&o->boxes, &o->box_capacity, o->box_count + 1, sizeof(sr_tile_box), "boxes"));
     ((sr_tile_box *)o->boxes)[o->box_count++] =

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "dataio/pack/inspect.h"
+#include "dataio/pipeline/pipeline.h"
+#include "dataio/record/record.h"
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
@@ -124,12 +126,76 @@ static void test_stat(void **state) {
     sr_dataset_free(set);
 }
 
+// Objects of other writers have their class as a name, in any encoding, instead of a number.
+static void test_object_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"plain", "caf\xe9", "\xff"};
+    static const char *const objects[] = {"caf\xe9", "\xff", "caf\xe9", "plain", "other\xe9"};
+    static const int64_t boxes[] = {1, 2, 1};
+    sr_writer *writer;
+    sr_record_writer record = {0};
+    sr_dataset *set;
+    sr_split_stat stat;
+    sr_object list[5];
+    uint8_t pixels[12 * 10 * 3] = {0};
+    const sr_sample picture = {.data = pixels,
+                               .bytes = sizeof pixels,
+                               .height = 10,
+                               .width = 12,
+                               .channels = 3,
+                               .label = -1,
+                               .orientation = 1,
+                               .name = "n",
+                               .name_bytes = 1};
+    for (size_t i = 0; i < 5; i++)
+        list[i] = (sr_object){.name = objects[i],
+                              .name_bytes = strlen(objects[i]),
+                              .label = -1,
+                              .xmax = 5,
+                              .ymax = 5};
+    assert_ok(sr_writer_open(&(sr_writer_options){.folder = top,
+                                                  .split = "test",
+                                                  .protocol = SR_DETECTION_PROTOCOL,
+                                                  .classes = names,
+                                                  .class_count = 3},
+                             &writer));
+    assert_ok(sr_detection_write(&record, &picture, list, 5));
+    assert_ok(sr_writer_append(writer, record.data, record.bytes));
+    assert_ok(sr_writer_close(writer));
+    sr_record_writer_release(&record);
+    assert_ok(sr_dataset_open(top, "test", &set));
+    assert_string_equal("caf\\xe9", sr_dataset_class_name(set, 1));
+    assert_ok(sr_inspect_stat(set, &stat));
+    assert_int_equal(5, stat.boxes);
+    assert_memory_equal(boxes, stat.class_boxes, sizeof boxes);
+    sr_split_stat_release(&stat);
+    sr_dataset_free(set);
+    sr_pipeline_options o = {.dataset = top,
+                             .split = "test",
+                             .transformer = "detect",
+                             .image_height = 10,
+                             .image_width = 12,
+                             .batch = 1,
+                             .lanes = 1,
+                             .lane_end = 1,
+                             .threads = true,
+                             .act_seconds = 30};
+    sr_pipeline *pipeline;
+    sr_slot slot;
+    bool end;
+    assert_ok(sr_pipeline_open(&o, &pipeline));
+    assert_status(SR_E_DATA, sr_pipeline_next(pipeline, &slot, &end));
+    assert_message("object of class 'other\xe9', which the data set does not list");
+    sr_pipeline_close(pipeline);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
         TEST(test_kinds),
         TEST(test_verify),
         TEST(test_stat),
+        TEST(test_object_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
