@@ -96,9 +96,14 @@ static int on_number(void *user, const char *text, size_t bytes) {
     return take_label(user, text, bytes);
 }
 
+static int on_boolean(void *user, int value) {
+    return take_label(user, value ? "true" : "false", value ? 4 : 5);
+}
+
 // Into out; "" where there is no label.
 static sr_status read_json_label(const void *text, size_t bytes, char out[TEXT_MAX]) {
-    static const yajl_callbacks callbacks = {.yajl_number = on_number,
+    static const yajl_callbacks callbacks = {.yajl_boolean = on_boolean,
+                                             .yajl_number = on_number,
                                              .yajl_string = on_string,
                                              .yajl_start_map = on_open,
                                              .yajl_map_key = on_key,

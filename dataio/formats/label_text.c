@@ -2,6 +2,7 @@
 // Labels given as texts become classes (label_text.h).
 #include "dataio/formats/label_text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,8 +10,10 @@
 #include "dataio/formats/few_names.h"
 #include "kernels/base/log.h"
 
-#define MAX_CLASSES 1000000 // limit of labels that are numbers of classes
-#define MAX_DIGITS 18       // of a number: fewer than INT64_MAX has
+#define MAX_CLASSES 1000000          // limit of labels that are numbers of classes
+#define MAX_DIGITS 18                // of a number: fewer than INT64_MAX has
+#define MAX_WHOLE 9007199254740992.0 // 2^53: up to it a double is the number that was written
+#define DIGITS "0123456789"
 #define NO_NUMBER (-1)
 
 void sr_label_texts_release(sr_label_texts *labels) {
@@ -21,19 +24,53 @@ void sr_label_texts_release(sr_label_texts *labels) {
 
 // -- texts -------------------------------------------------------------------------------------
 
-// The whole number that digits, perhaps with ".0" after them, are; else NO_NUMBER.
+// Whether the text is a decimal number, as 3, +3, -1, 2.50 or 3e+00.
+static bool is_number(const char *text) {
+    const char *at = text + (*text == '+' || *text == '-');
+    const size_t whole = strspn(at, DIGITS);
+    at += whole;
+    const size_t part = *at == '.' ? strspn(at + 1, DIGITS) : 0;
+    at += *at == '.' ? 1 + part : 0;
+    if (whole + part > 0 && (*at == 'e' || *at == 'E')) {
+        at += 1 + (at[1] == '+' || at[1] == '-');
+        at = strspn(at, DIGITS) > 0 ? at + strspn(at, DIGITS) : text;
+    }
+    return whole + part > 0 && *at == '\0';
+}
+
+// The whole number that the text is, in whatever way it is written; else NO_NUMBER.
 static int64_t number_of(const char *text) {
-    const size_t digits = strspn(text, "0123456789");
-    const char *rest = text + digits;
-    if (*rest == '.' && rest[1] != '\0')
-        rest += 1 + strspn(rest + 1, "0");
-    return digits > 0 && digits <= MAX_DIGITS && *rest == '\0' ? strtoll(text, NULL, 10)
-                                                               : NO_NUMBER;
+    const size_t digits = strspn(text, DIGITS);
+    if (digits > 0 && digits <= MAX_DIGITS && text[digits] == '\0')
+        return strtoll(text, NULL, 10);
+    const double value = is_number(text) ? strtod(text, NULL) : -1.0;
+    return value >= 0 && value <= MAX_WHOLE && value == floor(value) ? (int64_t)value : NO_NUMBER;
+}
+
+static bool is_one_of(const char *text, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(text, words[i]) == 0)
+            return true;
+    return false;
 }
 
 // Whether the text says that there is no class; nan is how Python writes an empty cell of numbers.
 static bool is_no_class(const char *text) {
-    return (text[0] == '-' && number_of(text + 1) != NO_NUMBER) || strcasecmp(text, "nan") == 0;
+    return (text[0] == '-' && is_number(text) && strtod(text, NULL) < 0) ||
+           strcasecmp(text, "nan") == 0;
+}
+
+// Whether other programs write an empty cell so, though it may be the name of a class.
+static bool may_be_missing(const char *text) {
+    static const char *const words[] = {"none", "null", "na", "n/a", "<na>", "nil", "undefined"};
+    return is_one_of(text, words, sizeof words / sizeof *words);
+}
+
+static bool has_controls(const char *text, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return true;
+    return false;
 }
 
 sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_layout *layout,
@@ -47,6 +84,8 @@ sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_la
         bytes--;
     if (bytes == 0)
         return sr_source_refuse(source, path, "its label is blank");
+    if (has_controls(text, bytes))
+        return sr_source_refuse(source, path, "its label has line breaks or control characters");
     SR_TRY(sr_name_table_get(&labels->texts, &layout->arena, text, bytes, &number));
     if (labels->texts.count > before) {
         bool *grown = sr_realloc(labels->in_train, before * sizeof *grown,
@@ -79,7 +118,8 @@ typedef struct settling {
     int32_t *class_of; // [texts]: -1: none
     numbered *numbers; // [number_count], sorted
     size_t number_count;
-    sr_few_names others; // that are not numbers
+    sr_few_names others;             // that are not whole numbers
+    sr_few_names fractions, missing; // of these: numbers; what may be an empty cell
 } settling;
 
 static const char *text_at(const settling *s, uint32_t text) {
@@ -105,21 +145,26 @@ static void find_numbers(settling *s) {
             s->numbers[s->number_count++] = (numbered){.number = number, .text = i};
         else if (!is_no_class(text))
             sr_few_names_add(&s->others, text, strlen(text));
+        if (number == NO_NUMBER && !is_no_class(text) && is_number(text))
+            sr_few_names_add(&s->fractions, text, strlen(text));
+        if (may_be_missing(text))
+            sr_few_names_add(&s->missing, text, strlen(text));
     }
     if (s->number_count > 0)
         qsort(s->numbers, s->number_count, sizeof *s->numbers, by_number);
 }
 
-// Warns of different texts for one number.
+// Warns of different texts for one number, and of those that are not digits alone.
 static void tell_same(const settling *s) {
     sr_few_names same = {0};
     for (size_t i = 0; i < s->number_count; i++) {
         const char *text = text_at(s, s->numbers[i].text);
-        if (!is_new(s, i) || strchr(text, '.') != NULL)
+        const bool last = i + 1 == s->number_count || is_new(s, i + 1);
+        if (!is_new(s, i) || !last || text[strspn(text, DIGITS)] != '\0')
             sr_few_names_add(&same, text, strlen(text));
     }
     if (same.count > 0)
-        SR_WARN("%s: labels are written in several ways, or with a decimal point (%s): they are "
+        SR_WARN("%s: labels are written in several ways, or not as digits alone (%s): they are "
                 "taken as whole numbers",
                 s->source->path, same.text);
 }
@@ -175,6 +220,23 @@ static sr_status take_ordered_numbers(settling *s) {
     return SR_OK;
 }
 
+// Warns of names of classes that might have another meaning.
+static void tell_names(const settling *s) {
+    const char *path = s->source->path;
+    if (s->number_count > 0)
+        SR_WARN("%s: %zu labels are whole numbers and %zu are not (%s): all are taken as names of "
+                "classes, in byte order",
+                path, s->number_count, s->others.count, s->others.text);
+    else if (s->fractions.count > 0)
+        SR_WARN("%s: labels are numbers, but not whole (%s): they are taken as names of classes, "
+                "in byte order",
+                path, s->fractions.text);
+    if (s->missing.count > 0)
+        SR_WARN("%s: labels that may mean that there is none (%s) are taken as names of classes; "
+                "leave the label of pictures without a class blank",
+                path, s->missing.text);
+}
+
 static sr_status name_classes(settling *s) {
     const sr_label_texts *labels = s->labels;
     sr_name_list list = {0};
@@ -186,11 +248,10 @@ static sr_status name_classes(settling *s) {
             status = sr_name_list_add(&list, &s->layout->arena, name, strlen(name));
     }
     const sr_status set = sr_layout_set_classes(s->layout, &list);
-    if (status == SR_OK && set == SR_OK && s->number_count > 0)
-        SR_WARN("%s: %zu labels are whole numbers and %zu are not (%s): all are taken as names of "
-                "classes, in byte order",
-                s->source->path, s->number_count, s->others.count, s->others.text);
-    return status != SR_OK ? status : set;
+    SR_TRY(status);
+    SR_TRY(set);
+    tell_names(s);
+    return SR_OK;
 }
 
 static void find_names(const settling *s) {

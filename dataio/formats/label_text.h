@@ -3,8 +3,9 @@
 //
 // Where all labels are whole numbers and at least half of those from 0 to the largest occur, they
 // are the numbers of the classes. Other whole numbers, such as years, are names in the order of the
-// numbers; everything else is names in byte order. 3.0 is the whole number 3, as tables of other
-// programs write it. A blank label, a negative number and nan mean that a picture has no class.
+// numbers; everything else is names in byte order. 3.0, 3e+00 and +3 are the whole number 3, as
+// tables of other programs write it. A blank label, a negative number and nan mean that a picture
+// has no class.
 #ifndef SR_DATAIO_LABEL_TEXT_H
 #define SR_DATAIO_LABEL_TEXT_H
 
@@ -31,7 +32,7 @@ SR_NODISCARD sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *
                                              const char *text, size_t bytes);
 // Turns the texts into classes; names are those of train. Texts that are names given by the user
 // are these classes. A sample with a class that does not exist is refused by name. Warns where
-// numbers are taken as names.
+// numbers, or words for an empty cell, are taken as names.
 SR_NODISCARD sr_status sr_label_texts_settle(sr_label_texts *labels, sr_source *source,
                                              sr_layout *layout);
 

@@ -164,7 +164,8 @@ int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes
 sr_status sr_layout_number_classes(sr_layout *layout, int64_t count) {
     if (layout->class_count > 0) { // given by the user
         if (count > layout->class_count)
-            return SR_FAIL(SR_E_DATA, "class %lld occurs, but only %d class names are given",
+            return SR_FAIL(SR_E_DATA,
+                           "class %lld occurs (the first is 0), but only %d class names are given",
                            (long long)count - 1, layout->class_count);
         return SR_OK;
     }

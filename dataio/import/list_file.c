@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of pictures (list_file.h). Empty lines are skipped; a line may end with CR LF; there are no
-// comments and no quotes, as a path may contain any character except tab and line break. A byte
-// order mark, as Windows programs write it, is skipped.
+// comments. A path may contain any character except tab and line break; a field that is in quotes,
+// as R writes all texts, is what is between them, with "" for a quote. A byte order mark, as
+// Windows programs write it, is skipped.
 #include "dataio/import/list_file.h"
 
 #include <fcntl.h>
@@ -27,12 +28,26 @@ static int cut(char *line, char *fields[4]) {
     return count;
 }
 
-// Without space around it.
+// Removes quotes around a field.
+static char *unquote(char *text) {
+    const size_t bytes = strlen(text);
+    if (bytes < 2 || text[0] != '"' || text[bytes - 1] != '"')
+        return text;
+    size_t kept = 0;
+    for (size_t i = 1; i + 1 < bytes; i++) {
+        text[kept++] = text[i];
+        i += text[i] == '"' && text[i + 1] == '"' && i + 2 < bytes;
+    }
+    text[kept] = '\0';
+    return text;
+}
+
+// Without space and quotes around it.
 static char *trim(char *text) {
     text += strspn(text, " ");
     for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
         text[n - 1] = '\0';
-    return text;
+    return unquote(text);
 }
 
 // Replaces a path by its normalised form, which is never longer. False where it is too long.
@@ -47,11 +62,13 @@ static bool normalise(char *path, sr_path_separator separator) {
 static sr_status take_line(sr_list_file *list, const char *name, size_t number, char *line) {
     char *fields[4];
     const int count = cut(line, fields);
+    fields[0] = unquote(fields[0]);
     if (!normalise(fields[0], SR_PATH_SLASH))
         return SR_FAIL(SR_E_DATA, "%s:%zu: a path of more than %d bytes", name, number,
                        SR_PATH_TEXT_MAX - 2);
     if (count < 2 || count > 3 || fields[0][0] == '\0')
-        return SR_FAIL(SR_E_DATA, "%s:%zu: expected: path TAB label [TAB split]", name, number);
+        return SR_FAIL(SR_E_DATA, "%s:%zu: expected: path TAB label [TAB split]%s", name, number,
+                       count < 2 ? "; the line has no TAB" : "");
     sr_listed_picture entry = {.path = fields[0], .label = trim(fields[1]), .split = -1};
     if (count == 3) {
         const char *split = trim(fields[2]);
@@ -70,7 +87,7 @@ sr_status sr_list_file_parse(const char *name, void *text, size_t bytes, sr_list
     sr_status status = SR_OK;
     size_t number = 1;
     if (memchr(text, 0, bytes) != NULL)
-        status = SR_FAIL(SR_E_DATA, "%s: the list contains zero bytes", name);
+        status = SR_FAIL(SR_E_DATA, "%s: the list contains zero bytes; save it as UTF-8", name);
     char *begin = text;
     if (strncmp(begin, "\xef\xbb\xbf", 3) == 0)
         begin += 3;

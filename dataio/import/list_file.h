@@ -3,7 +3,7 @@
 //
 // Paths are normalised (path_text.h), so that "./a.jpg" and "a.jpg" are one picture; '\\' separates
 // folders where there is no file of the name as it is written. A split has any name that means one
-// (record/split.h). A label may be blank.
+// (record/split.h). A label may be blank. Any field may be in quotes.
 #ifndef SR_DATAIO_LIST_FILE_H
 #define SR_DATAIO_LIST_FILE_H
 

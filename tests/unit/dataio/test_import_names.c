@@ -294,10 +294,63 @@ static void test_numbers(void **state) {
     check_said("no picture has class 2019; the data set still has 3 classes");
 }
 
+// How other programs write labels: of three pictures, with the class names that result.
+static void test_label_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *labels[3], *classes, *said; // said: NULL: nothing
+    } rows[] = {
+        {{"0", "1.00e+00", "2E0"}, "0 1 2", "(1.00e+00, 2E0): they are taken as whole numbers"},
+        {{"+1", "0", "00"}, "0 1", "(0, 00, +1): they are taken as whole numbers"},
+        {{"\"1\"", "\"0\"", "1"}, "0 1", NULL}, // as R writes texts
+        {{"\"a \"\"b\"\"\"", "c", "\"c\""}, "a \"b\" c", NULL},
+        {{"0.5", "1.5", "1e-3"}, "0.5 1.5 1e-3", "numbers, but not whole (0.5, 1.5, 1e-3)"},
+        {{"1e300", "0", "1"}, "0 1 1e300", "2 labels are whole numbers and 1 are not (1e300)"},
+        {{"1e", "e1", "."}, ". 1e e1", NULL}, // no numbers
+        {{"cat", "None", "NA"}, "NA None cat", "may mean that there is none (None, NA)"},
+        {{"true", "false", "true"}, "false true", NULL},
+    };
+    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256], names[256] = "";
+        const char *const *l = rows[i].labels;
+        sr_dataset *set;
+        (void)snprintf(text, sizeof text, "0.jpg\t%s\n\"1.jpg\"\t%s\n2.jpg\t%s\n", l[0], l[1],
+                       l[2]);
+        const sr_pack_report r = pack_list(text);
+        check_splits(&r, 3, 0, 0);
+        assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+        for (int c = 0; c < sr_dataset_class_count(set); c++)
+            (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                           c > 0 ? " " : "", sr_dataset_class_name(set, c));
+        sr_dataset_free(set);
+        assert_string_equal(rows[i].classes, names);
+        if (rows[i].said != NULL)
+            check_said(rows[i].said);
+        else
+            assert_false(is_said("warning"));
+    }
+    sr_pack_report r;
+    static const struct {
+        const char *list, *message;
+    } refused[] = {
+        {"0.jpg,cat\n", "list.tsv:1: expected: path TAB label [TAB split]; the line has no TAB"},
+        {"0.jpg\tcat\tdev\n", "list.tsv:1: split 'dev' is not train, val or test"},
+        {"\n0.jpg\ta\ttrain\tx\n", "list.tsv:2: expected: path TAB label"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        put_text("list.tsv", refused[i].list);
+        const sr_pack_options o = {.list = in_top("list.tsv")};
+        assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), o, &r));
+        assert_message(refused[i].message);
+    }
+}
+
 // The same in files beside pictures.
 static void test_numbers_beside(void **state) {
     (void)state;
-    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg", "3.jpg");
+    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg");
+    put_text("src/4.cls", "1\n2\n");
     put_text("src/0.json", "{\"label\": 0}");
     put_text("src/1.json", "{\"label\": 1.0}");
     put_text("src/2.json", "{\"label\": -1}");
@@ -308,6 +361,15 @@ static void test_numbers_beside(void **state) {
     assert_int_equal(1, label_of("train", "1.jpg"));
     check_refused("2.jpg,\"label -1, which is no class\"");
     check_refused("3.jpg,a picture without a label");
+    check_refused("4.jpg,its label has line breaks");
+    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
+    put_text("src/0.json", "{\"label\": true}");
+    put_text("src/1.json", "{\"label\": false}");
+    put_text("src/2.json", "{\"label\": \"true\"}");
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 3, 0, 0);
+    assert_int_equal(1, label_of("train", "2.jpg"));
+    assert_int_equal(2, r.classes);
 }
 
 // -- formats -----------------------------------------------------------------------------------
@@ -569,11 +631,22 @@ static void test_zip_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_split_names),    TEST(test_split_folders),    TEST(test_split_shards),
-        TEST(test_split_formats),  TEST(test_voc_lists),        TEST(test_numbers),
-        TEST(test_numbers_beside), TEST(test_masks_or_classes), TEST(test_class_folders_first),
-        TEST(test_empty_folders),  TEST(test_side_folders),     TEST(test_paths),
-        TEST(test_list_paths),     TEST(test_coco_paths),       TEST(test_zip_names),
+        TEST(test_split_names),
+        TEST(test_split_folders),
+        TEST(test_split_shards),
+        TEST(test_split_formats),
+        TEST(test_voc_lists),
+        TEST(test_numbers),
+        TEST(test_label_texts),
+        TEST(test_numbers_beside),
+        TEST(test_masks_or_classes),
+        TEST(test_class_folders_first),
+        TEST(test_empty_folders),
+        TEST(test_side_folders),
+        TEST(test_paths),
+        TEST(test_list_paths),
+        TEST(test_coco_paths),
+        TEST(test_zip_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
