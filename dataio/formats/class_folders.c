@@ -5,6 +5,10 @@
 // where train and another split are there, since what else is there cannot be a class; or where
 // words of all names mean splits, as in train_images and val_images, and the folders below have
 // names in common, as the splits of one data set have. So train_station and test_tube are classes.
+// Beside the latter there may be folders with nothing but pictures, as those to be predicted.
+//
+// A folder that contains nothing but one of its own name or split does not count, as unpacking
+// train.zip makes train/train.
 //
 // The paths are in byte order, so equal folders of one level are adjacent; no files are read.
 #include "dataio/formats/class_folders.h"
@@ -26,11 +30,17 @@ typedef struct level {
     size_t folders;    // that differ from the one before
     bool strays;       // pictures directly at this level
     bool deeper;       // some picture has a folder below
+    bool repeated;     // all have one of the same name or split
     bool flat_train;   // a picture of train has none
+    bool flat_others;  // no picture outside splits has one
 } level;
 
 static level look_at(const sr_source *source, int number) {
-    level l = {.all_whole = true, .all_words = true, .all_alike = true};
+    level l = {.all_whole = true,
+               .all_words = true,
+               .all_alike = true,
+               .repeated = true,
+               .flat_others = true};
     const char *last = NULL;
     size_t last_bytes = 0;
     int word = -1;
@@ -60,6 +70,10 @@ static level look_at(const sr_source *source, int number) {
         }
         const bool deeper = sr_path_folder_at(path, number + 1, &below, &below_bytes);
         l.deeper = l.deeper || deeper;
+        l.repeated = l.repeated && deeper &&
+                     ((below_bytes == bytes && memcmp(below, name, bytes) == 0) ||
+                      (word >= 0 && sr_split_word(below, below_bytes) == word));
+        l.flat_others = l.flat_others && (word >= 0 || !deeper);
         l.flat_train = l.flat_train || (word == SR_SPLIT_TRAIN && !deeper);
     }
     return l;
@@ -100,7 +114,7 @@ static sr_status contains_splits(const sr_source *source, int number, const leve
     const bool pair = train && (l->whole[SR_SPLIT_VAL] || l->whole[SR_SPLIT_TEST]);
     const bool words = l->word[SR_SPLIT_TRAIN] && (l->word[SR_SPLIT_VAL] || l->word[SR_SPLIT_TEST]);
     *out = (l->folders > 0 && l->all_whole) || pair;
-    if (*out || !words || !l->all_words || l->flat_train)
+    if (*out || !words || l->flat_train || (!l->all_words && !l->flat_others))
         return SR_OK;
     return share_names(source, number, out);
 }
@@ -123,7 +137,8 @@ static sr_status find_doubts(const sr_source *source, const level *l, sr_class_f
 static sr_status find_level(const sr_source *source, sr_class_folders *out) {
     level l = look_at(source, 0);
     for (int number = 0;; number++) {
-        const bool leading = l.folders == 1 && !l.strays && l.deeper && number < MAX_LEVELS;
+        const bool leading =
+            (l.folders == 1 || l.repeated) && !l.strays && l.deeper && number < MAX_LEVELS;
         const level below = leading ? look_at(source, number + 1) : l;
         bool splits, splits_below = false;
         SR_TRY(contains_splits(source, number, &l, &splits));
@@ -153,17 +168,32 @@ bool sr_class_folders_class(const sr_class_folders *folders, const char *path, c
     return sr_path_folder_at(path, folders->level + folders->has_splits, name, bytes);
 }
 
-// Counts the classes of the first split that has some, and the splits.
-static void count_classes(const sr_source *source, sr_class_folders *out) {
+// Counts the classes of the first split that has some.
+static sr_status count_classes(const sr_source *source, sr_class_folders *out) {
+    sr_name_table table = {0};
+    sr_arena arena;
+    sr_status status = SR_OK;
+    sr_arena_init(&arena);
     for (int split = 0; split < SR_SPLIT_COUNT && out->names.count == 0; split++) {
-        for (size_t i = 0; i < source->files.count; i++) {
+        for (size_t i = 0; i < source->files.count && status == SR_OK; i++) {
             const char *path = source->files.items[i].path, *name;
             size_t bytes;
-            if (sr_class_folders_split(out, path) == split &&
-                sr_class_folders_class(out, path, &name, &bytes))
+            uint32_t at;
+            if (sr_class_folders_split(out, path) != split ||
+                !sr_class_folders_class(out, path, &name, &bytes))
+                continue;
+            const size_t before = table.count;
+            status = sr_name_table_get(&table, &arena, name, bytes, &at);
+            if (status == SR_OK && table.count > before)
                 sr_few_names_add(&out->names, name, bytes);
         }
     }
+    sr_name_table_release(&table);
+    sr_arena_release(&arena);
+    return status;
+}
+
+static void name_splits(const sr_source *source, sr_class_folders *out) {
     for (size_t i = 0; i < source->files.count && out->has_splits; i++) {
         const char *name;
         size_t bytes;
@@ -176,6 +206,7 @@ static void count_classes(const sr_source *source, sr_class_folders *out) {
 sr_status sr_class_folders_find(const sr_source *source, sr_class_folders *out) {
     *out = (sr_class_folders){0};
     SR_TRY(find_level(source, out));
-    count_classes(source, out);
+    SR_TRY(count_classes(source, out));
+    name_splits(source, out);
     return SR_OK;
 }

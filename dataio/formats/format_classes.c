@@ -3,14 +3,14 @@
 //
 // Classes are sorted by the bytes of their names; all splits use the list of train where it exists,
 // and a class that only another split has is an error. Where the folders contain splits, pictures
-// in other folders are refused. A class folder without a picture is no class, and is named.
+// in other folders are refused. A class folder without a picture is no class.
+// Names that might mean something else are reported (class_doubts.h).
 #include <stdio.h>
 #include <string.h>
 
+#include "dataio/formats/class_doubts.h"
 #include "dataio/formats/class_folders.h"
-#include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
-#include "kernels/base/log.h"
 
 // -- classes -----------------------------------------------------------------------------------
 
@@ -28,54 +28,6 @@ static sr_status collect_classes(const sr_source *source, const sr_class_folders
     }
     sr_status set = sr_layout_set_classes(out, &list);
     return status != SR_OK ? status : set;
-}
-
-// Warns of class folders, and of folders of splits, that contain no picture.
-static void tell_empty(const sr_source *source, const sr_class_folders *folders) {
-    const sr_file_list *all = &source->folders;
-    const char *leading = source->files.items[0].path, *name, *last = "";
-    sr_few_names names = {0};
-    size_t bytes, first;
-    size_t shared =
-        sr_path_folder_at(leading, folders->level, &name, &bytes) ? (size_t)(name - leading) : 0;
-    for (size_t i = 0; i < all->count; i++) {
-        const char *path = all->items[i].path;
-        int depth = 1;
-        for (const char *at = path; (at = strchr(at, '/')) != NULL; at++)
-            depth++;
-        const bool of_class = depth == folders->level + folders->has_splits + 1;
-        if ((!of_class && !(folders->has_splits && depth == folders->level + 1)) ||
-            strncmp(path, leading, shared) != 0 || strcmp(path, last) == 0 ||
-            sr_pictures_below(source, path, &first) > 0)
-            continue;
-        last = path;
-        if (folders->has_splits && sr_split_word(path + shared, strcspn(path + shared, "/")) < 0)
-            continue;
-        sr_few_names_add(&names, path, strlen(path));
-    }
-    if (names.count > 0)
-        SR_WARN("%s: %zu folder%s without a picture: %s; classes are numbered without %s",
-                source->path, names.count, names.count == 1 ? "" : "s", names.text,
-                names.count == 1 ? "it" : "them");
-}
-
-static void tell_doubts(const sr_source *source, const sr_class_folders *folders) {
-    const int classes = folders->level + folders->has_splits;
-    sr_few_names doubts = {0}, inside = {0};
-    const char *name;
-    size_t bytes;
-    for (size_t i = 0; i < source->files.count; i++) {
-        const char *path = source->files.items[i].path;
-        if (!folders->has_splits && sr_class_folders_class(folders, path, &name, &bytes) &&
-            (sr_split_resembles(name, bytes) || sr_split_word(name, bytes) >= 0))
-            sr_few_names_add(&doubts, name, bytes);
-        if (sr_path_folder_at(path, classes + 1, &name, &bytes) && sr_split_named(name, bytes) >= 0)
-            sr_few_names_add(&inside, path, (size_t)(name - path) + bytes);
-    }
-    sr_folder_splits_doubt(source, &doubts,
-                           doubts.count == 1 ? "taken as a class, not as a split"
-                                             : "taken as classes, not as splits");
-    sr_folder_splits_doubt(source, &inside, "inside a class, not taken as a split");
 }
 
 // -- files -------------------------------------------------------------------------------------
@@ -133,10 +85,10 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     if (out->class_count == 0)
         return SR_FAIL(SR_E_DATA,
                        "%s: the pictures are not in class folders; expected CLASS/picture or "
-                       "{train,val}/CLASS/picture",
+                       "{train,val}/CLASS/picture, or a list of the pictures and their classes "
+                       "(--list)",
                        source->path);
-    tell_empty(source, &folders);
-    tell_doubts(source, &folders);
+    SR_TRY(sr_class_doubts_tell(source, &folders, out));
     for (size_t i = 0; i < source->files.count; i++)
         SR_TRY(assign(source, &folders, i, out));
     return SR_OK;

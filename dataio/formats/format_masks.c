@@ -14,6 +14,7 @@
 
 #include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
+#include "dataio/formats/mask_folders.h"
 #include "dataio/image/mask_png.h"
 
 #define MAX_LEVELS 64
@@ -149,6 +150,23 @@ static bool are_masks(const sr_source *source, const pairing *p, int side) {
     return true;
 }
 
+// Whether the names of the two folders say that one has pictures and the other their masks.
+static bool is_named(const pairing *p) {
+    const int m = p->masks;
+    return sr_folder_kind_named(p->names[m], p->bytes[m]) == SR_FOLDER_MASKS &&
+           sr_folder_kind_named(p->names[!m], p->bytes[!m]) == SR_FOLDER_PICTURES;
+}
+
+// Finds the side with the masks. Where both may have them, as pictures may be grey, too, the names
+// decide.
+static bool find_masks(const sr_source *source, pairing *p) {
+    const bool first = are_masks(source, p, 0), second = are_masks(source, p, 1);
+    for (p->masks = 0; p->masks < 2; p->masks++)
+        if (first && second ? is_named(p) : p->masks == 0 ? first : second)
+            return true;
+    return false;
+}
+
 static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
     *fits = false;
     for (int level = 0; level < MAX_LEVELS; level++) {
@@ -158,51 +176,14 @@ static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
         if (source->files.count < 2 ||
             !sr_path_folder_at(source->files.items[0].path, level, &name, &bytes))
             return SR_OK;
-        if (!has_two_names(source, level, &p))
+        if (!has_two_names(source, level, &p) || !find_masks(source, &p))
             continue;
-        const bool first = are_masks(source, &p, 0), second = are_masks(source, &p, 1);
-        if (first == second)
-            continue;
-        p.masks = first ? 0 : 1;
         SR_TRY(mostly_pairs(source, &p, fits));
         *out = p;
         if (*fits)
             return SR_OK;
     }
     return SR_OK;
-}
-
-// Whether a word of the name, without digits after it, is one of the words in the text.
-static bool has_word(const char *name, size_t bytes, const char *words) {
-    for (size_t at = 0, n; at < bytes; at += n + 1) {
-        char wanted[40] = " ";
-        for (n = 0; at + n < bytes && strchr("_-. ", name[at + n]) == NULL;)
-            n++;
-        size_t letters = n;
-        while (letters > 0 && name[at + letters - 1] >= '0' && name[at + letters - 1] <= '9')
-            letters--;
-        if (letters == 0 || letters + 3 > sizeof wanted)
-            continue;
-        memcpy(wanted + 1, name + at, letters);
-        wanted[letters + 1] = ' ';
-        if (strcasestr(words, wanted) != NULL)
-            return true;
-    }
-    return false;
-}
-
-// Whether the names of the two folders say that one has pictures and the other their masks.
-static bool is_named(const pairing *p) {
-    static const char pictures[] = " image images img imgs picture pictures photo photos input "
-                                   "inputs rgb frames original originals JPEGImages leftImg8bit ";
-    static const char masks[] =
-        " mask masks label labels labelled labeled labelIds annotation annotations annot annots "
-        "ann anns seg segs segmentation segmentations segmentationClass segmentationMask "
-        "segmentationMasks semantic gt gts gtFine groundtruth truth target targets trimap trimaps ";
-    const int m = p->masks;
-    return has_word(p->names[m], p->bytes[m], masks) &&
-           !has_word(p->names[!m], p->bytes[!m], masks) &&
-           has_word(p->names[!m], p->bytes[!m], pictures);
 }
 
 static sr_status recognises(sr_source *source, sr_recognition *out) {

@@ -3,7 +3,7 @@
 //
 // An annotation belongs to the picture with its name (without extensions); of several such pictures
 // to the one that <filename>, the split and the folders indicate. The splits are those of
-// ImageSets/Main/{train,val,test}.txt where they exist; else folders of splits (folder_splits.h);
+// {train,val,test}.txt in ImageSets/Main or ImageSets; else folders of splits (folder_splits.h);
 // else everything is train. trainval.txt stands for the one of train and val that has no list.
 // Classes are sorted by the bytes of their names, those of train where there is a train split.
 //
@@ -17,19 +17,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dataio/formats/folder_splits.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/formats/picture_index.h"
 #include "dataio/formats/voc_xml.h"
+#include "dataio/image/picture.h"
 #include "dataio/import/path_text.h"
+#include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
 #define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
 #define SEVERAL SR_SPLIT_COUNT
 #define TRAINVAL (SR_SPLIT_COUNT + 1)
+#define DOUBTFUL (SR_SPLIT_COUNT + 2)
 
 // A name that a list assigns to a split.
 typedef struct listed {
@@ -56,16 +60,30 @@ typedef struct voc_reading {
 
 // -- recognition -------------------------------------------------------------------------------
 
-// The split of a list, TRAINVAL, or -1.
+static bool is_folder(const char *name, size_t bytes, const char *wanted) {
+    return strlen(wanted) == bytes && strncasecmp(name, wanted, bytes) == 0;
+}
+
+// The split of a list in ImageSets/Main or ImageSets; TRAINVAL; DOUBTFUL for other files there that
+// have names of splits, or similar ones; or -1.
 static int list_split(const char *path) {
-    char folder[SR_PATH_TEXT_MAX];
-    const char *name = sr_path_name(path);
+    const char *name = sr_path_name(path), *folder;
     const size_t stem = sr_path_stem_bytes(path) - (size_t)(name - path);
-    (void)snprintf(folder, sizeof folder, "%.*s", name > path ? (int)(name - path) - 1 : 0, path);
-    if (!sr_path_ends_with(folder, "ImageSets/Main") || strcmp(name + stem, ".txt") != 0)
+    int below = -1; // folders below ImageSets
+    bool main = false;
+    size_t bytes;
+    for (int level = 0; sr_path_folder_at(path, level, &folder, &bytes); level++) {
+        below = is_folder(folder, bytes, "ImageSets") ? 0 : below < 0 ? -1 : below + 1;
+        main = below == 1 && is_folder(folder, bytes, "Main");
+    }
+    if (below < 0 || !sr_text_ends_with(path, ".txt"))
         return -1;
     const int split = sr_split_named(name, stem);
-    return split >= 0 && sr_split_is_union(name, stem) ? TRAINVAL : split;
+    if (split < 0)
+        return sr_split_resembles(name, stem) ? DOUBTFUL : -1;
+    if (below > 0 && !main)
+        return DOUBTFUL;
+    return sr_split_is_union(name, stem) ? TRAINVAL : split;
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
@@ -109,19 +127,28 @@ static int by_listed_name(const void *a, const void *b) {
     return order ? order : x->split - y->split;
 }
 
+// The name of a picture in a list, which may be a path with its extension.
+static const char *listed_name(const char *word, sr_arena *arena) {
+    char path[SR_PATH_TEXT_MAX];
+    (void)sr_path_normalise(word, SR_PATH_ANY, path);
+    if (sr_picture_named(path))
+        path[sr_path_stem_bytes(path)] = '\0';
+    return sr_arena_strdup(arena, sr_path_name(path));
+}
+
 // The first word of every line.
 static sr_status read_list(voc_reading *r, const sr_source_file *file, int split) {
     SR_TRY(sr_source_read(r->source, file, &r->text, &r->capacity));
-    for (char *at = r->text; *at != '\0';) {
+    char *at = r->text;
+    at += strncmp(at, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (*at != '\0') {
         const size_t line = strcspn(at, "\n"), word = strcspn(at, " \t\r\n");
         const bool more = at[line] == '\n';
         if (word > 0) {
-            char path[SR_PATH_TEXT_MAX];
             at[word < line ? word : line] = '\0';
-            (void)sr_path_normalise(at, SR_PATH_ANY, path);
             SR_TRY(sr_grow(&r->lists, &r->list_capacity, r->list_count + 1, sizeof(listed),
                            "lists of pictures"));
-            const char *name = sr_arena_strdup(&r->layout->arena, sr_path_name(path));
+            const char *name = listed_name(at, &r->layout->arena);
             if (name == NULL)
                 return SR_E_MEMORY;
             ((listed *)r->lists)[r->list_count++] = (listed){.name = name, .split = (int8_t)split};
@@ -140,12 +167,28 @@ static int split_of_trainval(const voc_reading *r) {
                                         : -1;
 }
 
+// Warns of lists that are not read; real VOC has lists of other tasks beside those of Main.
+static void tell_doubts(const voc_reading *r) {
+    sr_few_names doubts = {0};
+    for (size_t i = 0; i < r->source->wanted.count; i++) {
+        const char *path = r->source->wanted.items[i].path, *name = sr_path_name(path);
+        const size_t stem = sr_path_stem_bytes(path) - (size_t)(name - path);
+        if (list_split(path) == DOUBTFUL && (!r->has_lists || sr_split_named(name, stem) < 0))
+            sr_few_names_add(&doubts, path, strlen(path));
+    }
+    if (doubts.count > 0)
+        SR_WARN("%s: %s: not read; the lists of splits are train.txt, val.txt, test.txt and "
+                "trainval.txt in ImageSets/Main",
+                r->source->path, doubts.text);
+}
+
 static sr_status read_lists(voc_reading *r) {
     for (size_t i = 0; i < r->source->wanted.count; i++) {
         const int split = list_split(r->source->wanted.items[i].path);
-        if (split >= 0)
+        if (split >= 0 && split != DOUBTFUL)
             SR_TRY(read_list(r, &r->source->wanted.items[i], split));
     }
+    tell_doubts(r);
     listed *lists = r->lists;
     if (r->list_count > 0)
         qsort(lists, r->list_count, sizeof *lists, by_listed_name);
@@ -322,7 +365,7 @@ static sr_status settle_pictures(voc_reading *r) {
         size_t first;
         if (sr_picture_index_find(&r->index, lists[i].name, strlen(lists[i].name), &first) == 0)
             SR_TRY(sr_source_refuse(r->source, lists[i].name,
-                                    "is listed in ImageSets/Main, but there is no such "
+                                    "is listed in ImageSets, but there is no such "
                                     "picture"));
     }
     return SR_OK;

@@ -13,8 +13,9 @@
 // folders are the splits (folder_splits.h), else everything is train.
 //
 // A picture without a label file is background. A split without any label file is left out and
-// counted, as are pictures that no split names. Coordinates are fractions of the upright picture's
-// width and height. Key points of pose data sets are not kept.
+// counted, as are pictures that no split names and, where labels are below folders named labels and
+// no paths are given, those that are not below one named images, such as masks. Coordinates are
+// fractions of the upright picture's width and height. Key points of pose data sets are not kept.
 //
 // Refused by name: a picture in several splits, or with an invalid label line (file and line are
 // reported); a label file below labels without a picture; a path in data.yaml or a line of a list
@@ -45,7 +46,8 @@ typedef struct yolo_reading {
     int8_t *splits; // [files]
     bool *used;     // [wanted]: a picture's labels
     bool labelled[SR_SPLIT_COUNT];
-    int32_t most; // largest class number seen
+    bool in_folders; // label files are below folders named labels
+    int32_t most;    // largest class number seen
     sr_yolo_object object;
     void *text;
     size_t capacity;
@@ -418,6 +420,11 @@ static sr_status read_labels(yolo_reading *r, sr_layout_file *file, int split) {
     const char *picture = r->source->files.items[file->source].path;
     const sr_source_file *labels = find_labels(r->source, picture);
     file->split = (int8_t)split;
+    if (labels == NULL && r->in_folders && !r->has_paths &&
+        find_folder(picture, "images") == NULL) {
+        file->split = -1;
+        r->layout->unlabelled++;
+    }
     if (labels == NULL)
         return SR_OK; // background
     bool *used = &r->used[labels - r->source->wanted.items];
@@ -439,6 +446,8 @@ static sr_status fail_unlabelled(const yolo_reading *r, const char *picture) {
 }
 
 static sr_status read_pictures(yolo_reading *r) {
+    for (size_t i = 0; i < r->source->wanted.count; i++)
+        r->in_folders = r->in_folders || is_label_file(r->source->wanted.items[i].path);
     for (size_t i = 0; i < r->layout->count; i++) {
         const char *path = r->source->files.items[i].path;
         if (r->splits[i] == SR_SPLIT_COUNT)

@@ -289,22 +289,21 @@ sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
     return SR_OK;
 }
 
+// How to make the name of a class UTF-8.
+static const char *cure_name(const sr_source *source, const sr_layout *layout) {
+    if (layout->names_given || source->list != NULL)
+        return "save its file as UTF-8 (iconv -f latin1 -t utf-8)";
+    if (source->folder < 0)
+        return "unpack the archive and rename it (convmv -f cp437 -t utf8 changes whole folders)";
+    return "rename it (convmv -f latin1 -t utf8 changes whole folders)";
+}
+
 // Checkpoints, tables and other programs expect names in UTF-8.
 static sr_status check_class_names(const sr_source *source, const sr_layout *layout) {
-    for (int i = 0; i < layout->class_count; i++) {
-        if (sr_text_is_utf8(layout->classes[i]))
-            continue;
-        sr_text name;
-        sr_text_init(&name);
-        sr_text_add_json_string(&name, layout->classes[i]);
-        const sr_status status =
-            SR_FAIL(SR_E_DATA,
-                    "%s: the name of class %d, %s, is not UTF-8; rename it (convmv -f latin1 -t "
-                    "utf8 changes whole folders), or give names with --classes",
-                    source->path, i, name.data);
-        sr_text_release(&name);
-        return status;
-    }
+    for (int i = 0; i < layout->class_count; i++)
+        if (!sr_text_is_utf8(layout->classes[i]))
+            return SR_FAIL(SR_E_DATA, "%s: the name of class %d, '%s', is not UTF-8; %s",
+                           source->path, i, layout->classes[i], cure_name(source, layout));
     return SR_OK;
 }
 

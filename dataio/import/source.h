@@ -158,8 +158,8 @@ SR_NODISCARD sr_status sr_source_backing_of(sr_source *source, const sr_source_f
                                             int *out);
 // The number of the backing file that is the spool.
 SR_NODISCARD sr_status sr_source_spool_backing(sr_source *source, int *out);
-// Whether the path is hidden: a component begins with a dot, or is a folder that a system or a
-// network disk makes by itself (__MACOSX, @eaDir and the like).
+// Whether the path is hidden: a component begins with a dot, ends with a tilde, or is a folder that
+// a system or a network disk makes by itself (__MACOSX, @eaDir and the like).
 bool sr_source_is_hidden(const char *path);
 
 #ifdef __cplusplus

@@ -20,7 +20,7 @@ static bool is_hidden_part(const char *part, size_t bytes) {
     for (size_t i = 0; i < sizeof system_folders / sizeof *system_folders; i++)
         if (strlen(system_folders[i]) == bytes && strncasecmp(part, system_folders[i], bytes) == 0)
             return true;
-    return *part == '.';
+    return *part == '.' || (bytes > 1 && part[bytes - 1] == '~'); // editors' copies: 1.jpg~
 }
 
 bool sr_source_is_hidden(const char *path) {

@@ -217,8 +217,8 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool 
         fputs("note: all pictures belong to one class; is there a folder for each class?\n",
               stderr);
     if (r->unlabelled > 0)
-        fprintf(stderr, "note: %" PRId64 " picture%s without a label left out\n", r->unlabelled,
-                r->unlabelled == 1 ? "" : "s");
+        fprintf(stderr, "note: %" PRId64 " picture%s left out: without a label, or in no list\n",
+                r->unlabelled, r->unlabelled == 1 ? "" : "s");
     if (r->refused > 0 && !failed) // a failure reports it itself
         fprintf(stderr, "note: %" PRId64 " file%s refused: see %s/refused.csv\n", r->refused,
                 r->refused == 1 ? " was" : "s were", o->destination);

@@ -153,6 +153,15 @@ static void test_split_folders(void **state) {
     PUT_JPEGS("train/a/1.jpg", "train/b/1.jpg", "dev/a/1.jpg");
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), (sr_pack_options){0}, &r));
     assert_message("dev: is it a split? Rename it to val or test");
+    PUT_JPEGS("train/a/1.jpg", "dev/a/1.jpg", "test/a/1.jpg"); // a pair: not a class
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 1, 0, 1);
+    check_said("dev: not taken as splits");
+    check_refused("dev/a/1.jpg,\"is outside train, val and test");
+    PUT_JPEGS("train1/a/1.jpg", "train1/b/1.jpg", "train2/a/2.jpg", "val/b/1.jpg");
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 3, 1, 0);
+    check_reading("2 folders of pictures, a, b; splits");
     PUT_JPEGS("trainval/a/1.jpg", "test/a/1.jpg");
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 0, 1);
@@ -164,6 +173,35 @@ static void test_split_folders(void **state) {
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 3, 0, 0);
     check_said("ant/train, ant/val, cat/train: inside a class, not taken as a split");
+}
+
+// Folders that unpacking repeats, and folders of pictures beside splits.
+static void test_repeated_folders(void **state) {
+    (void)state;
+    static const char *const intel[] = {"seg_train/seg_train/ice/1.jpg",
+                                        "seg_train/seg_train/sea/1.jpg",
+                                        "seg_test/seg_test/sea/1.jpg", "seg_pred/seg_pred/1.jpg"};
+    put_jpegs(intel, 3);
+    sr_pack_report r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 0, 1);
+    check_class(1, "sea");
+    put_jpegs(intel, 4);
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 0, 1);
+    check_refused("\nseg_pred/seg_pred/1.jpg,\"is outside train, val and test");
+    PUT_JPEGS("x/train/train/ant/1.jpg", "x/train/train/cat/1.jpg", "x/val/val/cat/1.jpg");
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 1, 0);
+    check_class(1, "cat");
+    PUT_JPEGS("cat/cat/1.jpg", "dog/dog/1.jpg", "dog/dog/2.jpg");
+    r = pack_src((sr_pack_options){0});
+    check_class(1, "dog");
+    PUT_JPEGS("train/train/a/1.jpg", "train/train/b/1.jpg", "val/val/a/1.jpg"); // as shards
+    run("cd '%s' && tar cf train-0.tar -C train . && tar cf val-0.tar -C val . && rm -r train val",
+        in_top("src"));
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 1, 0);
+    check_class(1, "b");
 }
 
 static void put_shard(const char *name, int first) {
@@ -202,6 +240,11 @@ static void test_split_formats(void **state) {
     sr_pack_report r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 1, 0);
     check_reading("read as yolo");
+    put_mask("src/masks/Train/1.png", 30, 20, SPNG_COLOR_TYPE_GRAYSCALE); // no background
+    put_jpeg("src/images/Train/2.jpg", 30, 20);                           // background
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 1, 0);
+    assert_int_equal(1, r.unlabelled);
     run("rm -r '%s'", in_top("src"));
     put_jpeg("src/images/training/1.jpg", 30, 20);
     put_jpeg("src/images/validation/1.jpg", 30, 20);
@@ -223,9 +266,7 @@ static void test_split_formats(void **state) {
     check_splits(&r, 1, 1, 1);
 }
 
-// VOC's lists: trainval is the split that has no list.
-static void test_voc_lists(void **state) {
-    (void)state;
+static void put_voc(void) {
     static const char *const names[] = {"a", "b", "c", "d"};
     for (size_t i = 0; i < 4; i++) {
         char path[64];
@@ -234,6 +275,12 @@ static void test_voc_lists(void **state) {
         (void)snprintf(path, sizeof path, "src/Annotations/%s.xml", names[i]);
         put_text(path, "<annotation></annotation>");
     }
+}
+
+// VOC's lists: trainval is the split that has no list.
+static void test_voc_lists(void **state) {
+    (void)state;
+    put_voc();
     put_text("src/ImageSets/Main/trainval.txt", "a\nb\n./c\n");
     put_text("src/ImageSets/Main/test.txt", "d\n");
     sr_pack_report r = pack_src((sr_pack_options){0});
@@ -249,6 +296,29 @@ static void test_voc_lists(void **state) {
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 1, 1); // not with half of its objects
     check_refused("JPEGImages/a.jpg,a picture with several annotations");
+}
+
+// Lists as other programs write them, and other files there.
+static void test_voc_list_files(void **state) {
+    (void)state;
+    put_voc();
+    put_text("src/imagesets/Train.TXT", "\xef\xbb\xbf"
+                                        "a.jpg\r\nb.JPG\r\n"); // in other ways of writing
+    put_text("src/imagesets/main/val.txt", "JPEGImages\\c.jpg -1\n/voc/JPEGImages/d.jpg 1\n");
+    sr_pack_report r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 2, 0);
+    assert_int_equal(0, r.refused);
+    assert_false(is_said("not read"));
+    put_text("src/imagesets/main/dev.txt", "c\n");
+    put_text("src/imagesets/main/ant_train.txt", "a\n"); // of one class
+    put_text("src/imagesets/Layout/train.txt", "a\n");   // of another task
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 2, 0);
+    check_said("src: imagesets/main/dev.txt: not read");
+    run("cd '%s' && rm -r main Train.TXT", in_top("src/imagesets"));
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 4, 0, 0);
+    check_said("src: imagesets/Layout/train.txt: not read");
 }
 
 // -- labels ------------------------------------------------------------------------------------
@@ -335,6 +405,7 @@ static void test_label_texts(void **state) {
         const char *list, *message;
     } refused[] = {
         {"0.jpg,cat\n", "list.tsv:1: expected: path TAB label [TAB split]; the line has no TAB"},
+        {"0.jpg\tcaf\xe9\n", "class 0, 'caf\xe9', is not UTF-8; save its file as UTF-8"},
         {"0.jpg\tcat\tdev\n", "list.tsv:1: split 'dev' is not train, val or test"},
         {"\n0.jpg\ta\ttrain\tx\n", "list.tsv:2: expected: path TAB label"},
     };
@@ -402,6 +473,12 @@ static void test_masks_or_classes(void **state) {
         check_splits(&r, 4, 0, 0);
     }
     sr_pack_report r;
+    put_jpeg("src/img_01/0.jpg", 30, 20);
+    run("cd '%s' && for i in 0 1; do cp gt/$i.png img_01/$i.png; rm img_01/$i.jpg; done",
+        in_top("src")); // pictures that are grey, too: the names decide
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 2, 0, 0);
+    check_reading("grey PNGs in gt as masks of pictures in img_01");
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"),
                                   (sr_pack_options){.source_format = "coco"}, &r));
     assert_message("cannot be read as coco");
@@ -456,6 +533,49 @@ static void test_class_folders_first(void **state) {
     check_class(1, "dog");
 }
 
+// Class folders that may mean something else are packed as such, and it is said.
+static void test_class_doubts(void **state) {
+    (void)state;
+    static const struct {
+        const char *names[4], *said; // said: NULL: nothing
+        const char *then;            // done in src before
+    } rows[] = {
+        {{"images/1.jpg", "masks/1_mask.jpg"},
+         "images, masks: taken as classes, not as pictures",
+         ":"},
+        {{"JPEGImages/1.jpg", "SegmentationClass/1.jpg", "SegmentationObject/1.jpg"},
+         "JPEGImages, SegmentationClass: taken as classes",
+         ":"},
+        {{"photo/1.jpg", "xray/1.jpg"}, NULL, ":"},
+        {{"0/1.jpg", "1/1.jpg", "10/1.jpg", "2/1.jpg"}, "as names: class 3 is '2'", ":"},
+        {{"00/1.jpg", "01/1.jpg", "10/1.jpg"}, NULL, ":"},
+        {{"a/cat/1.jpg", "a/dog/1.jpg", "b/cat/2.jpg", "b/dog/2.jpg"},
+         "the classes are a, b, and inside them are folders of equal names (cat, dog)",
+         ":"},
+        {{"a/images/1.jpg", "b/images/1.jpg"}, NULL, ":"}, // as in Tiny ImageNet
+        {{"s-09/1.jpg", "s-10/1.jpg"},
+         "the classes are the archives s-09 to s-10; if these are shards",
+         "for d in *; do tar cf $d.tar -C $d . && rm -r $d; done"},
+        {{"n01/1.jpg", "n03/1.jpg"},
+         NULL,
+         "for d in *; do tar cf $d.tar -C $d . && rm -r $d; done"},
+        {{"s-09/1.jpg", "s-10/1.jpg"}, NULL, ":"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t count = 0;
+        while (count < 4 && rows[i].names[count] != NULL)
+            count++;
+        put_jpegs(rows[i].names, count);
+        run("cd '%s' && %s", in_top("src"), rows[i].then);
+        const sr_pack_report r = pack_src((sr_pack_options){0});
+        check_splits(&r, (int64_t)count, 0, 0);
+        if (rows[i].said != NULL)
+            check_said(rows[i].said);
+        else
+            assert_false(is_said("src: "));
+    }
+}
+
 // -- folders -----------------------------------------------------------------------------------
 
 static void test_empty_folders(void **state) {
@@ -481,7 +601,7 @@ static void test_side_folders(void **state) {
     (void)state;
     PUT_JPEGS("cat/1.jpg", "cat/@eaDir/1.jpg/SYNOPHOTO_THUMB_XL.jpg", "cat/.@__thumb/1.jpg",
               "__MACOSX/cat/1.jpg", "#recycle/cat/2.jpg", "$RECYCLE.BIN/x/3.jpg", "dog/1.jpg",
-              "dog/@EADIR/1.jpg", "lost+found/1.jpg");
+              "dog/@EADIR/1.jpg", "lost+found/1.jpg", "cat/1.jpg~", "~");
     sr_pack_report r = pack_src((sr_pack_options){0});
     check_splits(&r, 2, 0, 0);
     assert_int_equal(2, r.classes);
@@ -636,6 +756,9 @@ int main(void) {
         TEST(test_split_shards),
         TEST(test_split_formats),
         TEST(test_voc_lists),
+        TEST(test_voc_list_files),
+        TEST(test_repeated_folders),
+        TEST(test_class_doubts),
         TEST(test_numbers),
         TEST(test_label_texts),
         TEST(test_numbers_beside),
