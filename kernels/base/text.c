@@ -297,16 +297,28 @@ bool sr_text_same_word(const char *a, const char *b) {
     return fold(a, left) <= WORD_MAX && fold(b, right) <= WORD_MAX && strcmp(left, right) == 0;
 }
 
+// Whether the candidate begins with a folded word that is too long for that to be chance.
+static bool continues(const char *candidate, const char *word, size_t length) {
+    char other[WORD_MAX + 1];
+    return length >= 6 && fold(candidate, other) > length && strncmp(other, word, length) == 0;
+}
+
 const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count) {
     char folded[WORD_MAX + 1], other[WORD_MAX + 1];
-    size_t length = fold(word, folded);
+    size_t length = fold(word, folded), continued = 0;
     if (length > WORD_MAX)
         return NULL;
     size_t limit = length / 3 > 1 ? length / 3 : 1;
-    const char *best = NULL;
+    const char *best = NULL, *only = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const bool longer = continues(candidates[i], folded, length);
+        only = longer ? candidates[i] : only;
+        continued += longer;
+    }
     for (size_t i = 0; i < count; i++) {
         size_t n = fold(candidates[i], other);
-        if (n > WORD_MAX)
+        if (n > WORD_MAX || (continued > 0 && strcmp(folded, other) != 0 &&
+                             !continues(candidates[i], folded, length)))
             continue;
         size_t distance = edit_distance(folded, length, other, n);
         if (distance <= limit && (best == NULL || distance < limit)) {
@@ -314,5 +326,5 @@ const char *sr_text_nearest(const char *word, const char *const *candidates, siz
             limit = distance;
         }
     }
-    return best;
+    return best == NULL && continued == 1 ? only : best;
 }

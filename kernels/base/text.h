@@ -66,7 +66,8 @@ char *sr_text_bytes(uint64_t bytes, char *out);
 // words of more than 63 letters.
 bool sr_text_same_word(const char *a, const char *b);
 // The candidate nearest to 'word' (Damerau-Levenshtein distance <= max(1, len/3)), or NULL; case,
-// dashes and underscores are ignored.
+// dashes and underscores are ignored. Of a word of 6 letters or more that candidates begin with,
+// one of these, or the only one at any distance: resnext50_32x4d for resnext50, not resnet50.
 const char *sr_text_nearest(const char *word, const char *const *candidates, size_t count);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 // Loads a recipe by name; a model's name, which is easily taken for one, is explained.
 #include <string.h>
 
+#include "kernels/base/text.h"
 #include "trainer/engine/choices.h"
 
 // The recipe of models whose family has none.
@@ -71,7 +72,10 @@ sr_status sr_choose_recipe(const char *name, const char *const *overrides, int o
     if (model)
         return explain_model(model);
     const char *near = sr_model_nearest(name);
-    if (near && !strstr(sr_error_message(), "did you mean"))
+    const bool other = strstr(sr_error_message(), "did you mean") != NULL; // a recipe
+    if (near && !other && sr_text_same_word(near, name))
+        return explain_model(sr_model_find(near));
+    if (near && (!other || strncmp(near, name, strlen(name)) == 0))
         return SR_FAIL(SR_E_NOT_FOUND, "%s; '%s' is a model, for 'model=' of a recipe",
                        sr_error_message(), near);
     return status;

@@ -277,6 +277,13 @@ static const char *join(sr_recipe_internal *in, const char *word, size_t length,
     return list;
 }
 
+const char *sr_recipe_hint_at_beginning(sr_recipe_internal *in, const char *word,
+                                        const char *const *names, size_t count) {
+    const size_t length = strlen(word);
+    const char *some = length >= BEGINNING_MIN ? join(in, word, length, names, count) : "";
+    return *some ? sr_recipe_format(in, "; there are %s", some) : "";
+}
+
 const char *sr_recipe_hint_at_list(sr_recipe_internal *in, const char *what, const char *word,
                                    const char *const *names, size_t count) {
     const char *list = join(in, word, 0, names, count);

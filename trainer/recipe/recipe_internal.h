@@ -102,6 +102,9 @@ const char *sr_recipe_hint(sr_recipe_internal *in, const char *word, const char 
 const char *sr_recipe_hint_at_key(sr_recipe_internal *in, const char *prefix, const char *key);
 // A key of any section that ends in this name.
 const char *sr_recipe_hint_elsewhere(sr_recipe_internal *in, const char *key);
+// "; there are a, b", whose names begin with the word.
+const char *sr_recipe_hint_at_beginning(sr_recipe_internal *in, const char *word,
+                                        const char *const *names, size_t count);
 // "; available: a, b", or those that begin like the word, and the command that lists all. what: of
 // what kind they are, as "model".
 const char *sr_recipe_hint_at_list(sr_recipe_internal *in, const char *what, const char *word,

@@ -71,6 +71,7 @@ static sr_status find_beside(sr_recipe_internal *in, const char *file, const cha
     return SR_OK;
 }
 
+// Suggests a shipped recipe, or those whose names begin so.
 static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
     sr_recipe_listing *items;
     int count;
@@ -81,7 +82,8 @@ static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
     }
     for (int i = 0; i < count; i++)
         names[i] = items[i].name;
-    return sr_recipe_hint(in, name, names, (size_t)count);
+    const char *hint = sr_recipe_hint(in, name, names, (size_t)count);
+    return *hint ? hint : sr_recipe_hint_at_beginning(in, name, names, (size_t)count);
 }
 
 // Reports a mistake of 'base'. Keys that are missing may be in that base.
@@ -373,8 +375,11 @@ static sr_status locate(sr_recipe_internal *in, const char *name, const char **p
         *path = name;
         if (sr_path_exists(name))
             return SR_OK;
+        const char *last = last_name(name), *ending = strrchr(last, '.');
+        last =
+            sr_recipe_format(in, "%.*s", (int)(ending ? ending - last : (long)strlen(last)), last);
         return SR_FAIL(SR_E_NOT_FOUND, "%s: no such recipe file%s", name,
-                       hint_at_recipes(in, last_name(name)));
+                       hint_at_recipes(in, last));
     }
     SR_TRY(sr_recipe_shipped(&in->arena, name, path));
     if (*path)

@@ -191,6 +191,14 @@ static void near_misses(void **state) {
     static const char *const names[] = {"adam", "adamw", "mobilenet-v3-large"};
     assert_string_equal("adamw", sr_text_nearest("adamW", names, 3));
     assert_string_equal("mobilenet-v3-large", sr_text_nearest("MobileNet_V3_large", names, 3));
+    // What continues a word is nearer than what differs from it.
+    static const char *const models[] = {"resnet50", "resnext50_32x4d", "mobilenet_v2",
+                                         "mobilenet_v3_small", "mobilenet_v3_large"};
+    assert_string_equal("resnext50_32x4d", sr_text_nearest("ResNeXt50", models, 5));
+    assert_string_equal("resnet50", sr_text_nearest("resnet", models, 5));
+    assert_string_equal("mobilenet_v3_small", sr_text_nearest("mobilenet_v3_sma", models, 5));
+    assert_null(sr_text_nearest("mobilenet_v3", models, 5)); // several, and none near
+    assert_string_equal("resnet50", sr_text_nearest("resnet5O", models, 5));
     assert_true(sr_text_same_word("Weight-Decay", "weight_decay"));
     assert_false(sr_text_same_word("adam", "adamw"));
     assert_false(sr_text_same_word(longer, longer));

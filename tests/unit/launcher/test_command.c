@@ -70,6 +70,15 @@ static void test_mistakes(void **state) {
     expect("$S bench step efficientnet_b0", 2, "as in 'resnet50 model=efficientnet_b0'");
     expect("$S train vit_tiny_patch16", 2, "'vit_tiny_patch16_224' is a model");
     expect("$S train MobileNet_V3_Large", 2, "did you mean 'mobilenet-v3-large'?");
+    expect("$S train Swin_T", 2, "'swin_t' is a model, not a recipe: it is trained by 'swin-tiny'");
+    expect("$S train resnext50", 2, "'resnext50_32x4d' is a model, for 'model=' of a recipe");
+    expect("$S train cifar10", 2,
+           "no shipped recipe 'cifar10'; there are cifar10-fast, cifar10-resnet (");
+    expect("$S train $D/resnet50.yaml", 2,
+           "/resnet50.yaml: no such recipe file; did you mean 'resnet50'?");
+    expect("$S train resnet18 model=mobilenet_v3", 2,
+           "; available are mobilenet_v3_large, mobilenet_v3_small, and others");
+    expect("$S train resnet18 model=resnext50", 2, "did you mean 'resnext50_32x4d'?");
     expect("$S train --resume $D/none", 2, "none/recipe.yaml: no such recipe file");
     expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
     expect("$S train resnet18 -n many", 2,
