@@ -14,6 +14,7 @@
 #include "launcher/commands/show_samples.h"
 #include "launcher/commands/subject.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/report/drawing.h"
 
 enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_SIZE, KEY_TERMINAL };
 
@@ -119,7 +120,7 @@ static sr_status draw(const arguments *a, sr_dataset *dataset, const char *split
                    a->first, a->first + samples.count - 1, (long long)sr_dataset_count(dataset));
     samples.title = title;
     samples.columns = a->columns < samples.count ? (int)a->columns : samples.count;
-    SR_TRY(sr_samples_draw(&samples, &raster));
+    SR_TRY(sr_drawing_sheet(&samples, a->output, &raster));
     const sr_status status = write_and_print(a, &raster);
     sr_raster_release(&raster);
     return status;

@@ -111,6 +111,22 @@ class Children(suite.Suite):
             self.report(process.returncode == 0 and good and not left, f"drawing ends by {how}",
                         f"{process.returncode} {left}\n{errors[-1200:]}")
 
+    def sheet_dies(self):
+        """`show` writes its picture in any case, and says where it has another font."""
+        before = os.environ.get("LD_LIBRARY_PATH")
+        own = {"LD_LIBRARY_PATH": self.library + (":" + before if before else "")}
+        for how, words in (("abort", "signal 6"), ("trap", "signal 5"), ("segv", "signal 11"), ("exit", "creating thread"),
+                           ("kill", "signal 9")):
+            path = os.path.join(self.folder, f"sheet-{how}.png")
+            done = subprocess.run([self.serried, "show", self.data, "-n", "4", "-o", path], text=True, capture_output=True,
+                                  env=suite.environment(HOW=how, **own), timeout=100 * suite.SLOW, check=False)
+            told = [line for line in done.stderr.splitlines() if "warning: " in line]
+            good = len(told) == 2 and "was not drawn" in told[0] and words in told[0] and "plain font" in told[1]
+            with open(path, "rb") as file:
+                content = file.read()
+            self.report(done.returncode == 0 and good and content.endswith(b"IEND\xaeB`\x82") and path in done.stdout,
+                        f"show, drawing ends by {how}", f"{done.returncode} {len(content)}\n{done.stderr[-1200:]}")
+
     def drawing_hangs(self):
         """A run does not wait for a picture between steps, and not for long at its end; a picture ends with its run."""
         for kill in (False, True):
@@ -163,6 +179,7 @@ def check(folder):
     tests = Children(serried, recipe, folder)
     tests.prepare(10)
     tests.drawing_dies()
+    tests.sheet_dies()
     tests.drawing_hangs()
     tests.replaced()
     return tests

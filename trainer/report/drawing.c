@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +29,9 @@
 #define PICTURE_FD 3
 #define CHILD_NS (60 * SR_NS_PER_S) // longest time for one picture
 #define PAUSE_NS (2 * SR_NS_PER_MS)
+#define SHEET_S 70 // more than a child may take
 
-enum { WAITING_MAX = 4, NAME_BYTES = 32 };
+enum { WAITING_MAX = 4, NAME_BYTES = 256 };
 
 extern char **environ;
 
@@ -46,6 +48,7 @@ struct sr_drawing {
     pid_t pid;   // 0: none
     int messages;
     int64_t deadline_ns;
+    bool missed; // a picture was not drawn
 };
 
 static bool children_allowed;
@@ -131,6 +134,7 @@ static void start_next(sr_drawing *d) {
         char failure[SR_START_FAILURE_BYTES];
         SR_WARN("%s was not drawn: cannot start a process: %s", d->now.name,
                 sr_machine_start_failure(error, failure));
+        d->missed = true;
         end_picture(d);
     }
 }
@@ -151,11 +155,12 @@ static void add_last_words(int messages, sr_text *out) {
     sr_text_add_visible(out, line ? line + 1 : text);
 }
 
-static void warn(const sr_drawing *d, int end) {
+static void warn(sr_drawing *d, int end) {
     sr_text why;
     sr_text_init(&why);
     add_last_words(d->messages, &why);
     const bool said = !why.failed && why.length > 0;
+    d->missed = true;
     if (WIFSIGNALED(end))
         SR_WARN("%s was not drawn: the process that draws was ended by signal %d (%s)%s%s",
                 d->now.name, WTERMSIG(end), strsignal(WTERMSIG(end)), said ? ": " : "",
@@ -187,6 +192,7 @@ static void check_child(sr_drawing *d) {
     } else if (sr_clock_ns() > d->deadline_ns) {
         SR_WARN("%s was not drawn: the process that draws it did not end within %d s", d->now.name,
                 (int)(CHILD_NS / SR_NS_PER_S));
+        d->missed = true;
         kill_child(d);
     }
 }
@@ -199,19 +205,21 @@ void sr_drawing_poll(sr_drawing *d) {
     start_next(d);
 }
 
-void sr_drawing_finish(sr_drawing *d, double seconds) {
+bool sr_drawing_finish(sr_drawing *d, double seconds) {
     const int64_t end = sr_clock_ns() + (int64_t)(seconds * (double)SR_NS_PER_S);
     if (!d)
-        return;
+        return true;
     for (sr_drawing_poll(d); d->pid > 0 && sr_clock_ns() < end; sr_drawing_poll(d))
         sr_clock_sleep_ns(PAUSE_NS);
     if (d->pid == 0)
-        return;
+        return !d->missed;
     SR_WARN("%s was not drawn%s: the run does not wait longer than %g s for its pictures",
             d->now.name, d->count > 0 ? ", nor were others" : "", seconds);
     kill_child(d);
     while (d->count > 0)
         release(&d->queue[--d->count]);
+    d->missed = true;
+    return false;
 }
 
 void sr_drawing_free(sr_drawing *d) {
@@ -262,20 +270,18 @@ static waiting *find_place(sr_drawing *d, const char *name) {
     return d->count < WAITING_MAX ? &d->queue[d->count++] : NULL;
 }
 
-static void add(sr_drawing *d, const char *name, const char *folder, const sr_picture *picture) {
-    if (!d)
-        return;
-    if (!children_allowed || !sr_plots_installed()) { // what may end the process is not loaded
-        if (sr_picture_draw(picture) != SR_OK)
-            SR_WARN("%s was not drawn: %s", name, sr_error_message());
-        return;
-    }
-    char *copy = sr_strdup(folder);
-    const int fd = copy ? pack(picture) : -1;
-    waiting *place = fd >= 0 ? find_place(d, name) : NULL;
+// Whether what may end a process is loaded by a child only.
+static bool draws_in_children(void) {
+    return children_allowed && sr_plots_installed();
+}
+
+// Takes ownership of the descriptor; -1: the error is set.
+static void enqueue(sr_drawing *d, const char *name, const char *folder, int fd) {
+    char *copy = fd >= 0 ? sr_strdup(folder) : NULL;
+    waiting *place = copy ? find_place(d, name) : NULL;
     if (!place) {
-        SR_WARN("%s was not drawn: %s", name,
-                fd >= 0 ? "too many pictures wait" : sr_error_message());
+        SR_WARN("%s was not drawn: %s", name, copy ? "too many pictures wait" : sr_error_message());
+        d->missed = true;
         if (fd >= 0)
             (void)close(fd);
         sr_free(copy);
@@ -284,6 +290,19 @@ static void add(sr_drawing *d, const char *name, const char *folder, const sr_pi
     *place = (waiting){.folder = copy, .picture = fd};
     (void)snprintf(place->name, sizeof place->name, "%s", name);
     sr_drawing_poll(d);
+}
+
+static void add(sr_drawing *d, const char *name, const char *folder, const sr_picture *picture) {
+    if (!d)
+        return;
+    if (!draws_in_children()) {
+        if (sr_picture_draw(picture) == SR_OK)
+            return;
+        SR_WARN("%s was not drawn: %s", name, sr_error_message());
+        d->missed = true;
+        return;
+    }
+    enqueue(d, name, folder, pack(picture));
 }
 
 void sr_drawing_results(sr_drawing *d, const char *folder) {
@@ -308,4 +327,53 @@ void sr_drawing_samples(sr_drawing *d, const sr_samples *sheet, const char *path
     if (folder)
         add(d, slash ? slash + 1 : path, folder, &picture);
     sr_free(folder);
+}
+
+// -- a sheet that is not written ---------------------------------------------------------------
+
+// What the child has added to the file.
+static sr_status read_raster(int fd, off_t from, sr_raster *out) {
+    struct stat info = {0};
+    sr_raster_head head = {0};
+    if (fstat(fd, &info) != 0 || pread(fd, &head, sizeof head, from) != (ssize_t)sizeof head)
+        return SR_FAIL(SR_E_SYSTEM, "the process that draws has drawn nothing");
+    SR_TRY(sr_raster_create(head.width, head.height, out));
+    size_t got = 0, bytes = (size_t)head.width * (size_t)head.height * 3;
+    while (got < bytes) {
+        const ssize_t n =
+            pread(fd, out->rgb + got, bytes - got, from + (off_t)sizeof head + (off_t)got);
+        if (n <= 0) {
+            sr_raster_release(out);
+            return SR_FAIL(SR_E_SYSTEM, "the process that draws has not drawn everything");
+        }
+        got += (size_t)n;
+    }
+    return SR_OK;
+}
+
+static sr_status draw_in_child(sr_drawing *d, const sr_samples *sheet, const char *name,
+                               sr_raster *out) {
+    const sr_picture picture = {.kind = SR_DRAWING_SHEET, .sheet = *sheet};
+    const int fd = pack(&picture), drawn = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    const off_t end = drawn >= 0 ? lseek(drawn, 0, SEEK_END) : 0;
+    enqueue(d, name, "", fd);
+    sr_status status =
+        sr_drawing_finish(d, SHEET_S) && drawn >= 0 ? read_raster(drawn, end, out) : SR_E_SYSTEM;
+    if (drawn >= 0)
+        (void)close(drawn);
+    return status;
+}
+
+sr_status sr_drawing_sheet(const sr_samples *sheet, const char *name, sr_raster *out) {
+    sr_drawing *d;
+    if (!draws_in_children())
+        return sr_samples_draw(sheet, out);
+    SR_TRY(sr_drawing_create(&d));
+    const sr_status status = draw_in_child(d, sheet, name, out);
+    sr_drawing_free(d);
+    if (status == SR_OK)
+        return SR_OK;
+    SR_WARN("%s is drawn with a plain font instead", name);
+    sr_plots_refuse();
+    return sr_samples_draw(sheet, out);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures of a run, each drawn by a child process.
+// Pictures of a run or of `show`, each drawn by a child process.
 //
 // cairo, Pango and GLib end their process when a thread or memory is refused. A picture must never
 // end a run, so it is the child that ends; a picture that was not drawn is a warning with its
 // reason. The run does not wait for a picture between its steps.
 #ifndef SR_TRAINER_DRAWING_H
 #define SR_TRAINER_DRAWING_H
+
+#include <stdbool.h>
 
 #include "trainer/report/samples_picture.h"
 #include "trainer/tasks/metrics.h"
@@ -23,17 +25,21 @@ void sr_drawing_free(sr_drawing *drawing);
 
 // These copy what they need and return. A picture that is asked for again while it waits for an
 // earlier one is drawn once, from the newer data. As sr_results_plot, sr_confusion_plot and
-// sr_samples_write; a sheet has no boxes, outlines, masks and legend.
+// sr_samples_write.
 void sr_drawing_results(sr_drawing *drawing, const char *folder);
 void sr_drawing_confusion(sr_drawing *drawing, const sr_confusion *confusion,
                           const char *const *classes, const char *folder);
 void sr_drawing_samples(sr_drawing *drawing, const sr_samples *sheet, const char *path);
 
+// Draws a sheet as sr_samples_draw and waits for it. If the child fails, this process draws it with
+// a bitmap font after a warning; 'name' is for messages.
+SR_NODISCARD sr_status sr_drawing_sheet(const sr_samples *sheet, const char *name, sr_raster *out);
+
 // Reports a child that has ended, ends one that is past its deadline, and starts the next. Cheap:
 // to be called after each step.
 void sr_drawing_poll(sr_drawing *drawing);
-// Waits until all pictures are drawn, at most this long.
-void sr_drawing_finish(sr_drawing *drawing, double seconds);
+// Waits until all pictures are drawn, at most this long. Whether all that were asked for were.
+bool sr_drawing_finish(sr_drawing *drawing, double seconds);
 
 // For a program whose main function passes "--draw" on to sr_drawing_main; in others, pictures are
 // drawn in the process itself.

@@ -34,6 +34,28 @@ static sr_status prepare(pid_t parent) {
     return getppid() == parent ? SR_OK : SR_FAIL(SR_E_PEER, "the run has ended");
 }
 
+static bool append(const void *bytes, size_t count) {
+    const char *at = bytes;
+    while (count > 0) {
+        const ssize_t n = write(PICTURE_FD, at, count);
+        if (n <= 0)
+            return false;
+        at += n;
+        count -= (size_t)n;
+    }
+    return true;
+}
+
+static sr_status draw_sheet(const sr_samples *sheet) {
+    sr_raster raster;
+    SR_TRY(sr_samples_draw(sheet, &raster));
+    const sr_raster_head head = {raster.width, raster.height};
+    const bool given = lseek(PICTURE_FD, 0, SEEK_END) >= 0 && append(&head, sizeof head) &&
+                       append(raster.rgb, (size_t)head.width * (size_t)head.height * 3);
+    sr_raster_release(&raster);
+    return given ? SR_OK : SR_FAIL(SR_E_MEMORY, "no memory to give back what was drawn");
+}
+
 static sr_status draw(void) {
     struct stat info;
     if (fstat(PICTURE_FD, &info) != 0)
@@ -46,7 +68,8 @@ static sr_status draw(void) {
     sr_arena_init(&arena);
     sr_status status = sr_picture_decode(bytes, (size_t)info.st_size, &arena, &picture);
     if (status == SR_OK)
-        status = sr_picture_draw(&picture);
+        status = picture.kind == SR_DRAWING_SHEET ? draw_sheet(&picture.sheet)
+                                                  : sr_picture_draw(&picture);
     sr_arena_release(&arena);
     (void)munmap(bytes, (size_t)info.st_size);
     return status;

@@ -12,11 +12,17 @@ typedef enum sr_drawing_kind {
     SR_DRAWING_RESULTS = 1,
     SR_DRAWING_CONFUSION,
     SR_DRAWING_SAMPLES,
+    SR_DRAWING_SHEET, // given back in the file that it came in, after what is there
 } sr_drawing_kind;
+
+// Before the pixels of a sheet that is given back.
+typedef struct sr_raster_head {
+    int width, height;
+} sr_raster_head;
 
 typedef struct sr_picture {
     sr_drawing_kind kind;
-    const char *path; // of the folder, for samples of the file
+    const char *path; // of the folder, for samples of the file, for a sheet NULL
     sr_confusion confusion;
     const char *const *classes; // names, or NULL
     sr_samples sheet;

@@ -37,6 +37,24 @@ static int rows_of(const sr_samples *sheet) {
     return sheet->columns > 0 ? (sheet->count + sheet->columns - 1) / sheet->columns : 0;
 }
 
+static void put_objects(sr_text *out, const sr_tile *tile) {
+    put(out, tile->box_count);
+    for (int i = 0; i < tile->box_count; i++) {
+        const sr_tile_box *box = &tile->boxes[i];
+        const float corners[4] = {box->x1, box->y1, box->x2, box->y2};
+        put_bytes(out, corners, sizeof corners);
+        put(out, box->number);
+        put_string(out, box->label);
+    }
+    put(out, tile->outline_count);
+    for (int i = 0; i < tile->outline_count; i++) {
+        const sr_tile_outline *outline = &tile->outlines[i];
+        put(out, outline->number);
+        put(out, outline->count);
+        put_bytes(out, outline->points, (size_t)outline->count * 2 * sizeof *outline->points);
+    }
+}
+
 static void put_sheet(sr_text *out, const sr_samples *sheet) {
     put_string(out, sheet->title);
     put(out, sheet->columns);
@@ -51,7 +69,10 @@ static void put_sheet(sr_text *out, const sr_samples *sheet) {
         put_string(out, tile->caption);
         put_string(out, tile->note);
         put_bytes(out, tile->rgb, (size_t)(tile->width * tile->height * 3));
+        put_bytes(out, tile->mask, (size_t)(tile->width * tile->height));
+        put_objects(out, tile);
     }
+    put_strings(out, sheet->classes, sheet->class_count);
 }
 
 void sr_picture_encode(const sr_picture *p, sr_text *out) {
@@ -110,21 +131,55 @@ static int get_count(reader *r) {
     return r->failed ? 0 : (int)count;
 }
 
-static const char *const *get_strings(reader *r) {
+static const char *const *get_strings(reader *r, int *out_count) {
     const int count = get_count(r);
     const char **texts = count > 0 ? sr_arena_alloc(r->arena, (size_t)count * sizeof *texts) : NULL;
     for (int i = 0; texts && i < count; i++)
         texts[i] = get_string(r);
     r->failed = r->failed || (count > 0 && !texts);
+    *out_count = r->failed ? 0 : count;
     return texts;
 }
 
+static void *get_array(reader *r, int count, size_t bytes) {
+    void *array = count > 0 ? sr_arena_alloc(r->arena, (size_t)count * bytes) : NULL;
+    r->failed = r->failed || (count > 0 && !array);
+    return array;
+}
+
+static void get_objects(reader *r, sr_tile *tile) {
+    const int box_count = get_count(r);
+    sr_tile_box *boxes = get_array(r, box_count, sizeof *boxes);
+    for (int i = 0; i < box_count && !r->failed; i++) {
+        float corners[4] = {0};
+        const void *stored = get_bytes(r, sizeof corners);
+        if (stored)
+            memcpy(corners, stored, sizeof corners);
+        boxes[i] =
+            (sr_tile_box){.x1 = corners[0], .y1 = corners[1], .x2 = corners[2], .y2 = corners[3]};
+        boxes[i].number = (int)get(r);
+        boxes[i].label = get_string(r);
+    }
+    const int outline_count = get_count(r);
+    sr_tile_outline *outlines = get_array(r, outline_count, sizeof *outlines);
+    for (int i = 0; i < outline_count && !r->failed; i++) {
+        outlines[i].number = (int)get(r);
+        outlines[i].count = get_count(r);
+        outlines[i].points = get_bytes(r, (size_t)outlines[i].count * 2 * sizeof(float));
+    }
+    tile->boxes = boxes;
+    tile->box_count = box_count;
+    tile->outlines = outlines;
+    tile->outline_count = outline_count;
+}
+
 static void get_sheet(reader *r, sr_samples *sheet) {
+    int rows;
     sheet->title = get_string(r);
     sheet->columns = (int)get(r);
     sheet->side = (int)get(r);
     sheet->count = get_count(r);
-    sheet->row_titles = get_strings(r);
+    sheet->row_titles = get_strings(r, &rows);
     sr_tile *tiles = sr_arena_alloc(r->arena, ((size_t)sheet->count + 1) * sizeof *tiles);
     r->failed = r->failed || !tiles;
     for (int i = 0; !r->failed && i < sheet->count; i++) {
@@ -135,12 +190,16 @@ static void get_sheet(reader *r, sr_samples *sheet) {
         tile->caption = get_string(r);
         tile->note = get_string(r);
         tile->rgb = get_bytes(r, (size_t)(tile->width * tile->height * 3));
+        tile->mask = get_bytes(r, (size_t)(tile->width * tile->height));
+        get_objects(r, tile);
     }
     sheet->tiles = tiles;
+    sheet->classes = get_strings(r, &sheet->class_count);
 }
 
 sr_status sr_picture_decode(const void *bytes, size_t count, sr_arena *arena, sr_picture *out) {
     reader r = {.at = bytes, .left = count, .arena = arena};
+    int names;
     union {
         const void *in;
         int64_t *counts;
@@ -151,7 +210,7 @@ sr_status sr_picture_decode(const void *bytes, size_t count, sr_arena *arena, sr
     const size_t classes = (size_t)out->confusion.classes;
     cells.in = get_bytes(&r, classes * classes * sizeof *cells.counts);
     out->confusion.counts = cells.counts; // only read
-    out->classes = get_strings(&r);
+    out->classes = get_strings(&r, &names);
     get_sheet(&r, &out->sheet);
     return r.failed ? SR_FAIL(SR_E_INTERNAL, "what is to be drawn cannot be read") : SR_OK;
 }
@@ -164,6 +223,8 @@ sr_status sr_picture_draw(const sr_picture *p) {
         return sr_confusion_plot(&p->confusion, p->classes, p->path);
     case SR_DRAWING_SAMPLES:
         return sr_samples_write(&p->sheet, p->path);
+    case SR_DRAWING_SHEET: // by its own function
+        break;
     }
     return SR_FAIL(SR_E_INTERNAL, "a picture of kind %d", (int)p->kind);
 }

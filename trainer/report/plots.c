@@ -10,10 +10,18 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const sr_plots_module *opened;
 static sr_kept_error failure;
 
+static bool refused;
+
+void sr_plots_refuse(void) {
+    refused = true;
+}
+
 static sr_status open_file(void) {
     static const sr_module_expected expected = {SR_PLOTS_MODULE, sizeof *opened, SR_PLOTS_ABI};
     char path[PATH_MAX];
     const sr_module_head *head;
+    if (refused)
+        return SR_FAIL(SR_E_UNSUPPORTED, "this process does not load %s", SR_PLOTS_FILE);
     if (!sr_module_file_find(SR_PLOTS_FILE, path))
         return sr_module_file_fail_missing(SR_PLOTS_FILE);
     SR_TRY(sr_module_file_open(path, &expected, &head));

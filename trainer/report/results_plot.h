@@ -22,6 +22,10 @@ bool sr_plots_available(sr_plots_libraries *out);
 // Whether the module is there, without opening it.
 bool sr_plots_installed(void);
 
+// Before anything is drawn: this process never opens the module, whose libraries end a process that
+// is refused a thread or memory, and draws text in a bitmap font. Its children may open it.
+void sr_plots_refuse(void);
+
 // FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
 // accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.
 // Columns are found by name; a panel without values shows a note.

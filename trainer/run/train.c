@@ -156,7 +156,7 @@ static int end_run(sr_training *t, sr_status status) {
     if (t->rank == 0) {
         if (status != SR_E_NO_SPACE) // there is no space for a picture either
             draw_results(t);
-        sr_drawing_finish(t->drawing, status == SR_OK ? PICTURES_S : PICTURES_STOPPED_S);
+        (void)sr_drawing_finish(t->drawing, status == SR_OK ? PICTURES_S : PICTURES_STOPPED_S);
         sr_status written = write_exit(t, status, message);
         if (written != SR_OK && status != SR_OK)
             SR_WARN("%s", sr_error_message());

@@ -144,20 +144,17 @@ static void test_refusals(void **state) {
     }
 }
 
+static const pictures_set sets[] = {{plain_folder, PICTURES_CLASSES, COUNT, 50, 40},
+                                    {mask_folder, PICTURES_MASKS, COUNT, 50, 40}};
+
 static int make_data(void **state) {
     (void)state;
-    test_folder_make(plain_folder);
-    test_folder_make(mask_folder);
-    pictures_pack(plain_folder, COUNT, 50, 40, 0);
-    pictures_pack_masks(mask_folder, COUNT, 50, 40);
-    return 0;
+    return pictures_make_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 static int remove_data(void **state) {
     (void)state;
-    test_folder_remove(plain_folder);
-    test_folder_remove(mask_folder);
-    return 0;
+    return pictures_remove_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 int main(int argc, char **argv) {

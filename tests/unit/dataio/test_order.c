@@ -258,17 +258,16 @@ static void test_kills(void **state) {
     sr_log_set_level(SR_LOG_WARN);
 }
 
+static const pictures_set sets[] = {{folder, PICTURES_CLASSES, COUNT, 24, 20}};
+
 static int make_data(void **state) {
     (void)state;
-    test_folder_make(folder);
-    pictures_pack(folder, COUNT, 24, 20, 0);
-    return 0;
+    return pictures_make_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 static int remove_data(void **state) {
     (void)state;
-    test_folder_remove(folder);
-    return 0;
+    return pictures_remove_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 int main(int argc, char **argv) {

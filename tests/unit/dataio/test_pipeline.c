@@ -678,20 +678,17 @@ static void test_orphans(void **state) {
     close(channel[1]);
 }
 
+static const pictures_set sets[] = {{pictures, PICTURES_CLASSES, COUNT, 40, 32},
+                                    {boxes, PICTURES_BOXES, COUNT, SIDE, SIDE}};
+
 static int make_data(void **state) {
     (void)state;
-    test_folder_make(pictures);
-    test_folder_make(boxes);
-    pictures_pack(pictures, COUNT, 40, 32, 0);
-    pictures_pack(boxes, COUNT, SIDE, SIDE, 1);
-    return 0;
+    return pictures_make_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 static int remove_data(void **state) {
     (void)state;
-    test_folder_remove(pictures);
-    test_folder_remove(boxes);
-    return 0;
+    return pictures_remove_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 int main(int argc, char **argv) {

@@ -213,23 +213,18 @@ static void test_mosaic_boxes(void **state) {
     each_slot(&o, count_boxes, &most);
 }
 
+static const pictures_set sets[] = {{boxes, PICTURES_BOXES, COUNT, 40, 32},
+                                    {pictures, PICTURES_CLASSES, 5, SIDE, SIDE},
+                                    {masks, PICTURES_MASKS, COUNT, 40, 32}};
+
 static int make_data(void **state) {
     (void)state;
-    test_folder_make(boxes);
-    test_folder_make(masks);
-    test_folder_make(pictures);
-    pictures_pack(boxes, COUNT, 40, 32, 1);
-    pictures_pack(pictures, 5, SIDE, SIDE, 0);
-    pictures_pack_masks(masks, COUNT, 40, 32);
-    return 0;
+    return pictures_make_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 static int remove_data(void **state) {
     (void)state;
-    test_folder_remove(boxes);
-    test_folder_remove(masks);
-    test_folder_remove(pictures);
-    return 0;
+    return pictures_remove_sets(sets, sizeof sets / sizeof sets[0]);
 }
 
 int main(int argc, char **argv) {

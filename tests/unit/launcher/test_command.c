@@ -79,7 +79,7 @@ static void test_mistakes(void **state) {
     expect("$S train resnet18 model=mobilenet_v3", 2,
            "; available are mobilenet_v3_large, mobilenet_v3_small, and others");
     expect("$S train resnet18 model=resnext50", 2, "did you mean 'resnext50_32x4d'?");
-    expect("$S train --resume $D/none", 2, "none/recipe.yaml: no such recipe file");
+    expect("$S train --resume $D/none", 2, "none: not a run folder: it has no recipe.yaml");
     expect("$S train resnet18 --frsh", 2, "unrecognized option '--frsh'");
     expect("$S train resnet18 -n many", 2,
            "-n: expected a number of ranks from 1 to 65536, got 'many'");

@@ -186,3 +186,21 @@ void pictures_pack_masks(const char *folder, int count, int width, int height) {
     sr_zstd_release(&zstd);
     sr_free(frame);
 }
+
+int pictures_make_sets(const pictures_set *sets, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const pictures_set *s = &sets[i];
+        test_folder_make(s->folder);
+        if (s->kind == PICTURES_MASKS)
+            pictures_pack_masks(s->folder, s->count, s->width, s->height);
+        else
+            pictures_pack(s->folder, s->count, s->width, s->height, s->kind == PICTURES_BOXES);
+    }
+    return 0;
+}
+
+int pictures_remove_sets(const pictures_set *sets, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        test_folder_remove(sets[i].folder);
+    return 0;
+}

@@ -29,4 +29,15 @@ void pictures_pack(const char *folder, int count, int width, int height, int box
 // Every fourth picture is stored rotated (EXIF 6).
 void pictures_pack_masks(const char *folder, int count, int width, int height);
 
+// A data set to pack: pictures with classes, boxes or masks.
+typedef enum pictures_kind { PICTURES_CLASSES, PICTURES_BOXES, PICTURES_MASKS } pictures_kind;
+typedef struct pictures_set {
+    char *folder; // as of test_folder_make
+    pictures_kind kind;
+    int count, width, height;
+} pictures_set;
+// Packs each into a new folder; removes the folders. Both return 0, as a group's set-up does.
+int pictures_make_sets(const pictures_set *sets, size_t count);
+int pictures_remove_sets(const pictures_set *sets, size_t count);
+
 #endif

@@ -15,7 +15,8 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
-#include "trainer/report/samples_picture.h"
+#include "tests/unit/support/test_support.h"
+#include "trainer/report/drawing_internal.h"
 
 static char path[] = "/tmp/serried-samples-XXXXXX";
 static uint8_t *decoded;
@@ -122,6 +123,63 @@ static void boxes_and_masks(void **state) {
         const uint32_t colors[] = {0xe6194b, 0x3cb44b, 0x4363d8};
         assert_true(count(colors[c], 0, without, width, height - without) >= 11 * 11);
     }
+}
+
+// What a child that draws is given has every part of a sheet.
+static void as_bytes(void **state) {
+    (void)state;
+    static uint8_t rgb[12 * 10 * 3], mask[12 * 10];
+    static const float points[] = {1, 1, 9, 1, 5, 8};
+    const char *const rows[] = {"first", "second"}, *const classes[] = {"zero", "one", "two"};
+    const sr_tile_box boxes[] = {{.x1 = 1, .y1 = 2, .x2 = 7.5f, .y2 = 9, .number = 1},
+                                 {.x1 = 3, .x2 = 5, .y2 = 4, .number = 2, .label = "two 0.5"}};
+    const sr_tile_outline outline = {.points = points, .count = 3, .number = 2};
+    memset(mask, 255, sizeof mask);
+    mask[5] = 0;
+    const sr_tile tiles[] = {{.rgb = rgb,
+                              .width = 12,
+                              .height = 10,
+                              .caption = "a",
+                              .note = "b",
+                              .verdict = SR_VERDICT_WRONG,
+                              .boxes = boxes,
+                              .box_count = 2,
+                              .outlines = &outline,
+                              .outline_count = 1,
+                              .mask = mask},
+                             {.width = 3, .height = 3},
+                             {.rgb = rgb, .width = 5, .height = 7, .verdict = SR_VERDICT_RIGHT}};
+    const sr_picture in = {.kind = SR_DRAWING_SHEET,
+                           .sheet = {.title = "title",
+                                     .tiles = tiles,
+                                     .count = 3,
+                                     .columns = 2,
+                                     .side = 40,
+                                     .row_titles = rows,
+                                     .classes = classes,
+                                     .class_count = 3}};
+    sr_picture out;
+    sr_raster direct, again;
+    sr_text bytes;
+    sr_arena arena;
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 7);
+    sr_text_init(&bytes);
+    sr_arena_init(&arena);
+    sr_picture_encode(&in, &bytes);
+    assert_ok(sr_picture_decode(bytes.data, bytes.length, &arena, &out));
+    assert_int_equal(out.kind, SR_DRAWING_SHEET);
+    assert_ok(sr_samples_draw(&in.sheet, &direct));
+    assert_ok(sr_samples_draw(&out.sheet, &again));
+    assert_int_equal(direct.width, again.width);
+    assert_int_equal(direct.height, again.height);
+    assert_memory_equal(direct.rgb, again.rgb, (size_t)direct.width * (size_t)direct.height * 3);
+    for (size_t left = 0; left < bytes.length; left += 8) // what is cut is refused
+        assert_int_not_equal(sr_picture_decode(bytes.data, left, &arena, &out), SR_OK);
+    sr_raster_release(&direct);
+    sr_raster_release(&again);
+    sr_arena_release(&arena);
+    sr_text_release(&bytes);
 }
 
 // Coordinates that are not numbers, or far outside: nothing is drawn outside the picture.
@@ -272,6 +330,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_pictures_grow_by_whole_factors),
         cmocka_unit_test(boxes_and_masks),
+        cmocka_unit_test(as_bytes),
         cmocka_unit_test(hostile_boxes),
         cmocka_unit_test(an_outline),
         cmocka_unit_test(aspect_ratio),
