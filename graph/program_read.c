@@ -14,7 +14,7 @@
 
 // "%3": its number.
 static sr_status read_name(sr_program_reader *r, int64_t *out) {
-    SR_TRY(sr_reader_expect(r, '%', "this, where a value is named"));
+    SR_TRY(sr_reader_expect(r, '%', "the name of a value"));
     return sr_reader_integer(r, "the number of a value", 0, SR_PROGRAM_VALUES - 1, out);
 }
 

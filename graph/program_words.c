@@ -214,8 +214,8 @@ static sr_status read_element(sr_program_reader *r, const sr_attr_field *f, unsi
     }
     valid = valid && in_range(f, f->type == SR_ATTR_F64 ? number : (double)integer);
     if (!valid)
-        return sr_reader_fail(r, where, "'%s' is no value of '%s', %g to %g", text, f->name, f->low,
-                              f->high);
+        return sr_reader_fail(r, where, "'%s' is not a valid value of '%s' (%g to %g)", text,
+                              f->name, f->low, f->high);
     memcpy(out, element, size_of(f));
     return SR_OK;
 }

@@ -67,10 +67,9 @@ static void warn_of_unknown(const char *list) {
         for (size_t i = 0; built_in[i]; i++)
             known = known || names_equal(p, length, built_in[i]->name);
         if (!known)
-            SR_WARN(
-                "SERRIED_PROVIDERS names '%.*s', which is not a provider of this build: it has an "
-                "effect only if a module has one",
-                (int)length, p);
+            SR_WARN("SERRIED_PROVIDERS names '%.*s', which is not a provider of this build: it has "
+                    "no effect unless a module has one of this name",
+                    (int)length, p);
         p += length + (p[length] == ',');
     }
 }

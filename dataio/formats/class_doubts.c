@@ -40,7 +40,7 @@ static void tell_empty(const sr_source *source, const sr_class_folders *folders)
                 names.count == 1 ? "it" : "them");
 }
 
-// Warns of names that resemble splits but are not taken as such.
+// Warns of names that resemble splits but are not treated as such.
 static void tell_doubts(const sr_source *source, const sr_class_folders *folders) {
     const int classes = folders->level + folders->has_splits;
     sr_few_names doubts = {0}, inside = {0};
@@ -56,10 +56,10 @@ static void tell_doubts(const sr_source *source, const sr_class_folders *folders
             sr_few_names_add(&inside, path, (size_t)(name - path) + bytes);
     }
     sr_folder_splits_doubt(source, &doubts,
-                           folders->has_splits ? "not taken as splits"
-                           : doubts.count == 1 ? "taken as a class, not as a split"
-                                               : "taken as classes, not as splits");
-    sr_folder_splits_doubt(source, &inside, "inside a class, not taken as a split");
+                           folders->has_splits ? "not treated as splits"
+                           : doubts.count == 1 ? "treated as a class, not as a split"
+                                               : "treated as classes, not as splits");
+    sr_folder_splits_doubt(source, &inside, "inside a class, not treated as a split");
 }
 
 // Folders inside those of the classes.
@@ -159,7 +159,7 @@ static void tell_names(const sr_source *source, const sr_layout *layout) {
             later = i;
     }
     if (of_kind[SR_FOLDER_PICTURES] != NULL && of_kind[SR_FOLDER_MASKS] != NULL)
-        SR_WARN("%s: %s, %s: taken as classes, not as pictures and masks; masks are grey or "
+        SR_WARN("%s: %s, %s: treated as classes, not as pictures and masks; masks are grey or "
                 "palette PNGs and have the names of their pictures",
                 source->path, of_kind[SR_FOLDER_PICTURES], of_kind[SR_FOLDER_MASKS]);
     if (numbers == layout->class_count && later > 0)

@@ -89,13 +89,12 @@ sr_status sr_folder_splits_find(const sr_source *source, sr_folder_splits *out) 
     }
     *out = splits;
     if (met[0] && met[1]) {
-        return SR_FAIL(
-            SR_E_DATA,
-            "%s: folders of trainval and of train or val; as trainval repeats both, keep "
-            "one or the other",
-            source->path);
+        return SR_FAIL(SR_E_DATA,
+                       "%s: there is a trainval folder beside train or val; as trainval repeats "
+                       "both, keep one or the other",
+                       source->path);
     }
-    sr_folder_splits_doubt(source, &doubts, "not taken as splits");
+    sr_folder_splits_doubt(source, &doubts, "not treated as splits");
     return SR_OK;
 }
 

@@ -26,14 +26,14 @@ typedef struct sr_folder_splits {
     bool words; // words of folders count
 } sr_folder_splits;
 
-// Looks at all pictures, and warns of folders that resemble splits and are not taken as such.
+// Looks at all pictures, and warns of folders that resemble splits and are not treated as such.
 // SR_E_DATA where trainval is beside train or val, which it repeats.
 SR_NODISCARD sr_status sr_folder_splits_find(const sr_source *source, sr_folder_splits *out);
 // The split of a file, or -1 where no folder gives one.
 int sr_folder_splits_of(const sr_folder_splits *splits, const sr_source_file *file);
 // The same, where pictures in no such folder are of train.
 int sr_folder_splits_or_train(const sr_folder_splits *splits, const sr_source_file *file);
-// Warns of names that were not taken as splits, if there are any. as: how they were taken.
+// Warns of names that were not treated as splits, if there are any. as: how they were taken.
 void sr_folder_splits_doubt(const sr_source *source, const sr_few_names *names, const char *as);
 
 #ifdef __cplusplus

@@ -43,7 +43,7 @@ static sr_status fail_unknown(const char *name) {
     }
     const char *nearest = sr_text_nearest(name, candidates, count);
     const sr_status status = SR_FAIL(
-        SR_E_USAGE, "unknown format '%.40s' of a source%s%s%s; there are %s", name,
+        SR_E_USAGE, "unknown source format '%.40s'%s%s%s; available: %s", name,
         nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "", names.data);
     sr_text_release(&names);
     return status;
@@ -83,7 +83,9 @@ static sr_status take_named(sr_source *source, const char *name) {
     const sr_format *format = find_named(name);
     sr_recognition found = {0};
     if (source->list != NULL && strcmp(name, "listed") != 0)
-        return SR_FAIL(SR_E_USAGE, "a list states the classes: leave out --format-in or --list");
+        return SR_FAIL(
+            SR_E_USAGE,
+            "--list states the classes, so --format-in has no effect: leave out one of them");
     SR_TRY(format->recognises(source, &found));
     if (found.certainty == SR_FORMAT_NO)
         return SR_FAIL(SR_E_DATA,

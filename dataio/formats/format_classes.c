@@ -68,11 +68,10 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sr_class_folders_find(source, &folders));
     if (folders.mixed) {
-        return SR_FAIL(
-            SR_E_DATA,
-            "%s: folders of trainval and of train or val; as trainval repeats both, keep "
-            "one or the other",
-            source->path);
+        return SR_FAIL(SR_E_DATA,
+                       "%s: there is a trainval folder beside train or val; as trainval repeats "
+                       "both, keep one or the other",
+                       source->path);
     }
     if (folders.unclear) {
         return SR_FAIL(SR_E_DATA,

@@ -191,7 +191,7 @@ static void tell_doubts(const sr_source *source, const sr_source_file *const *fi
         if (find_split(source, files[i]) < 0 && sr_split_resembles(name, strlen(name)))
             sr_few_names_add(&doubts, name, strlen(name));
     }
-    sr_folder_splits_doubt(source, &doubts, "taken as train");
+    sr_folder_splits_doubt(source, &doubts, "treated as train");
 }
 
 // Prepends a folder named like the end of the JSON's name after its last '_', as "train2017".
@@ -283,13 +283,13 @@ static sr_status name_again(coco_reading *r, uint32_t picture, int64_t by) {
         (void)snprintf(image_name, sizeof image_name, "image id %lld", (long long)by);
     r->namer[picture] = namer == 0 ? NAMED_BEFORE : namer;
     if (namer != 0 && namer != NAMED_BEFORE)
-        return spoil(r, (image *)r->images + namer - 1, "%s of %s is this picture, too", image_name,
-                     r->json->path);
+        return spoil(r, (image *)r->images + namer - 1, "%s of %s also names this picture",
+                     image_name, r->json->path);
     if (file->split < 0)
         return SR_OK;
     file->split = -1;
     return sr_source_refuse_for(r->source, r->source->files.items[picture].path,
-                                "%s of %s is this picture, too", image_name, r->json->path);
+                                "%s of %s also names this picture", image_name, r->json->path);
 }
 
 // Handles a repeated image id. The same picture again changes nothing; another picture makes both
@@ -300,12 +300,12 @@ static sr_status repeat_image(coco_reading *r, image *to, const sr_coco_image *f
     const bool found = find_picture(r, from->file_name, &picture, rivals);
     if (found && to->picture == picture + 1)
         return SR_OK;
-    SR_TRY(spoil(r, to, "image id %lld of %s is used for %s, too", (long long)from->id,
+    SR_TRY(spoil(r, to, "image id %lld of %s is also used for %s", (long long)from->id,
                  r->json->path, from->file_name));
     if (found)
         SR_TRY(name_again(r, picture, from->id));
     return sr_source_refuse_for(r->source, from->file_name,
-                                "image id %lld of %s is used for another picture, too",
+                                "image id %lld of %s is also used for another picture",
                                 (long long)from->id, r->json->path);
 }
 
@@ -331,7 +331,7 @@ static sr_status on_image(void *user, const sr_coco_image *from) {
         to->refused = true;
         SR_TRY(name_again(r, picture, from->id));
         return sr_source_refuse_for(r->source, from->file_name,
-                                    "image id %lld of %s is a picture that was named before",
+                                    "image id %lld of %s names a picture that another image names",
                                     (long long)from->id, r->json->path);
     }
     r->namer[picture] = 1 + (uint32_t)(to - (image *)r->images);

@@ -227,7 +227,8 @@ static sr_status add_pairs(idx_adding *a, idx *files, size_t count) {
             pictures->problem = labels->problem = "as many pictures as labels were expected";
         else if (a->height != 0 &&
                  (a->height != pictures->sizes[1] || a->width != pictures->sizes[2]))
-            pictures->problem = labels->problem = "pictures of another size than in other files";
+            pictures->problem = labels->problem =
+                "pictures whose size differs from that in other files";
         if (pictures->problem != NULL)
             continue;
         a->height = pictures->sizes[1];

@@ -96,7 +96,7 @@ sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *source, sr_la
     }
     const char *copy = sr_name_table_name(&labels->texts, number);
     if (is_no_class(copy))
-        return sr_source_refuse_for(source, path, "label %.40s, which is no class", copy);
+        return sr_source_refuse_for(source, path, "label %.40s, which is not a class", copy);
     labels->in_train[number] = labels->in_train[number] || split == SR_SPLIT_TRAIN;
     layout->files[i].split = (int8_t)split;
     layout->files[i].label = (int32_t)number;
@@ -165,7 +165,7 @@ static void tell_same(const settling *s) {
     }
     if (same.count > 0)
         SR_WARN("%s: labels are written in several ways, or not as digits alone (%s): they are "
-                "taken as whole numbers",
+                "treated as whole numbers",
                 s->source->path, same.text);
 }
 
@@ -213,10 +213,9 @@ static sr_status take_ordered_numbers(settling *s) {
     s->layout->classes = names;
     s->layout->class_count = count;
     tell_same(s);
-    SR_WARN(
-        "%s: few of the numbers up to %s are labels: they are taken as names of classes, in their "
-        "order; if they are class numbers, name the classes with --classes",
-        s->source->path, text_at(s, s->numbers[s->number_count - 1].text));
+    SR_WARN("%s: few of the numbers up to %s occur as labels: they are treated as class names, in "
+            "numerical order; if they are class numbers, give the names with --classes",
+            s->source->path, text_at(s, s->numbers[s->number_count - 1].text));
     return SR_OK;
 }
 
@@ -224,15 +223,16 @@ static sr_status take_ordered_numbers(settling *s) {
 static void tell_names(const settling *s) {
     const char *path = s->source->path;
     if (s->number_count > 0)
-        SR_WARN("%s: %zu labels are whole numbers and %zu are not (%s): all are taken as names of "
-                "classes, in byte order",
-                path, s->number_count, s->others.count, s->others.text);
+        SR_WARN(
+            "%s: %zu labels are whole numbers and %zu are not (%s): all are treated as names of "
+            "classes, in byte order",
+            path, s->number_count, s->others.count, s->others.text);
     else if (s->fractions.count > 0)
-        SR_WARN("%s: labels are numbers, but not whole (%s): they are taken as names of classes, "
+        SR_WARN("%s: labels are numbers, but not whole (%s): they are treated as names of classes, "
                 "in byte order",
                 path, s->fractions.text);
     if (s->missing.count > 0)
-        SR_WARN("%s: labels that may mean that there is none (%s) are taken as names of classes; "
+        SR_WARN("%s: labels that may mean that there is none (%s) are treated as names of classes; "
                 "leave the label of pictures without a class blank",
                 path, s->missing.text);
 }

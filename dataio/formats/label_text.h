@@ -32,7 +32,7 @@ SR_NODISCARD sr_status sr_label_texts_assign(sr_label_texts *labels, sr_source *
                                              const char *text, size_t bytes);
 // Turns the texts into classes; names are those of train. Texts that are names given by the user
 // are these classes. A sample with a class that does not exist is refused by name. Warns where
-// numbers, or words for an empty cell, are taken as names.
+// numbers, or words for an empty cell, are treated as names.
 SR_NODISCARD sr_status sr_label_texts_settle(sr_label_texts *labels, sr_source *source,
                                              sr_layout *layout);
 

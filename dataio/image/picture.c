@@ -273,7 +273,7 @@ static sr_status refuse_kind(const uint8_t *data, size_t bytes) {
         return SR_FAIL(SR_E_DATA, "empty file");
     if (sr_picture_sniff(data, bytes, &name) == SR_PICTURE_OTHER)
         return SR_FAIL(SR_E_DATA, "%s is not supported; convert it to JPEG or PNG", name);
-    return SR_FAIL(SR_E_DATA, "not a picture by its content");
+    return SR_FAIL(SR_E_DATA, "not a picture: its content is neither JPEG nor PNG");
 }
 
 static sr_status check_length(size_t bytes) {

@@ -24,7 +24,8 @@ static sr_status take_file(sr_source *source, const char *path, int fd) {
     source->other = other; // it is refused below
     if (offer != SR_OFFER_PICTURE && source->refused_count == refused)
         return sr_source_refuse(source, path,
-                                got > 0 ? "not a picture by its content" : "empty file");
+                                got > 0 ? "not a picture: its content is neither JPEG nor PNG"
+                                        : "empty file");
     if (offer != SR_OFFER_PICTURE)
         return SR_OK;
     return sr_source_add(

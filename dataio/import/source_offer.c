@@ -99,7 +99,8 @@ sr_status sr_source_offer_listed(sr_source *source, const char *path, const uint
     }
     if (sr_picture_named(path))
         return sr_source_refuse(source, path,
-                                head_bytes ? "not a picture by its content" : "empty file");
+                                head_bytes ? "not a picture: its content is neither JPEG nor PNG"
+                                           : "empty file");
     if (source->wants(path, head, head_bytes, bytes))
         *out = SR_OFFER_WANTED;
     else

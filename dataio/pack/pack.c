@@ -343,13 +343,14 @@ static sr_status take_progress(packing *p) {
 
 static sr_status check_options(sr_pack_options *o) {
     if (!(o->val_fraction >= 0 && o->val_fraction < 1))
-        return SR_FAIL(SR_E_USAGE, "val-fraction %g is not in 0 <= F < 1", o->val_fraction);
+        return SR_FAIL(SR_E_USAGE, "val-fraction %g is not a fraction, 0 <= F < 1",
+                       o->val_fraction);
     if (o->max_side < 0 || o->quality < 0 || o->quality > 100 || o->workers < 0)
-        return SR_FAIL(SR_E_USAGE, "max-size and workers are at least 0, quality is 1 to 100");
+        return SR_FAIL(SR_E_USAGE, "max-size and workers must be at least 0, quality 1 to 100");
     if (o->subset < 0 || !(o->subset_part >= 0 && o->subset_part < 1))
-        return SR_FAIL(SR_E_USAGE, "a subset is a number of samples or a fraction, 0 < F < 1");
+        return SR_FAIL(SR_E_USAGE, "a subset must be a number of samples or a fraction, 0 < F < 1");
     if (o->void_class < 0 || o->void_class > 256)
-        return SR_FAIL(SR_E_USAGE, "the void id of masks is 0 to 255");
+        return SR_FAIL(SR_E_USAGE, "the void id of masks must be 0 to 255");
     if (o->quality == 0)
         o->quality = 90;
     if (o->shard_bytes == 0)

@@ -67,14 +67,13 @@ sr_status sr_slot_get(const sr_slot *slot, const char *name, const sr_array **ou
 
 static sr_status check_draws(const sr_pipeline_options *o) {
     if (o->order != SR_ORDER_EXAMPLES && (o->repeats > 1 || o->balance > 0))
-        return SR_FAIL(SR_E_USAGE, "samples are repeated, or drawn by class, in the order of "
-                                   "examples only");
+        return SR_FAIL(SR_E_USAGE,
+                       "repeated samples and drawing by class need the order 'examples'");
     if (o->repeats < 0 || o->repeats > o->lanes)
-        return SR_FAIL(SR_E_USAGE, "%d copies of a sample need as many lanes, there are %d",
+        return SR_FAIL(SR_E_USAGE, "%d copies of a sample need as many lanes, but there are %d",
                        o->repeats, o->lanes);
     if (!(o->balance >= 0 && o->balance <= 1))
-        return SR_FAIL(SR_E_USAGE, "the power of class frequencies is %g; it is 0 to 1",
-                       o->balance);
+        return SR_FAIL(SR_E_USAGE, "the balance of classes is %g, but must be 0 to 1", o->balance);
     if (o->balance > 0 && !o->labels)
         return SR_FAIL(SR_E_ARGUMENT,
                        "pipeline: samples are drawn by class, but labels are missing");

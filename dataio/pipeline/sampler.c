@@ -204,12 +204,11 @@ static sr_status check_options(const sr_sampler_options *o) {
         return SR_FAIL(SR_E_ARGUMENT, "sampler: batch %lld is not a positive multiple of %d lanes",
                        (long long)o->batch, o->lanes);
     if (o->order != SR_ORDER_EXAMPLES && (o->repeats > 1 || o->classes))
-        return SR_FAIL(
-            SR_E_ARGUMENT,
-            "sampler: samples are repeated, or drawn by class, in the order of examples only");
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "sampler: repeated samples and drawing by class need the order 'examples'");
     if (o->repeats < 0 || o->repeats > o->lanes)
         return SR_FAIL(SR_E_ARGUMENT,
-                       "sampler: %d copies of a sample need as many lanes, there are %d",
+                       "sampler: %d copies of a sample need as many lanes, but there are %d",
                        o->repeats, o->lanes);
     if (o->order == SR_ORDER_CHUNKS && (o->chunk < 1 || o->buffer < 1))
         return SR_FAIL(SR_E_ARGUMENT,

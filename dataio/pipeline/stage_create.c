@@ -209,7 +209,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->count = plan->stamp.count;
     plan->samples = o->batch / o->lanes;
     if (plan->samples > SR_STAGE_MAX_SAMPLES)
-        return SR_FAIL(SR_E_USAGE, "batch %lld: a lane has at most %lld samples",
+        return SR_FAIL(SR_E_USAGE, "batch %lld: a lane may have at most %lld samples; raise lanes",
                        (long long)o->batch, (long long)SR_STAGE_MAX_SAMPLES);
     plan->block = plan_block(plan->samples, o->image_height * o->image_width * 3);
     plan->total = plan_total(plan);

@@ -95,7 +95,7 @@ static sr_status check_sequence(const sr_data_files *files, size_t i, const char
         return SR_FAIL(SR_E_DATA, "%s was renamed: its header says split %s, shard %u", shard->path,
                        shard->split, shard->number);
     if (shard->first_record != before || !same_classes(shard, &files->items[0]))
-        return SR_FAIL(SR_E_DATA, "%s belongs to another data set than the shards before it",
+        return SR_FAIL(SR_E_DATA, "%s does not belong to the same data set as the shards before it",
                        shard->path);
     if (shard->last && !last)
         return SR_FAIL(SR_E_DATA, "%s is the last shard of its split, but %s follows", shard->path,

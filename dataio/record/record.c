@@ -273,7 +273,7 @@ void sr_record_close(sr_record_writer *writer) {
     if (writer->failed != SR_OK)
         return;
     if (writer->depth == 0) {
-        writer->failed = SR_FAIL(SR_E_ARGUMENT, "a level is closed that was not opened");
+        writer->failed = SR_FAIL(SR_E_ARGUMENT, "a level is closed without having been opened");
         return;
     }
     writer->depth--;

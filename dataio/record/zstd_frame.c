@@ -33,7 +33,7 @@ sr_status sr_zstd_expand(sr_zstd *zstd, const void *frame, size_t frame_bytes, v
     if (stated == ZSTD_CONTENTSIZE_ERROR)
         return SR_FAIL(SR_E_DATA, "not a zstd frame (%zu bytes)", frame_bytes);
     if (stated != bytes)
-        return SR_FAIL(SR_E_DATA, "a zstd frame states another length than the expected %zu bytes",
+        return SR_FAIL(SR_E_DATA, "a zstd frame states a length other than the expected %zu bytes",
                        bytes);
     size_t length = ZSTD_decompressDCtx(zstd->expander, to, bytes, frame, frame_bytes);
     if (ZSTD_isError(length))

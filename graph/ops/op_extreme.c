@@ -42,7 +42,8 @@ static sr_status one_hot_infer(const sr_node_view *node, sr_info *out) {
         return SR_FAIL(SR_E_SHAPE, "%s: index %s must be i32, with extent 1 in dimension %d",
                        node->op->name, sr_info_text(index, text), a->axis);
     if (a->n < 1 || a->n > INT32_MAX || !sr_dtype_is_float(dtype))
-        return SR_FAIL(SR_E_SHAPE, "%s: %lld numbers of type %s; at least one, of a float type",
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: %lld elements of type %s; it needs at least one, of a float type",
                        node->op->name, (long long)a->n, sr_dtype_name(dtype));
     out[0] = *index;
     out[0].dtype = dtype;

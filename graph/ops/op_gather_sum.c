@@ -46,7 +46,7 @@ static sr_status expect_index(const sr_node_view *node, int index, int weight, c
 static sr_status expect_extents(const sr_node_view *node, int64_t n, const sr_info *index) {
     if (n >= 1 && n <= INT32_MAX && index->dim[1] * index->dim[2] <= INT32_MAX)
         return SR_OK;
-    return SR_FAIL(SR_E_SHAPE, "%s: %lld rows, and %lld numbers of them; 1 to %d are possible",
+    return SR_FAIL(SR_E_SHAPE, "%s: %lld rows, and an index of %lld; 1 to %d are possible",
                    node->op->name, (long long)n, (long long)(index->dim[1] * index->dim[2]),
                    INT32_MAX);
 }

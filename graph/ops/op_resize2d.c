@@ -123,7 +123,7 @@ static const char *problem_of(const sr_info *x, const sr_resize2d_opts *o) {
     if (by_size ? o->scale != 0 || o->scale_w != 0 : !by_scale)
         return "either height and width or scale must be given, and be positive";
     if ((unsigned)o->mode > SR_RESIZE_AREA)
-        return "there is no such mode";
+        return "the mode is not one of sr_resize_mode";
     if ((o->align_corners || o->antialias) && !interpolates(o))
         return "align_corners and antialias are for bilinear and bicubic";
     return NULL;

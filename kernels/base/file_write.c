@@ -123,7 +123,7 @@ static sr_status open_target(sr_atomic_file *file, bool private) {
     SR_TRY(sr_file_target(file->path, &file->target));
     if (lstat(file->target, &old) != 0)
         return errno == ENOENT ? make_temporary(file, private ? 0600 : 0666)
-                               : sr_file_fail(file->path, "cannot be looked at", errno);
+                               : sr_file_fail(file->path, "cannot be examined", errno);
     if (S_ISDIR(old.st_mode))
         return SR_FAIL(SR_E_IO, "%s: is a folder; give the name of a file", file->path);
     if (S_ISREG(old.st_mode))

@@ -347,15 +347,14 @@ int sr_cmd_info(int argc, char **argv) {
         "  ops         operators of the graph\n"
         "  devices     devices to compute on, and why one cannot be used\n"
         "  kernels     kernels of a device, and whether they run here\n"
-        "  chooser     the fastest kernels measured here, among those with the same bits\n"
+        "  chooser     kernels measured fastest here, among those with the same bits\n"
         "  plugins     what plug-in files contain, after the checks made for a recipe\n"
-        "  model       layers of a model or of a recipe's models: shapes, parameters, memory\n"
-        "  program     the operators of a lane of a step, as text or drawing; NAME.program is such "
-        "a\n"
-        "              text in a file, which is checked\n\n"
-        "PATTERN chooses rows by name, such as vit or 'resnet*', except of kernels and chooser.\n"
-        "A model that is named has pictures of 224 pixels and a batch of one sample, for "
-        "instance:\n"
+        "  model       layers of a model or of a recipe's models: shapes, parameters,\n"
+        "              memory\n"
+        "  program     operators of one lane of a step, as text or as a drawing; a file\n"
+        "              NAME.program with such a text is read, checked and printed\n\n"
+        "PATTERN selects rows by name, such as vit or 'resnet*'; kernels and chooser take none.\n"
+        "A model given by name has a batch of one picture of 224 pixels; keys change that:\n"
         "  serried info model resnet50 image=320 batch=8 lanes=1 --depth 2",
         NULL,
         NULL,

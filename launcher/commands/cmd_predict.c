@@ -44,9 +44,9 @@ static const char about[] =
     "  serried predict runs/cifar10-fast/latest photo.jpg\n"
     "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
     "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
-    "Arguments with '=' before the first picture override the recipe. A picture that cannot be "
-    "read is reported and skipped; the exit code is then 3. So is one for which the model's result "
-    "is not finite; the exit code is then 5.";
+    "Arguments with '=' before the first picture override the recipe. Pictures that cannot be read "
+    "are reported and skipped, and the exit code is 3; so are pictures for which the model's "
+    "result is not finite, with exit code 5.";
 
 typedef struct predict_arguments {
     sr_inference_options open;

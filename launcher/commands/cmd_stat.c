@@ -12,8 +12,8 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0}, {0}};
 
 static const char about[] =
-    "Print what a shard, data set, checkpoint or run folder contains. Which of these PATH is, is "
-    "detected from its content. For data: records, classes, sizes, mean and standard deviation "
+    "Print what a shard, data set, checkpoint or run folder contains. The kind of PATH is detected "
+    "from its content. For data: records, classes, sizes, mean and standard deviation "
     "of the channels; for a checkpoint: position in the run, metrics and weights.";
 
 typedef struct arguments {

@@ -22,7 +22,7 @@ static const struct argp_option options[] = {
 
 static const char about[] =
     "Check every checksum of shards, data sets, checkpoints and run folders, and report all "
-    "damage. What a path is, is detected from its content. In any other folder, such as runs, "
+    "damage. The kind of PATH is detected from its content. In any other folder, such as runs, "
     "check the run folders below it."
     "\v"
     "Exit code: 0 if everything is intact, 3 if something is damaged.";

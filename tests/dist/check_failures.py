@@ -215,7 +215,7 @@ class Failures(suite.Suite):
             subprocess.run([self.serried, "pack", source, packed, "--val-fraction", fraction], check=True, capture_output=True)
         for name, data in (("other", other), ("half", half)):
             done = self.two_apart("val-" + name, ["steps=2"], ["data.val=" + self.data], ["data.val=" + data])
-            self.report(done.returncode == 2 and done.stderr.count("another val split than rank 0") == 1,
+            self.report(done.returncode == 2 and done.stderr.count("a different val split from rank 0's") == 1,
                         f"unequal val splits, {name}", f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
         run = self.line("val-of", 1, ["steps=2"])
         subprocess.run(run, env=suite.environment(), check=True, capture_output=True)
@@ -224,7 +224,7 @@ class Failures(suite.Suite):
         line = ["mpirun", *line[at + 2:-3], "-np", "1", *line[-3:], "-d", self.data, ":", "-np", "1", *line[-3:], "-d", half]
         done = subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=100 * suite.SLOW,
                               check=False)
-        self.report(done.returncode == 2 and "another val split than rank 0" in done.stderr, "val of unequal splits",
+        self.report(done.returncode == 2 and "a different val split from rank 0's" in done.stderr, "val of unequal splits",
                     f"exit code {done.returncode}:\n{done.stderr[-1500:]}")
 
     def unequal(self):

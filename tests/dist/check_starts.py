@@ -55,7 +55,7 @@ class Starts(suite.Suite):
                         f"best with checkpoint.every={every}", f"{rows} {best['step']}\n{done.stderr[-500:]}")
         values[1], values[3] = "epochs=5", "checkpoint.metric=val/top1"
         done = self.train("seldom", *values, option="--resume")
-        self.expect("another metric", done, 0, "other checkpoint.metric than so far in this run: 'best' starts over")
+        self.expect("another metric", done, 0, "checkpoint.metric changed since the last checkpoint: 'best' starts over")
         self.report(self.manifest("seldom", "best")["step"] > 5, "its best", str(self.manifest("seldom", "best")["step"]))
 
     def lengths(self):
@@ -156,7 +156,7 @@ class Starts(suite.Suite):
         done = self.command("val", "run", folder=self.path("moved"))
         self.expect("all folders were moved", done, 0, "samples 30")
         done = self.command("val", "../moved/run", folder=self.path("q"))
-        self.expect("other data at the path", done, 2, "data has not the val split that the run was evaluated on",
+        self.expect("other data at the path", done, 2, "data does not have the val split that the run was evaluated on",
                     "--data DATA")
 
     def weights(self):
@@ -267,7 +267,7 @@ class Starts(suite.Suite):
         os.remove(self.path("first", "exit.json"))
         done = self.train("first", *values, "eval.crop=24")
         self.expect("resumed with another crop", done, 0, "resuming first at step 3 of 3",
-                    "other evaluation settings (eval) than so far in this run: 'best' starts over")
+                    "evaluation settings (eval) changed since the last checkpoint: 'best' starts over")
         with open(self.path("first", "recipe.yaml"), encoding="utf-8") as file:
             self.report("crop: 24" in file.read(), "recipe.yaml has it", "no")
 

@@ -63,7 +63,7 @@ REFUSED = [
     Row("a/cut after a chunk.png", lambda: png()[:-12], "PNG: truncated: no IEND chunk"),
     Row("a/corrupt.jpg", lambda: scratched(jpeg()), "JPEG: Corrupt JPEG data"),
     Row("a/corrupt.png", lambda: scratched(png()), "PNG: wrong checksum of the chunk"),
-    Row("a/page, not found.jpg", lambda: b"<html>404</html>", "not a picture by its content"),
+    Row("a/page, not found.jpg", lambda: b"<html>404</html>", "not a picture: its content is neither JPEG nor PNG"),
     Row("a/empty.jpg", lambda: b"", "empty file"),
     Row("a/moving.jpg", lambda: b"GIF89a" + bytes(20), "GIF is not supported; convert it to JPEG or PNG"),
     Row("a/web.png", lambda: b"RIFF\0\0\0\0WEBPVP8 ", "WebP is not supported; convert it to JPEG or PNG"),

@@ -374,7 +374,7 @@ static sr_status check_progress(const sr_manifest *m, const char *path) {
                        path, m->step, m->batch, m->position);
     if (m->best_step < 0 || m->best_step > m->step)
         return SR_FAIL(SR_E_DATA,
-                       "%s: damaged: its best step is %" PRId64 ", but it is of step %" PRId64,
+                       "%s: damaged: its best step is %" PRId64 ", but its own step is %" PRId64,
                        path, m->best_step, m->step);
     return SR_OK;
 }

@@ -129,9 +129,10 @@ static sr_status collect_opened(verify_result *f, const sr_generation *g, genera
     out->number = g->manifest.generation;
     out->step = g->manifest.step;
     if (f->own.length > 0 && !sr_run_identity_has(f->own.data, g->manifest.recipe_identity))
-        SR_TRY(set_state(
-            f, out, GENERATION_FOREIGN,
-            SR_FAIL(SR_E_DATA, "%s: a checkpoint of another run than this folder's", out->path)));
+        SR_TRY(
+            set_state(f, out, GENERATION_FOREIGN,
+                      SR_FAIL(SR_E_DATA, "%s: a checkpoint of a different run than this folder's",
+                              out->path)));
     return collect_files(f, g, out);
 }
 

@@ -259,7 +259,7 @@ int sr_safetensors_order(const sr_safetensors_writer *writer, int k) {
 
 sr_status sr_safetensors_put(sr_safetensors_writer *writer, const void *data, uint64_t bytes) {
     if (bytes > writer->total_bytes - writer->put_bytes)
-        return SR_FAIL(SR_E_ARGUMENT, "%s: more bytes were put than its tensors have",
+        return SR_FAIL(SR_E_ARGUMENT, "%s: more bytes were written than its tensors contain",
                        writer->path);
     return put_bytes(writer, data, bytes);
 }

@@ -242,7 +242,7 @@ static sr_status check_lanes(sr_recipe *recipe) {
 static sr_status check_mix(sr_recipe *recipe, const sr_task_desc *task) {
     if ((recipe->mix.mixup > 0 || recipe->mix.cutmix > 0) && !task->mix)
         return sr_recipe_fail(recipe, recipe->mix.mixup > 0 ? "mix.mixup" : "mix.cutmix",
-                              "task %s mixes no samples; remove 'mix'", task->name);
+                              "task %s does not mix samples; remove 'mix'", task->name);
     return SR_OK;
 }
 

@@ -407,7 +407,8 @@ static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_s
     if (segment == phase->stop_segment)
         SR_TRY(put_unreported(run, stream));
     if (phase->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
-        return SR_FAIL(SR_E_SHAPE, "scalar '%s' of task %s has %zu bytes; at most %zu travel",
+        return SR_FAIL(SR_E_SHAPE,
+                       "scalar '%s' of task %s has %zu bytes; at most %zu are exchanged",
                        phase->segments[segment].name, run->engine->task->name, bytes,
                        SR_FLAT_ALIGN * sizeof(float));
     return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);
@@ -617,7 +618,7 @@ static sr_status inference_sink(void *user, int index, sr_address data, size_t b
     const sr_lane_run *run = user;
     (void)index;
     if (bytes != run->out_bytes)
-        return SR_FAIL(SR_E_SHAPE, "the model gives %zu bytes where %zu are expected", bytes,
+        return SR_FAIL(SR_E_SHAPE, "the model returned %zu bytes where %zu were expected", bytes,
                        run->out_bytes);
     return sr_stream_download(stream, run->out, data, bytes);
 }
@@ -668,7 +669,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     mix_targets into = {{out->x, out->partner, out->weight}};
     sr_float_control();
     if (!e->task->mix)
-        return SR_FAIL(SR_E_UNSUPPORTED, "task %s mixes no samples", e->task->name);
+        return SR_FAIL(SR_E_UNSUPPORTED, "task %s does not mix samples", e->task->name);
     SR_TRY(use_size_of(e, step));
     SR_TRY(begin_record(e, 0, true, step, &e->feed.lane, &r));
     const sr_mixed mixed = e->task->mix(&r);

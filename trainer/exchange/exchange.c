@@ -333,9 +333,9 @@ sr_status sr_exchange_step_wait(sr_exchange *x) {
     if (failed)
         return sr_exchange_failure(x);
     if (!active)
-        return SR_FAIL(SR_E_ARGUMENT, "a step is waited for that has not begun");
+        return SR_FAIL(SR_E_ARGUMENT, "sr_exchange_step_wait without a step that has begun");
     if (!done)
-        return SR_FAIL(SR_E_ARGUMENT, "step %lld is not driven to its end", (long long)x->step);
+        return SR_FAIL(SR_E_ARGUMENT, "step %lld was not driven to its end", (long long)x->step);
     return SR_OK;
 }
 

@@ -175,7 +175,7 @@ static void build_head(sr_builder *b, auxiliary_head *head, int64_t in) {
     int64_t height, width;
     sr_build_image_size(b, &height, &width);
     if (height < LEAST_SIDE || width < LEAST_SIDE)
-        sr_build_fail(b, "aux_logits: pictures have at least %d pixels a side", LEAST_SIDE);
+        sr_build_fail(b, "aux_logits needs pictures of at least %d pixels a side", LEAST_SIDE);
     sr_build_push(b, "AuxLogits");
     build_conv(b, &head->convs[0], "conv0", (sr_conv_layer_opts){in, hidden, .window = 1}, true);
     build_conv(b, &head->convs[1], "conv1", (sr_conv_layer_opts){hidden, out, .window = 5}, true);

@@ -173,7 +173,7 @@ static void build(sr_builder *b, const void *options, void *state, const resnet_
     const resnet_options *o = options;
     resnet *net = state;
     if (o->output_stride > 0 && size->convs != 3)
-        sr_build_fail(b, "output_stride: its blocks have no dilation");
+        sr_build_fail(b, "output_stride needs a network with bottleneck blocks, such as resnet50");
     net->pools = o->stem == 0;
     int layer = 0;
     sr_build_depth(b, layer++);

@@ -168,7 +168,7 @@ static bool set_grid(sr_builder *b, vit *net, int patch, int layout) {
     int64_t height, width;
     sr_build_image_size(b, &height, &width);
     if (height % patch != 0 || width % patch != 0) {
-        sr_build_fail(b, "pictures of %lld x %lld pixels are not whole patches of %d x %d",
+        sr_build_fail(b, "pictures of %lld x %lld pixels cannot be divided into patches of %d x %d",
                       (long long)height, (long long)width, patch, patch);
         return false;
     }

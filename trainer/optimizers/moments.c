@@ -33,6 +33,6 @@ void sr_moments_fill(const sr_float_list *betas, double eps, const sr_hyper_requ
 
 sr_status sr_betas_check(const sr_float_list *betas) {
     if (betas->count != 2 || !(betas->items[0] < 1) || !(betas->items[1] < 1))
-        return SR_FAIL(SR_E_USAGE, "betas are two numbers below 1, such as [0.9, 0.999]");
+        return SR_FAIL(SR_E_USAGE, "betas must be two numbers below 1, such as [0.9, 0.999]");
     return SR_OK;
 }

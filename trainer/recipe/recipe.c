@@ -99,7 +99,8 @@ static void read_progressive(sr_recipe_internal *in) {
         return;
     }
     if (r->image_height != side)
-        sr_recipe_mistake(in, node->at, "images that grow are square, but image is [%lld, %lld]",
+        sr_recipe_mistake(in, node->at,
+                          "images that grow must be square, but image is [%lld, %lld]",
                           (long long)r->image_height, (long long)side);
     else if (from > side || (side - from) % r->progressive.step != 0)
         sr_recipe_mistake(in, node->at, "images cannot grow from %lld to %lld in steps of %lld",
@@ -133,7 +134,7 @@ static void read_draws(sr_recipe_internal *in) {
                           "data.%s needs 'data.order: examples'", repeated ? "repeats" : "balance");
     else if (repeated && r->data.repeats > r->lanes)
         sr_recipe_mistake(in, repeats->at,
-                          "%lld copies of a sample lie in different lanes, but lanes is %lld",
+                          "%lld copies of a sample need as many lanes, but lanes is %lld",
                           (long long)r->data.repeats, (long long)r->lanes);
 }
 

@@ -105,7 +105,8 @@ static sr_status merge_base(sr_recipe_internal *in, const sr_recipe_node *name, 
         return in->bases > SR_RECIPE_MAX_BASES + 1
                    ? SR_OK
                    : no_base(in, name,
-                             "more than %d bases in all (a base of two bases counts twice)",
+                             "more than %d bases in all (a base that is reached in two ways counts "
+                             "twice)",
                              SR_RECIPE_MAX_BASES);
     }
     const char *path;
@@ -189,7 +190,8 @@ static sr_status parse_file(sr_recipe_internal *in, const char *path, sr_recipe_
     if (read == SR_E_IO) // a folder, or not readable: the user must name another recipe
         return SR_FAIL(SR_E_USAGE, "%s", sr_error_message());
     if (read == SR_E_LIMIT)
-        return SR_FAIL(SR_E_USAGE, "%s: error: a recipe and its bases have at most 1 MiB", path);
+        return SR_FAIL(SR_E_USAGE,
+                       "%s: error: a recipe and its bases may have at most 1 MiB in all", path);
     SR_TRY(read);
     in->bytes += bytes;
     const sr_status status = parse_text(in, path, text, bytes, out);

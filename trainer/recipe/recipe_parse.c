@@ -96,7 +96,7 @@ static sr_recipe_node *new_node(yaml_reader *r, sr_recipe_node_kind kind, struct
         at = key ? key->at : r->open[r->depth - 1]->at;
     }
     if (++r->in->nodes > SR_RECIPE_MAX_NODES) {
-        refuse(r, at, "a recipe and its bases have at most 50000 values");
+        refuse(r, at, "a recipe and its bases may have at most 50000 values in all");
         return NULL;
     }
     sr_recipe_node *node = sr_recipe_node_new(r->in, kind, NULL, at);
@@ -289,7 +289,8 @@ sr_status sr_recipe_node_parse(sr_recipe_internal *in, const sr_recipe_source *s
     yaml_reader r = {.in = in, .source = source, .column = column};
     int before = in->mistakes;
     if (length > SR_RECIPE_MAX_BYTES) {
-        sr_recipe_mistake(in, (sr_recipe_position){source, 0, 0}, "a recipe has at most 1 MiB");
+        sr_recipe_mistake(in, (sr_recipe_position){source, 0, 0},
+                          "a recipe may have at most 1 MiB");
         return sr_recipe_verdict(in);
     }
     if (check_bytes(&r, text, length))

@@ -264,7 +264,7 @@ static sr_status read_same(const char *path, const char *const *columns, int cou
     if (same_columns(out, columns, count))
         return SR_OK;
     sr_csv_table_release(out);
-    return SR_FAIL(SR_E_DATA, "%s: has other columns than this version writes", path);
+    return SR_FAIL(SR_E_DATA, "%s: its columns differ from those that this version writes", path);
 }
 
 // The file's new contents; *same if they equal the old ones.

@@ -41,8 +41,8 @@ static const sr_plots_module *module(void) {
 
 static sr_status fail_not_drawn(const char *folder, const char *file) {
     (void)sr_error_restore(&failure);
-    return SR_FAIL(SR_E_UNSUPPORTED, "%s/%s: %s (a build with cairo has it)", folder, file,
-                   sr_error_message());
+    return SR_FAIL(SR_E_UNSUPPORTED, "%s/%s: %s (it is built if cairo and Pango are installed)",
+                   folder, file, sr_error_message());
 }
 
 bool sr_plots_installed(void) {

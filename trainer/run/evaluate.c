@@ -216,11 +216,12 @@ static sr_status check_metrics(sr_engine *engine, const sr_evaluation *e, sr_met
     SR_TRY(sr_phase_find_not_finite(phase, average ? SR_PHASE_AVERAGE : SR_PHASE_VALUES, false,
                                     &where));
     return SR_FAIL(SR_E_NON_FINITE,
-                   "%s: the model's results for %lld of %lld val samples are not finite, the first "
+                   "%s: the model's results for %lld of %lld val samples are not finite; the first "
                    "is sample %lld; %s%s",
                    e->dataset, (long long)metrics.not_finite, (long long)metrics.samples,
                    (long long)metrics.first_not_finite,
-                   where ? "so is a value of " : "its weights are finite, but too large",
+                   where ? "a value is not finite in "
+                         : "all weights are finite, but values overflow",
                    where ? where->name : "");
 }
 

@@ -228,9 +228,9 @@ static sr_status check_data_of_run(const sr_inference *in, const sr_dataset *dat
     if (!in->val_identity || strcmp(in->val_identity, sr_dataset_identity(data)) == 0)
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
-                   "%s has not the val split that the run was evaluated on%s: name the data set "
-                   "with --data DATA, which may be this one",
-                   path, in->val_identity[0] ? ", its content is another" : ", which had none");
+                   "%s does not have the val split that the run was evaluated on%s: give a data "
+                   "set with --data DATA, which may also be this one",
+                   path, in->val_identity[0] ? " (its content differs)" : " (the run had none)");
 }
 
 sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metrics *out) {

@@ -156,7 +156,7 @@ sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity) {
                              sr_comm_peer_name(comm, r),
                              !has         ? "no val split, and rank 0 has one"
                              : !first_has ? "a val split, and rank 0 has none"
-                                          : "another val split than rank 0");
+                                          : "a different val split from rank 0's");
         }
     }
     sr_free(all);

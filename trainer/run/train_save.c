@@ -105,7 +105,7 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
     if (!other)
         return;
     if (t->rank == 0 && t->inputs.val_path[0] && t->best_step > 0)
-        SR_WARN("other %s than so far in this run: 'best' starts over", other);
+        SR_WARN("%s changed since the last checkpoint: 'best' starts over", other);
     t->best_saved = (double)NAN;
     t->best_step = 0;
 }

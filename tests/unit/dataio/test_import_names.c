@@ -139,14 +139,14 @@ static void test_split_folders(void **state) {
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 2, 0, 0);
     check_class(0, "test_tube");
-    check_said("test_tube, train_station: taken as classes, not as splits");
+    check_said("test_tube, train_station: treated as classes, not as splits");
     PUT_JPEGS("train_station/in/1.jpg", "test_tube/glass/1.jpg"); // also with folders below
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 2, 0, 0);
     PUT_JPEGS("bus/1.jpg", "train/1.jpg", "valley/1.jpg");
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 3, 0, 0);
-    check_said("train, valley: taken as classes");
+    check_said("train, valley: treated as classes");
     PUT_JPEGS("train/a/1.jpg", "trainval/a/1.jpg", "val/a/1.jpg");
     assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), (sr_pack_options){0}, &r));
     assert_message("trainval repeats both");
@@ -156,7 +156,7 @@ static void test_split_folders(void **state) {
     PUT_JPEGS("train/a/1.jpg", "dev/a/1.jpg", "test/a/1.jpg"); // a pair: not a class
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 0, 1);
-    check_said("dev: not taken as splits");
+    check_said("dev: not treated as splits");
     check_refused("dev/a/1.jpg,\"is outside train, val and test");
     PUT_JPEGS("train1/a/1.jpg", "train1/b/1.jpg", "train2/a/2.jpg", "val/b/1.jpg");
     r = pack_src((sr_pack_options){0});
@@ -168,11 +168,11 @@ static void test_split_folders(void **state) {
     PUT_JPEGS("ant/1.jpg", "cat/1.jpg", "val/x/1.jpg"); // no pair: a class, and said
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 3, 0, 0);
-    check_said("val: taken as a class, not as a split");
+    check_said("val: treated as a class, not as a split");
     PUT_JPEGS("ant/train/1.jpg", "ant/val/1.jpg", "cat/train/1.jpg"); // splits below classes
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 3, 0, 0);
-    check_said("ant/train, ant/val, cat/train: inside a class, not taken as a split");
+    check_said("ant/train, ant/val, cat/train: inside a class, not treated as a split");
 }
 
 // Folders that unpacking repeats, and folders of pictures beside splits.
@@ -223,7 +223,7 @@ static void test_split_shards(void **state) {
     put_shard("testament-000.tar", 4);
     sr_pack_report r = pack_src((sr_pack_options){0});
     check_splits(&r, 6, 0, 0);
-    check_said("testament-000, valley-000: not taken as splits");
+    check_said("testament-000, valley-000: not treated as splits");
     put_shard("imagenet-VAL-000.tar", 6);
     put_shard("shards_test_000.tar", 8);
     r = pack_src((sr_pack_options){0});
@@ -329,12 +329,12 @@ static void test_numbers(void **state) {
     sr_pack_report r = pack_list("0.jpg\t0\n1.jpg\t1\n2.jpg\t2\n3.jpg\t3.0\n");
     assert_int_equal(4, r.classes);
     assert_int_equal(3, label_of("train", "3.jpg"));
-    check_said("(3.0): they are taken as whole numbers");
+    check_said("(3.0): they are treated as whole numbers");
     r = pack_list("0.jpg\t2019\n1.jpg\t2020\n2.jpg\t2021\n3.jpg\t10000\n");
     assert_int_equal(4, r.classes);
     check_class(0, "2019");
     check_class(3, "10000"); // in the order of the numbers
-    check_said("few of the numbers up to 10000 are labels: they are taken as names of classes");
+    check_said("few of the numbers up to 10000 occur as labels: they are treated as class names");
     r = pack_list("0.jpg\t1\n1.jpg\t2\n2.jpg\t4\n3.jpg\t4\n"); // gaps are said
     assert_int_equal(5, r.classes);
     assert_int_equal(4, label_of("train", "2.jpg"));
@@ -344,14 +344,14 @@ static void test_numbers(void **state) {
     r = pack_list("0.jpg\t1\n1.jpg\t10\n2.jpg\t2\n3.jpg\tcat\n");
     assert_int_equal(4, r.classes);
     check_class(1, "10");
-    check_said("3 labels are whole numbers and 1 are not (cat): all are taken as names");
+    check_said("3 labels are whole numbers and 1 are not (cat): all are treated as class names");
     r = pack_list("0.jpg\t 0\n1.jpg\t-1\n2.jpg\t\n3.jpg\t1 \n"); // no class
     check_splits(&r, 2, 0, 0);
     assert_int_equal(2, r.classes);
-    check_refused("\n1.jpg,\"label -1, which is no class\"\n2.jpg,its label is blank\n");
+    check_refused("\n1.jpg,\"label -1, which is not a class\"\n2.jpg,its label is blank\n");
     r = pack_list("0.jpg\t1.0\n1.jpg\tnan\n2.jpg\t0.0\n3.jpg\t2.0\n");
     assert_int_equal(3, r.classes);
-    check_refused("\n1.jpg,\"label nan, which is no class\"");
+    check_refused("\n1.jpg,\"label nan, which is not a class\"");
     r = pack_list("0.jpg\t0\n1.jpg\t1\n2.jpg\t2.5\n3.jpg\t3\n");
     check_said("3 labels are whole numbers and 1 are not (2.5)");
     put_text("names.txt", "2021\n2019\n2020\n"); // names are names, and other numbers ids
@@ -370,8 +370,8 @@ static void test_label_texts(void **state) {
     static const struct {
         const char *labels[3], *classes, *said; // said: NULL: nothing
     } rows[] = {
-        {{"0", "1.00e+00", "2E0"}, "0 1 2", "(1.00e+00, 2E0): they are taken as whole numbers"},
-        {{"+1", "0", "00"}, "0 1", "(0, 00, +1): they are taken as whole numbers"},
+        {{"0", "1.00e+00", "2E0"}, "0 1 2", "(1.00e+00, 2E0): they are treated as whole numbers"},
+        {{"+1", "0", "00"}, "0 1", "(0, 00, +1): they are treated as whole numbers"},
         {{"\"1\"", "\"0\"", "1"}, "0 1", NULL}, // as R writes texts
         {{"\"a \"\"b\"\"\"", "c", "\"c\""}, "a \"b\" c", NULL},
         {{"0.5", "1.5", "1e-3"}, "0.5 1.5 1e-3", "numbers, but not whole (0.5, 1.5, 1e-3)"},
@@ -430,7 +430,7 @@ static void test_numbers_beside(void **state) {
     check_reading("read as webdataset");
     check_splits(&r, 2, 0, 0);
     assert_int_equal(1, label_of("train", "1.jpg"));
-    check_refused("2.jpg,\"label -1, which is no class\"");
+    check_refused("2.jpg,\"label -1, which is not a class\"");
     check_refused("3.jpg,a picture without a label");
     check_refused("4.jpg,its label has line breaks");
     PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
@@ -541,10 +541,10 @@ static void test_class_doubts(void **state) {
         const char *then;            // done in src before
     } rows[] = {
         {{"images/1.jpg", "masks/1_mask.jpg"},
-         "images, masks: taken as classes, not as pictures",
+         "images, masks: treated as classes, not as pictures",
          ":"},
         {{"JPEGImages/1.jpg", "SegmentationClass/1.jpg", "SegmentationObject/1.jpg"},
-         "JPEGImages, SegmentationClass: taken as classes",
+         "JPEGImages, SegmentationClass: treated as classes",
          ":"},
         {{"photo/1.jpg", "xray/1.jpg"}, NULL, ":"},
         {{"0/1.jpg", "1/1.jpg", "10/1.jpg", "2/1.jpg"}, "as names: class 3 is '2'", ":"},
@@ -688,13 +688,15 @@ static void test_coco_paths(void **state) {
     sr_pack_report r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 0, 0);
     assert_int_equal(0, r.objects);
-    check_refused("images/a.jpg,\"image id 2 of annotations/instances_train.json is this picture");
+    check_refused(
+        "images/a.jpg,image id 2 of annotations/instances_train.json also names this picture");
     run("cd '%s' && sed s/c.jpg/b.jpg/ instances_train.json > instances_val.json",
         in_top("src/annotations"));
     put_coco("a.jpg", "b.jpg"); // nor in a second file
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 1, 0, 0);
-    check_refused("images/b.jpg,\"image id 3 of annotations/instances_val.json is this picture");
+    check_refused(
+        "images/b.jpg,image id 3 of annotations/instances_val.json also names this picture");
 }
 
 // A zip's names in UTF-8 do not depend on the locale.

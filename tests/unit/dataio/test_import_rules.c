@@ -107,8 +107,8 @@ static void test_flawed_coco(void **state) {
     check_box(&o, 1, 2, 0, 32);
     assert_int_equal(0, o.label);
     assert_int_equal(13, report.refused);
-    check_refused("\n3.jpg,\"image id 3 of a.json is used for 4.jpg, too\"");
-    check_refused("\n4.jpg,\"image id 3 of a.json is used for another picture, too\"");
+    check_refused("\n3.jpg,image id 3 of a.json is also used for 4.jpg");
+    check_refused("\n4.jpg,image id 3 of a.json is also used for another picture");
     check_refused("\n5.jpg,a.json:3:");
     check_refused(
         "\n6.jpg,\"annotation id 6 of image id 6, a.json: an object of class 'category 2, "

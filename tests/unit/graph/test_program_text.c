@@ -418,7 +418,7 @@ static const struct {
     {HEAD "%1 = relu(%0) : f32[2, 3] @\"a\n", "t:3:29: a text ends with '\"' in the same line"},
     {HEAD "%1 = relu(%0) : f32[2, 3] @\"\\q\"\n", "t:3:29: invalid character in a text"},
     {HEAD "%1 = relu(%0) : f32[2, 3] forward\n", "t:3:27: expected 'backward' or the end of"},
-    {HEAD "%1 = scale(%0) {k=[1, x]} : f32[2, 3]\n", "t:3:23: 'x' is no value of 'k'"},
+    {HEAD "%1 = scale(%0) {k=[1, x]} : f32[2, 3]\n", "t:3:23: 'x' is not a valid value of 'k'"},
     {HEAD "%1 = scale(%0) {k=[1]} : f32[2, 3]\n", "t:3:21: ',' is missing after an element"},
     {HEAD "%1 = scale(%0) {k=[1, 2, 3]} : f32[2, 3]\n", "t:3:24: 'k' has 2 elements, then ']'"},
     {HEAD "%1 = scale(%0) {k=[1, 2], k=[1, 2]} : f32[2, 3]\n", "t:3:27: 'k' is given twice"},

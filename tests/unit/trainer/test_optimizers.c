@@ -280,10 +280,10 @@ static void test_refused_options(void **state) {
         const char *optimizer, *message;
     } wrong[] = {
         {"{name: adam, lr: 1, betas: [0.9]}",
-         "betas are two numbers below 1, such as [0.9, 0.999]"},
-        {"{name: adamw, lr: 1, betas: [0.9, 1]}", "betas are two numbers below 1"},
-        {"{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}", "betas are two numbers below 1"},
-        {"{name: lamb, lr: 1, betas: [1, 0.9]}", "betas are two numbers below 1"},
+         "betas must be two numbers below 1, such as [0.9, 0.999]"},
+        {"{name: adamw, lr: 1, betas: [0.9, 1]}", "betas must be two numbers below 1"},
+        {"{name: lion, lr: 1, betas: [0.9, 0.99, 0.999]}", "betas must be two numbers below 1"},
+        {"{name: lamb, lr: 1, betas: [1, 0.9]}", "betas must be two numbers below 1"},
         {"{name: lamb, lr: 1, groups: [{match: [fc], elementwise: true}]}",
          "optimizer lamb updates all parameters elementwise; remove it, or use muon"},
         {"{name: lars, lr: 1, momentum: 0, nesterov: true}", "nesterov needs momentum above 0"},

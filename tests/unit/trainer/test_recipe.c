@@ -134,7 +134,7 @@ static const mistake mistakes[] = {
      "r.yaml:4:21: error: images cannot grow from 150 to 224 in steps of 32\n"
      "  progressive: {from: 150}\n                      ^"},
     {RECIPE_BASIS "lanes: 2\ndata: {repeats: 3}\n",
-     "r.yaml:5:17: error: 3 copies of a sample lie in different lanes, but lanes is 2\n"
+     "r.yaml:5:17: error: 3 copies of a sample need as many lanes, but lanes is 2\n"
      "  data: {repeats: 3}\n                  ^"},
     {RECIPE_BASIS "augment: flip\n",
      "r.yaml:4:10: error: 'augment' is a list of transforms; give the whole list, such as [flip]\n "
@@ -369,7 +369,7 @@ static void test_too_large(void **state) {
     free(text);
     assert_int_equal(sr_recipe_load("r.yaml", NULL, 0, &recipe), SR_E_USAGE);
     assert_string_equal(sr_error_message(),
-                        "r.yaml: error: a recipe and its bases have at most 1 MiB");
+                        "r.yaml: error: a recipe and its bases may have at most 1 MiB in all");
 }
 
 static void test_many_mistakes_are_counted(void **state) {

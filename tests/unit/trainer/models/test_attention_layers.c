@@ -144,7 +144,7 @@ static void pictures_are_whole_patches(void **state) {
     const network_options options = {
         .model = model, .classes = CLASSES, .side = SIDE + 1, .device = "cpu"};
     assert_status(SR_E_USAGE, network_create(&options, &net));
-    assert_message("pictures of 33 x 33 pixels are not whole patches of 16 x 16");
+    assert_message("pictures of 33 x 33 pixels cannot be divided into patches of 16 x 16");
 }
 
 int main(void) {
