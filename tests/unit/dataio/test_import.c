@@ -147,7 +147,8 @@ static void check_coco(const sr_pack_report *r) {
         "annotations/instances_train2017.json,\"an annotation is of image id 99, which is "
         "not defined (1 annotation is)\"");
     check_refused("\n5.jpg,image id 11 of annotations/instances_train2017.json names a picture");
-    check_refused("train2017/5.jpg,\"image id 11 of annotations/instances_train2017.json is this");
+    check_refused(
+        "train2017/5.jpg,image id 11 of annotations/instances_train2017.json also names this");
 }
 
 static void check_yolo(const sr_pack_report *r) {

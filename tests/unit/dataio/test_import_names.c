@@ -344,7 +344,7 @@ static void test_numbers(void **state) {
     r = pack_list("0.jpg\t1\n1.jpg\t10\n2.jpg\t2\n3.jpg\tcat\n");
     assert_int_equal(4, r.classes);
     check_class(1, "10");
-    check_said("3 labels are whole numbers and 1 are not (cat): all are treated as class names");
+    check_said("3 labels are whole numbers and 1 are not (cat): all are treated as names");
     r = pack_list("0.jpg\t 0\n1.jpg\t-1\n2.jpg\t\n3.jpg\t1 \n"); // no class
     check_splits(&r, 2, 0, 0);
     assert_int_equal(2, r.classes);
