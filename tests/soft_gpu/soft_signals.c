@@ -23,8 +23,8 @@ static void report(uint64_t address) {
     if (soft_running && ours && seen)
         soft_mistake("accesses memory out of bounds: %s", text);
     if (soft_running && ours)
-        soft_mistake("accesses %#llx, a pointer that does not stand at the head of its struct: %s",
-                     at, text);
+        soft_mistake("accesses %#llx, a pointer that is not at the beginning of its struct: %s", at,
+                     text);
     if (soft_running)
         soft_mistake("accesses %#llx, which is no memory of the device", at);
     if (ours)
