@@ -6,7 +6,8 @@ static uint64_t aligned(uint64_t bytes) {
     return (bytes + SR_STAGE_ALIGN - 1) / SR_STAGE_ALIGN * SR_STAGE_ALIGN;
 }
 
-// Of an array that is not in place, with unused rows: a slot's bytes depend on its samples only.
+// Bytes of the copy of an array that is not read in place. Unused rows are copied, too, so that the
+// bytes of a slot depend on its samples only.
 static uint64_t array_bytes(const sr_stage *stage, int i) {
     const sr_array_spec *spec = &stage->array[i];
     const uint64_t rows = spec->capacity > 0 ? (uint64_t)spec->capacity : 1;

@@ -13,7 +13,7 @@
 #include "dataio/record/store_internal.h"
 #include "kernels/base/file.h"
 
-#define BATCH_BYTES (UINT64_C(64) << 20) // of values in a transaction
+#define BATCH_BYTES (UINT64_C(64) << 20) // limit of the values in a transaction
 #define FIRST_MAP (UINT64_C(256) << 20)
 #define VALUE_MAX UINT32_MAX
 
@@ -21,9 +21,10 @@ typedef struct lmdb_state {
     char *folder;
     sr_atomic_file file; // its temporary name is the store's while it is written
     MDB_env *env;
-    MDB_txn *transaction; // NULL between two
+    MDB_txn *transaction; // NULL between two transactions
     MDB_dbi database;
-    uint64_t map, written, batch; // bytes: of the map; of values before and in the transaction
+    uint64_t map, written,
+        batch; // bytes: size of the map; values in earlier transactions; in this one
 } lmdb_state;
 
 // Error codes of liblmdb: those of errno, or its own, which are negative.

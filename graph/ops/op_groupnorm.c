@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation over groups of neighbouring channels: layer norm (Ba et al. 2016), group norm (Wu &
 // He 2018), instance norm (Ulyanov et al. 2016) and RMSNorm (Zhang & Sennrich 2019) are one
-// operator: a sample is the pixels of its first dimension, or each row is one.
+// operator: a sample is an entry of the first dimension with its pixels, or each row is a sample.
 #include "graph/ops/op_internal.h"
 
 typedef struct groupnorm_attr {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of batches, as torch.matmul of tensors with at least two dimensions: the batches
-// are the other ones, and broadcast. The gradients are products of the same kind, summed over the
-// repeats of their input.
+// Batched matrix products, as torch.matmul of tensors with at least two dimensions: all dimensions
+// before the last two are batch dimensions, which broadcast. The gradients are products of the same
+// kind, summed over the dimensions along which their input was broadcast.
 #include "graph/ops/op_internal.h"
 
 typedef struct matmul_attr {
@@ -22,7 +22,7 @@ static int64_t extent_of(const sr_node_view *node, int i, int which) {
     return in->dim[in->rank - 2 + (which ^ attr->transpose[i])];
 }
 
-// Extent of dimension d of the batches of the result, counted from the last one.
+// Extent of batch dimension d of the result, counted from the last one.
 static int64_t batch_extent(const sr_info *in, int d) {
     return d < in->rank - 2 ? in->dim[in->rank - 3 - d] : 1;
 }
@@ -61,7 +61,7 @@ static sr_status matmul_infer(const sr_node_view *node, sr_info *out) {
     return SR_OK;
 }
 
-// Fills the steps of an input's matrices along the dimensions of the batches; returns their number.
+// Fills the strides of an input's matrices along the batch dimensions; returns their number.
 static int64_t set_steps(const sr_info *in, int64_t *step) {
     int64_t count = 1;
     for (int d = 0; d < SR_MATMUL_DIMS; d++) {

@@ -16,7 +16,7 @@ typedef struct pool_attr {
     int32_t ceil_mode;        // 1: a last window may reach beyond the padding
     int32_t same;             // 1: the sides are padded so that y is as large as x / stride
     int32_t extra_h, extra_w; // more padding at the bottom and on the right
-    int32_t after_h, after_w; // with ceil_mode, no window begins in so many pixels at the end
+    int32_t after_h, after_w; // with ceil_mode, no window begins in this many pixels at the end
 } pool_attr;
 
 static const sr_attr_field fields[] = {SR_ATTR(pool_attr, window_h, 1, SR_ATTR_SIDE),

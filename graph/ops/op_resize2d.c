@@ -135,8 +135,8 @@ static int64_t side_of(int64_t in, int size, double scale) {
     return size > 0 ? size : pixels < (double)INT32_MAX ? (int64_t)pixels : INT64_MAX;
 }
 
-// Whether torch leaves the scale aside: bilinear copies pixels where the number of them stays, and
-// so does nearest, which also makes exactly two of each where it doubles.
+// Whether torch ignores the scale: bilinear and nearest copy pixels if their number does not
+// change, and nearest makes exactly two of each if it doubles.
 static bool follows_size(const sr_resize2d_opts *o, int64_t in, int64_t out) {
     const bool nearest = o->mode == SR_RESIZE_NEAREST;
     const bool linear = o->mode == SR_RESIZE_BILINEAR && !o->antialias;

@@ -21,19 +21,19 @@ typedef struct sr_sgd_options {
 // clang-format off
 #define SR_SGD_OPTIONS(owner, member)                                                              \
     {.name = "momentum",                                                                           \
-     .help = "weight of the previous value in the momentum",                                                   \
+     .help = "weight of the previous value in the momentum",                                       \
      .type = SR_OPT_FLOAT,                                                                         \
      .offset = offsetof(owner, member momentum),                                                   \
      .default_text = "0.9",                                                                        \
      .max = 0.9999},                                                                               \
     {.name = "dampening",                                                                          \
-     .help = "fraction of the gradient that is left out of the momentum",                         \
+     .help = "fraction of the gradient that is left out of the momentum",                          \
      .type = SR_OPT_FLOAT,                                                                         \
      .offset = offsetof(owner, member dampening),                                                  \
      .default_text = "0",                                                                          \
      .max = 1},                                                                                    \
     {.name = "nesterov",                                                                           \
-     .help = "use Nesterov momentum (Sutskever et al. 2013)",                              \
+     .help = "use Nesterov momentum (Sutskever et al. 2013)",                                      \
      .type = SR_OPT_BOOL,                                                                          \
      .offset = offsetof(owner, member nesterov),                                                   \
      .default_text = "false"}

@@ -71,7 +71,7 @@ static sr_status find_beside(sr_recipe_internal *in, const char *file, const cha
     return SR_OK;
 }
 
-// Suggests a shipped recipe, or those whose names begin so.
+// Suggests a shipped recipe, or those whose names begin with the word.
 static const char *hint_at_recipes(sr_recipe_internal *in, const char *name) {
     sr_recipe_listing *items;
     int count;

@@ -12,23 +12,24 @@ typedef enum sr_drawing_kind {
     SR_DRAWING_RESULTS = 1,
     SR_DRAWING_CONFUSION,
     SR_DRAWING_SAMPLES,
-    SR_DRAWING_SHEET, // given back in the file that it came in, after what is there
+    SR_DRAWING_SHEET, // returned through the file that described it, appended to its content
 } sr_drawing_kind;
 
-// Before the pixels of a sheet that is given back.
+// Precedes the pixels of a sheet that is returned.
 typedef struct sr_raster_head {
     int width, height;
 } sr_raster_head;
 
 typedef struct sr_picture {
     sr_drawing_kind kind;
-    const char *path; // of the folder, for samples of the file, for a sheet NULL
+    const char *path; // of the folder; for samples, of the file; NULL for a sheet
     sr_confusion confusion;
     const char *const *classes; // names, or NULL
     sr_samples sheet;
 } sr_picture;
 
-// All of it as bytes, and back; the result refers to the bytes and to memory of the arena.
+// Converts a picture to bytes, and bytes to a picture, which refers to the bytes and to memory of
+// the arena.
 void sr_picture_encode(const sr_picture *picture, sr_text *out);
 SR_NODISCARD sr_status sr_picture_decode(const void *bytes, size_t count, sr_arena *arena,
                                          sr_picture *out);

@@ -79,7 +79,7 @@ static sr_status take_class_names(sr_inputs *in) {
     return SR_OK;
 }
 
-// Rank 0's reading takes no longer than the other ranks wait.
+// Rank 0 reads in pieces that take less time than the other ranks' deadline.
 static sr_status read_piece(sr_comm *comm, sr_inputs *in, int64_t first, int64_t count) {
     sr_kept_error kept = {.status = SR_OK};
     if (sr_comm_rank(comm) == 0)
@@ -264,7 +264,7 @@ sr_status sr_inputs_lengths(sr_recipe *r, int64_t count, int64_t *steps, sr_sche
 
 // ---- Spans of transforms ----
 
-// The first step's position that is not before the length.
+// The position of the first step at or after the length.
 static int64_t position_of(sr_length length, const sr_schedule_lengths *lengths) {
     const double batch = (double)lengths->batch,
                  samples = ceil(sr_length_samples(length, lengths) / batch) * batch;
@@ -283,7 +283,7 @@ static sr_status rehearse_at(sr_recipe *r, const sr_transform_chain *chain,
     return sr_recipe_fail(r, "augment", "%s", message);
 }
 
-// At the start and at each change: of the list, and of the size.
+// Rehearses at the start and wherever the list of transforms or the size changes.
 static sr_status rehearse(sr_recipe *r, const sr_transform_chain *chain,
                           const sr_image_growth *growth, const sr_transform_window *windows) {
     const int64_t sides = sr_image_side_count(growth, r->image_width);
