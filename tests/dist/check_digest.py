@@ -62,7 +62,7 @@ class Digests(suite.Suite):
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
             raise SystemExit(f"{name}: exit code {done.returncode}")
-        self.timed = done.stderr.count("kernels were timed")
+        self.timed = done.stderr.count("to choose the fastest of those")
         return self.result(run)[1]
 
     def chooser(self, precision, values):

@@ -334,7 +334,7 @@ class Runs(suite.Suite):
         with open(self.path("in-the-way"), "w", encoding="utf-8"):
             done = self.train("in-the-way/run")
         self.expect("-o that cannot be made", done, 1, "in-the-way: cannot make the folder: File exists")
-        self.report("were timed" not in done.stderr, "-o that cannot be made, early", done.stderr)
+        self.report("to choose the fastest of those" not in done.stderr, "-o that cannot be made, early", done.stderr)
 
     def full_output(self):
         """Results that cannot be printed are a failure, also under mpirun."""
