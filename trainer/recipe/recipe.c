@@ -60,6 +60,7 @@ static void derive(const sr_recipe_internal *in, const char *path, const char *t
                    const char *note) {
     sr_recipe_node *node = row(in, path);
     node->text = text;
+    node->plain = true;
     node->note = note;
 }
 

@@ -39,6 +39,7 @@ typedef struct waiting {
     char name[NAME_BYTES]; // of the file
     char *folder;          // in which it is written
     int picture;           // descriptor
+    int64_t step;          // that it shows
 } waiting;
 
 struct sr_drawing {
@@ -49,6 +50,9 @@ struct sr_drawing {
     int messages;
     int64_t deadline_ns;
     bool missed; // a picture was not drawn
+    sr_drawing_drawn drawn;
+    void *user;
+    int64_t step; // that the next pictures show
 };
 
 static bool children_allowed;
@@ -60,6 +64,21 @@ void sr_drawing_allow_children(void) {
 sr_status sr_drawing_create(sr_drawing **out) {
     *out = sr_alloc(sizeof **out, "pictures");
     return *out ? SR_OK : SR_E_MEMORY;
+}
+
+void sr_drawing_notify(sr_drawing *d, sr_drawing_drawn drawn, void *user) {
+    d->drawn = drawn;
+    d->user = user;
+}
+
+void sr_drawing_set_step(sr_drawing *d, int64_t step) {
+    if (d)
+        d->step = step;
+}
+
+static void notify(const sr_drawing *d, const char *folder, const char *name, int64_t step) {
+    if (d->drawn)
+        d->drawn(d->user, folder, name, step);
 }
 
 static void release(waiting *w) {
@@ -188,6 +207,8 @@ static void check_child(sr_drawing *d) {
     if (got == d->pid || (got < 0 && errno != EINTR)) {
         if (end != 0)
             warn(d, end);
+        else
+            notify(d, d->now.folder, d->now.name, d->now.step);
         end_picture(d);
     } else if (sr_clock_ns() > d->deadline_ns) {
         SR_WARN("%s was not drawn: the process that draws it did not end within %d s", d->now.name,
@@ -287,7 +308,7 @@ static void enqueue(sr_drawing *d, const char *name, const char *folder, int fd)
         sr_free(copy);
         return;
     }
-    *place = (waiting){.folder = copy, .picture = fd};
+    *place = (waiting){.folder = copy, .picture = fd, .step = d->step};
     (void)snprintf(place->name, sizeof place->name, "%s", name);
     sr_drawing_poll(d);
 }
@@ -296,8 +317,10 @@ static void add(sr_drawing *d, const char *name, const char *folder, const sr_pi
     if (!d)
         return;
     if (!draws_in_children()) {
-        if (sr_picture_draw(picture) == SR_OK)
+        if (sr_picture_draw(picture) == SR_OK) {
+            notify(d, folder, name, d->step);
             return;
+        }
         SR_WARN("%s was not drawn: %s", name, sr_error_message());
         d->missed = true;
         return;

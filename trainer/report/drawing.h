@@ -22,6 +22,11 @@ typedef struct sr_drawing sr_drawing;
 SR_NODISCARD sr_status sr_drawing_create(sr_drawing **out);
 // Ends a child that is still drawing. NULL is legal here and below, and draws nothing.
 void sr_drawing_free(sr_drawing *drawing);
+// Has 'drawn' called, by any of the functions below, after a picture was written as FOLDER/NAME;
+// 'step' is that of sr_drawing_set_step when the picture was asked for.
+typedef void (*sr_drawing_drawn)(void *user, const char *folder, const char *name, int64_t step);
+void sr_drawing_notify(sr_drawing *drawing, sr_drawing_drawn drawn, void *user);
+void sr_drawing_set_step(sr_drawing *drawing, int64_t step);
 
 // These copy what they need and return. A picture that is asked for again while it waits for an
 // earlier one is drawn once, from the newer data. As sr_results_plot, sr_confusion_plot and

@@ -133,6 +133,7 @@ static sr_status run_step(sr_training *t, bool *stop) {
     t->position += t->info.batch;
     t->window.samples += t->info.batch;
     t->evaluated_here = false;
+    sr_drawing_set_step(t->drawing, t->step);
     return SR_OK;
 }
 
@@ -227,6 +228,8 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
     }
     row[SR_COLUMN_SECONDS] =
         t->previous_seconds + (double)(sr_clock_ns() - t->session_start_ns) / 1e9;
+    sr_event_file_add_scalars(t->events, t->step, sr_metrics_column_names + SR_COLUMN_EPOCH,
+                              row + SR_COLUMN_EPOCH, SR_METRICS_COLUMNS - SR_COLUMN_EPOCH);
     return sr_csv_add_numbers(t->metrics, row);
 }
 
@@ -409,6 +412,7 @@ static sr_status note_failure(sr_training *t, sr_status status) {
 sr_status sr_training_run(sr_training *t) {
     t->session_start_ns = t->last_checkpoint_ns = sr_clock_ns();
     t->session_start_position = t->position;
+    sr_drawing_set_step(t->drawing, t->step);
     SR_TRY(sr_training_draw_first_batch(t));
     continue_window(t);
     sr_rate_mark(&t->rate, t->position, train_ns(t));

@@ -42,3 +42,12 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
     sr_free(path);
     sr_free(folder);
 }
+
+void sr_training_add_picture(void *training, const char *folder, const char *name, int64_t step) {
+    const sr_training *t = training;
+    char *path = sr_path_join(folder, name), tag[64];
+    (void)snprintf(tag, sizeof tag, "%.*s", (int)strcspn(name, "."), name);
+    if (path)
+        sr_event_file_add_picture(t->events, step, tag, path);
+    sr_free(path);
+}

@@ -264,6 +264,9 @@ static sr_status open_tables(sr_training *t) {
         status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
     if (status == SR_OK && t->location.generation)
         status = sr_training_add_digest(t);
+    // As in metrics.csv, the row of an evaluation that is still due will be written again.
+    if (status == SR_OK)
+        t->events = sr_run_events_open(t->location.folder, t->step + !t->evaluation_due, t->recipe);
     sr_free(metrics);
     sr_free(digests);
     return status;
@@ -272,6 +275,7 @@ static sr_status open_tables(sr_training *t) {
 static sr_status choose_folder(sr_training *t) {
     if (t->rank == 0) {
         SR_TRY(sr_drawing_create(&t->drawing));
+        sr_drawing_notify(t->drawing, sr_training_add_picture, t);
         SR_TRY(open_folder(t));
         SR_TRY(find_generation(t));
     }
@@ -459,6 +463,7 @@ void sr_training_release(sr_training *t) {
         sr_csv_close(t->metrics);
     if (t->digests)
         sr_csv_close(t->digests);
+    sr_event_file_free(t->events);
     if (t->run)
         sr_run_folder_close(t->run);
     sr_arena_release(&t->arena);

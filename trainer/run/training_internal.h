@@ -18,6 +18,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/rank_board.h"
+#include "trainer/run/run_events.h"
 #include "trainer/run/run_folder.h"
 #include "trainer/run/train.h"
 #include "trainer/schedules/schedule.h"
@@ -68,6 +69,7 @@ typedef struct sr_training {
     sr_drawing *drawing;   // rank 0
     sr_run_location location;
     sr_csv *metrics, *digests; // rank 0
+    sr_event_file *events;     // rank 0; NULL if it cannot be written
 
     int64_t step, position, total_steps, total_samples;
     int64_t session_start_ns;
@@ -121,6 +123,9 @@ SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
 // train_pictures.c
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
 void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
+// Adds a picture that was drawn to the event file (sr_drawing_notify; 'training' is an
+// sr_training).
+void sr_training_add_picture(void *training, const char *folder, const char *name, int64_t step);
 // train_loop.c: all steps; SR_E_INTERRUPTED after a stop request with its checkpoint.
 SR_NODISCARD sr_status sr_training_run(sr_training *t);
 
