@@ -126,7 +126,8 @@ sr_tensor sr_sin_op(sr_tensor x);                 // sine, of radians
 sr_tensor sr_cos_op(sr_tensor x);                 // cosine, of radians
 sr_tensor sr_atan_op(sr_tensor x);                // inverse tangent, in radians
 sr_tensor sr_erf_op(sr_tensor x);                 // error function
-// min(max(x, low), high); the gradient is passed on where low <= x <= high.
+// min(max(x, low), high); the gradient is passed on where low <= x <= high, as torch.clamp did
+// before 2.14, which passes on none at the limits.
 sr_tensor sr_clip(sr_tensor x, double low, double high);
 // Elementwise operators on tensors of the same dtype. Shapes are equal or broadcast as in numpy:
 // dimensions are aligned at the last one, and a tensor with extent 1, or without that dimension, is

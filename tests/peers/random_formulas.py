@@ -123,6 +123,11 @@ def pow_slopes(v, n):
     return [np.abs(b) * a**(b - 1) * (1 + logs * (1 + np.abs(b))), a**b * logs]
 
 
+def clip(x, n):
+    """The gradient is passed on at the limits, too, as PyTorch did before 2.14."""
+    return torch.where((x[0] < n[0]) | (x[0] > n[1]), x[0].detach().clamp(n[0], n[1]), x[0])
+
+
 X = {"x": anything}
 A_B = {"a": anything, "b": anything}
 TIES = {"a": with_ties, "b": with_ties}
@@ -150,7 +155,7 @@ FORMULAS = {
     "cos": Formula(lambda x, n: x[0].cos(), X, stored=3),
     "atan": Formula(lambda x, n: x[0].atan(), X),
     "erf": Formula(lambda x, n: x[0].erf(), {"x": of_erf}, slopes=erf_slopes),
-    "clip": Formula(lambda x, n: x[0].clamp(n[0], n[1]), {"x": with_ties}, lambda d: d.choice(((-1.0, 1.0), (0.0, 6.0)))),
+    "clip": Formula(clip, {"x": with_ties}, lambda d: d.choice(((-1.0, 1.0), (0.0, 6.0)))),
     "div": Formula(lambda x, n: x[0] / x[1], {"a": anything, "b": any_nonzero},
                    lost=lambda v: [0 * v[0], np.abs(v[0] / v[1])]),
     "pow": Formula(lambda x, n: x[0] ** x[1], {"a": positive, "b": lambda d, s, n: np.clip(d.normal(s), -3, 3)},

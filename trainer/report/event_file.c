@@ -3,7 +3,6 @@
 // protobuf message stands before it.
 #include "trainer/report/event_file.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -131,24 +130,6 @@ static uint32_t masked_crc(const sr_event_file *file, const void *bytes, size_t 
     return (c >> 15 | c << 17) + MASK;
 }
 
-static sr_status append(const sr_event_file *file, const sr_text *record) {
-    const off_t end = lseek(file->fd, 0, SEEK_END);
-    size_t done = 0;
-    SR_TRY(sr_text_check(record));
-    while (done < record->length) {
-        const ssize_t n = write(file->fd, record->data + done, record->length - done);
-        if (n >= 0) {
-            done += (size_t)n;
-        } else if (errno != EINTR) {
-            const int code = errno;
-            if (end >= 0) // readers stop at half a record
-                (void)!ftruncate(file->fd, end);
-            return sr_file_fail(file->path, "cannot add an event", code);
-        }
-    }
-    return SR_OK;
-}
-
 static sr_status write_record(const sr_event_file *file, const sr_text *event) {
     const uint64_t length = event->length;
     const uint32_t length_crc = masked_crc(file, &length, sizeof length);
@@ -160,7 +141,9 @@ static sr_status write_record(const sr_event_file *file, const sr_text *event) {
     sr_text_add_bytes(&record, &length_crc, sizeof length_crc);
     sr_text_add_bytes(&record, event->data, event->length);
     sr_text_add_bytes(&record, &event_crc, sizeof event_crc);
-    const sr_status status = append(file, &record);
+    sr_status status = sr_text_check(&record);
+    if (status == SR_OK) // all of it or nothing: readers stop at half a record
+        status = sr_file_add_line(file->fd, file->path, record.data, record.length);
     sr_text_release(&record);
     return status;
 }
