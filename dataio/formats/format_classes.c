@@ -59,11 +59,15 @@ static sr_status assign(sr_source *source, const sr_class_folders *folders, size
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_class_folders folders;
     if (source->files.count == 0) {
-        return SR_FAIL(
-            SR_E_DATA,
-            "%s: no picture (JPEG or PNG) found; %zu files were refused, %llu are not pictures",
-            source->path, source->refused_count,
-            (unsigned long long)(source->other + source->hidden + source->wanted.count));
+        return SR_FAIL(SR_E_DATA,
+                       "%s: no picture (JPEG or PNG) found; other files: %llu, refused: %zu"
+                       "%s%s%s%s",
+                       source->path,
+                       (unsigned long long)(source->other + source->hidden + source->wanted.count),
+                       source->refused_count, source->refused_count ? ", the first: " : "",
+                       source->refused_count ? source->refused[0].path : "",
+                       source->refused_count ? ": " : "",
+                       source->refused_count ? source->refused[0].reason : "");
     }
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sr_class_folders_find(source, &folders));

@@ -145,7 +145,8 @@ static void find_numbers(settling *s) {
             s->numbers[s->number_count++] = (numbered){.number = number, .text = i};
         else if (!is_no_class(text))
             sr_few_names_add(&s->others, text, strlen(text));
-        if (number == NO_NUMBER && !is_no_class(text) && is_number(text))
+        if (number == NO_NUMBER && !is_no_class(text) && is_number(text) &&
+            text[strspn(text, DIGITS)] != '\0')
             sr_few_names_add(&s->fractions, text, strlen(text));
         if (may_be_missing(text))
             sr_few_names_add(&s->missing, text, strlen(text));

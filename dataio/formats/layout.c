@@ -8,6 +8,7 @@
 
 #include "dataio/formats/few_names.h"
 #include "dataio/formats/format.h"
+#include "dataio/formats/name_table.h"
 #include "dataio/import/path_text.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -328,11 +329,41 @@ static sr_status tell_unused(const sr_source *source, const sr_layout *layout) {
     return SR_OK;
 }
 
+// Warns of names of classes that differ only in case or in space around them.
+static sr_status tell_alike(const sr_source *source, const sr_layout *layout) {
+    sr_name_table folded = {0};
+    sr_few_names alike = {0};
+    sr_arena arena;
+    sr_status status = SR_OK;
+    sr_arena_init(&arena);
+    for (int c = 0; c < layout->class_count && status == SR_OK && !layout->names_given; c++) {
+        uint32_t at;
+        const size_t before = folded.count;
+        char *name = sr_arena_strdup(&arena, layout->classes[c] + strspn(layout->classes[c], " "));
+        size_t bytes = name != NULL ? strlen(name) : 0;
+        while (bytes > 0 && name[bytes - 1] == ' ')
+            bytes--;
+        for (size_t i = 0; i < bytes; i++)
+            name[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+        status = name != NULL ? sr_name_table_get(&folded, &arena, name, bytes, &at) : SR_E_MEMORY;
+        if (status == SR_OK && folded.count == before)
+            sr_few_names_add(&alike, layout->classes[c], strlen(layout->classes[c]));
+    }
+    if (alike.count > 0)
+        SR_WARN("%s: other classes have names that differ from these only in case or in space "
+                "(%s): they are different classes",
+                source->path, alike.text);
+    sr_name_table_release(&folded);
+    sr_arena_release(&arena);
+    return status;
+}
+
 static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
     if (class_names != NULL)
         SR_TRY(read_class_names(class_names, out));
     SR_TRY(source->format->lay_out(source, out));
     SR_TRY(check_class_names(source, out));
+    SR_TRY(tell_alike(source, out));
     SR_TRY(sr_annotations_end(&out->annotations));
     uint64_t assigned = 0;
     for (size_t i = 0; i < out->count; i++)

@@ -473,6 +473,10 @@ static void test_masks_or_classes(void **state) {
         check_splits(&r, 4, 0, 0);
     }
     sr_pack_report r;
+    put_text("other/x.7z", "7z\xbc\xaf\x27\x1c");
+    put_text("other/x.gif", "GIF89a......");
+    assert_status(SR_E_DATA, pack(in_top("other"), in_top("no"), (sr_pack_options){0}, &r));
+    assert_message("found; other files: 1, refused: 1, the first: x.gif: GIF is not supported");
     put_jpeg("src/img_01/0.jpg", 30, 20);
     run("cd '%s' && for i in 0 1; do cp gt/$i.png img_01/$i.png; rm img_01/$i.jpg; done",
         in_top("src")); // pictures that are grey, too: the names decide
@@ -485,6 +489,30 @@ static void test_masks_or_classes(void **state) {
     assert_status(SR_E_USAGE, pack(in_top("src"), in_top("no"),
                                    (sr_pack_options){.source_format = "mask"}, &r));
     assert_message("did you mean 'masks'?");
+}
+
+// Pictures and masks of each split in folders of their own, and a test split without masks.
+static void test_mask_splits(void **state) {
+    (void)state;
+    static const char *const splits[] = {"train", "val"};
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "src/%s_images/1.jpg", splits[i]);
+        put_jpeg(path, 30, 20);
+        (void)snprintf(path, sizeof path, "src/%s_masks/1.png", splits[i]);
+        put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+    }
+    sr_pack_report r = pack_src((sr_pack_options){0});
+    check_splits(&r, 1, 1, 0);
+    check_reading("grey PNGs in train_masks as masks of pictures in train_images");
+    put_jpeg("src/test_images/1.jpg", 30, 20);
+    put_jpeg("src/test_images/2.jpg", 30, 20);
+    put_jpeg("src/val_images/2.jpg", 30, 20);
+    r = pack_src((sr_pack_options){0});
+    check_splits(&r, 1, 1, 0);
+    assert_int_equal(2, r.unlabelled);
+    check_refused("val_images/2.jpg,a picture without a mask");
+    assert_int_equal(1, r.refused);
 }
 
 // Files beside the pictures of class folders are not taken for annotations.
@@ -551,6 +579,9 @@ static void test_class_doubts(void **state) {
         {{"00/1.jpg", "01/1.jpg", "10/1.jpg"}, NULL, ":"},
         {{"a/cat/1.jpg", "a/dog/1.jpg", "b/cat/2.jpg", "b/dog/2.jpg"},
          "the classes are a, b, and inside them are folders of equal names (cat, dog)",
+         ":"},
+        {{"Cat/1.jpg", "cat/1.jpg", "dog /1.jpg", "dog/1.jpg"},
+         "(cat, dog ): they are different",
          ":"},
         {{"a/images/1.jpg", "b/images/1.jpg"}, NULL, ":"}, // as in Tiny ImageNet
         {{"s-09/1.jpg", "s-10/1.jpg"},
@@ -761,6 +792,7 @@ int main(void) {
         TEST(test_voc_list_files),
         TEST(test_repeated_folders),
         TEST(test_class_doubts),
+        TEST(test_mask_splits),
         TEST(test_numbers),
         TEST(test_label_texts),
         TEST(test_numbers_beside),
