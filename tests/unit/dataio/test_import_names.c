@@ -1,83 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What names mean when a source is imported: splits, labels, formats, paths, side folders; and what
-// is said where a name might mean something else.
-#include "tests/unit/dataio/import_fixture.h"
+// What names mean when a source is imported: splits, formats, paths, side folders; and the warnings
+// where a name might mean something else.
+#include "tests/unit/dataio/import_said.h"
 
 #include <zlib.h>
 
 #include "dataio/formats/format.h"
 #include "dataio/import/path_text.h"
-#include "dataio/record/split.h"
-#include "kernels/base/log.h"
-
-static char reading[1024]; // the line about the format
-
-static void keep_reading(const char *line) {
-    (void)snprintf(reading, sizeof reading, "%s", line);
-}
-
-// Packs src into dst, which is emptied before; what is said goes to 'log'.
-static sr_pack_report pack_src(sr_pack_options options) {
-    sr_pack_report report;
-    run("rm -rf '%s' '%s'", in_top("dst"), in_top("log"));
-    options.allow_refused = 100;
-    options.recognised = keep_reading;
-    assert_ok(sr_log_open_file(in_top("log")));
-    assert_ok(pack(in_top("src"), in_top("dst"), options, &report));
-    sr_log_close_file();
-    return report;
-}
-
-static sr_pack_report pack_list(const char *text) {
-    put_text("list.tsv", text);
-    return pack_src((sr_pack_options){.list = in_top("list.tsv")});
-}
-
-static bool is_said(const char *words) {
-    void *text;
-    size_t bytes;
-    assert_ok(sr_file_read(in_top("log"), 1 << 20, &text, &bytes));
-    const bool found = strstr(text, words) != NULL;
-    sr_free(text);
-    return found;
-}
-
-static void check_said(const char *words) {
-    if (!is_said(words))
-        fail_msg("nothing says '%s'", words);
-}
-
-static void check_reading(const char *words) {
-    if (strstr(reading, words) == NULL)
-        fail_msg("'%s' lacks '%s'", reading, words);
-}
-
-static void check_splits(const sr_pack_report *r, int64_t train, int64_t val, int64_t test) {
-    assert_int_equal(train, r->records[SR_SPLIT_TRAIN]);
-    assert_int_equal(val, r->records[SR_SPLIT_VAL]);
-    assert_int_equal(test, r->records[SR_SPLIT_TEST]);
-}
-
-static void check_class(int number, const char *name) {
-    sr_dataset *set;
-    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
-    assert_true(number < sr_dataset_class_count(set));
-    assert_string_equal(name, sr_dataset_class_name(set, number));
-    sr_dataset_free(set);
-}
-
-static void put_jpegs(const char *const *names, size_t count) {
-    run("rm -rf '%s'", in_top("src"));
-    for (size_t i = 0; i < count; i++) {
-        char path[256];
-        (void)snprintf(path, sizeof path, "src/%s", names[i]);
-        put_jpeg(path, 20 + (unsigned)i, 20);
-    }
-}
-
-#define PUT_JPEGS(...)                                                                             \
-    put_jpegs((const char *const[]){__VA_ARGS__},                                                  \
-              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 // -- splits ------------------------------------------------------------------------------------
 
@@ -319,128 +248,6 @@ static void test_voc_list_files(void **state) {
     r = pack_src((sr_pack_options){0});
     check_splits(&r, 4, 0, 0);
     check_said("src: imagesets/Layout/train.txt: not read");
-}
-
-// -- labels ------------------------------------------------------------------------------------
-
-static void test_numbers(void **state) {
-    (void)state;
-    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg", "3.jpg");
-    sr_pack_report r = pack_list("0.jpg\t0\n1.jpg\t1\n2.jpg\t2\n3.jpg\t3.0\n");
-    assert_int_equal(4, r.classes);
-    assert_int_equal(3, label_of("train", "3.jpg"));
-    check_said("(3.0): they are treated as whole numbers");
-    r = pack_list("0.jpg\t2019\n1.jpg\t2020\n2.jpg\t2021\n3.jpg\t10000\n");
-    assert_int_equal(4, r.classes);
-    check_class(0, "2019");
-    check_class(3, "10000"); // in the order of the numbers
-    check_said("few of the numbers up to 10000 occur as labels: they are treated as class names");
-    r = pack_list("0.jpg\t1\n1.jpg\t2\n2.jpg\t4\n3.jpg\t4\n"); // gaps are said
-    assert_int_equal(5, r.classes);
-    assert_int_equal(4, label_of("train", "2.jpg"));
-    check_said("no picture has classes 0, 3; the data set still has 5 classes");
-    r = pack_list("0.jpg\t0007\n1.jpg\t0042\n2.jpg\t0042\n3.jpg\t0007\n");
-    check_class(1, "0042");
-    r = pack_list("0.jpg\t1\n1.jpg\t10\n2.jpg\t2\n3.jpg\tcat\n");
-    assert_int_equal(4, r.classes);
-    check_class(1, "10");
-    check_said("3 labels are whole numbers and 1 are not (cat): all are treated as names");
-    r = pack_list("0.jpg\t 0\n1.jpg\t-1\n2.jpg\t\n3.jpg\t1 \n"); // no class
-    check_splits(&r, 2, 0, 0);
-    assert_int_equal(2, r.classes);
-    check_refused("\n1.jpg,\"label -1, which is not a class\"\n2.jpg,its label is blank\n");
-    r = pack_list("0.jpg\t1.0\n1.jpg\tnan\n2.jpg\t0.0\n3.jpg\t2.0\n");
-    assert_int_equal(3, r.classes);
-    check_refused("\n1.jpg,\"label nan, which is not a class\"");
-    r = pack_list("0.jpg\t0\n1.jpg\t1\n2.jpg\t2.5\n3.jpg\t3\n");
-    check_said("3 labels are whole numbers and 1 are not (2.5)");
-    put_text("names.txt", "2021\n2019\n2020\n"); // names are names, and other numbers ids
-    put_text("list.tsv", "0.jpg\t2019\n1.jpg\t2020\n");
-    r = pack_src((sr_pack_options){.list = in_top("list.tsv"), .classes = in_top("names.txt")});
-    assert_int_equal(1, label_of("train", "0.jpg"));
-    put_text("list.tsv", "0.jpg\t2\n1.jpg\t0\n");
-    r = pack_src((sr_pack_options){.list = in_top("list.tsv"), .classes = in_top("names.txt")});
-    assert_int_equal(2, label_of("train", "0.jpg"));
-    check_said("no picture has class 2019; the data set still has 3 classes");
-}
-
-// How other programs write labels: of three pictures, with the class names that result.
-static void test_label_texts(void **state) {
-    (void)state;
-    static const struct {
-        const char *labels[3], *classes, *said; // said: NULL: nothing
-    } rows[] = {
-        {{"0", "1.00e+00", "2E0"}, "0 1 2", "(1.00e+00, 2E0): they are treated as whole numbers"},
-        {{"+1", "0", "00"}, "0 1", "(0, 00, +1): they are treated as whole numbers"},
-        {{"\"1\"", "\"0\"", "1"}, "0 1", NULL}, // as R writes texts
-        {{"\"a \"\"b\"\"\"", "c", "\"c\""}, "a \"b\" c", NULL},
-        {{"0.5", "1.5", "1e-3"}, "0.5 1.5 1e-3", "numbers, but not whole (0.5, 1.5, 1e-3)"},
-        {{"1e300", "0", "1"}, "0 1 1e300", "2 labels are whole numbers and 1 are not (1e300)"},
-        {{"1e", "e1", "."}, ". 1e e1", NULL}, // no numbers
-        {{"cat", "None", "NA"}, "NA None cat", "may mean that there is none (None, NA)"},
-        {{"true", "false", "true"}, "false true", NULL},
-    };
-    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[256], names[256] = "";
-        const char *const *l = rows[i].labels;
-        sr_dataset *set;
-        (void)snprintf(text, sizeof text, "0.jpg\t%s\n\"1.jpg\"\t%s\n2.jpg\t%s\n", l[0], l[1],
-                       l[2]);
-        const sr_pack_report r = pack_list(text);
-        check_splits(&r, 3, 0, 0);
-        assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
-        for (int c = 0; c < sr_dataset_class_count(set); c++)
-            (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-                           c > 0 ? " " : "", sr_dataset_class_name(set, c));
-        sr_dataset_free(set);
-        assert_string_equal(rows[i].classes, names);
-        if (rows[i].said != NULL)
-            check_said(rows[i].said);
-        else
-            assert_false(is_said("warning"));
-    }
-    sr_pack_report r;
-    static const struct {
-        const char *list, *message;
-    } refused[] = {
-        {"0.jpg,cat\n", "list.tsv:1: expected: path TAB label [TAB split]; the line has no TAB"},
-        {"0.jpg\tcaf\xe9\n", "class 0, 'caf\xe9', is not UTF-8; save its file as UTF-8"},
-        {"0.jpg\tcat\tdev\n", "list.tsv:1: split 'dev' is not train, val or test"},
-        {"\n0.jpg\ta\ttrain\tx\n", "list.tsv:2: expected: path TAB label"},
-    };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        put_text("list.tsv", refused[i].list);
-        const sr_pack_options o = {.list = in_top("list.tsv")};
-        assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"), o, &r));
-        assert_message(refused[i].message);
-    }
-}
-
-// The same in files beside pictures.
-static void test_numbers_beside(void **state) {
-    (void)state;
-    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg");
-    put_text("src/4.cls", "1\n2\n");
-    put_text("src/0.json", "{\"label\": 0}");
-    put_text("src/1.json", "{\"label\": 1.0}");
-    put_text("src/2.json", "{\"label\": -1}");
-    put_text("src/3.json", "{\"label\": null}");
-    sr_pack_report r = pack_src((sr_pack_options){0});
-    check_reading("read as webdataset");
-    check_splits(&r, 2, 0, 0);
-    assert_int_equal(1, label_of("train", "1.jpg"));
-    check_refused("2.jpg,\"label -1, which is not a class\"");
-    check_refused("3.jpg,a picture without a label");
-    check_refused("4.jpg,its label has line breaks");
-    PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
-    put_text("src/0.json", "{\"label\": true}");
-    put_text("src/1.json", "{\"label\": false}");
-    put_text("src/2.json", "{\"label\": \"true\"}");
-    r = pack_src((sr_pack_options){0});
-    check_splits(&r, 3, 0, 0);
-    assert_int_equal(1, label_of("train", "2.jpg"));
-    assert_int_equal(2, r.classes);
 }
 
 // -- formats -----------------------------------------------------------------------------------
@@ -784,25 +591,14 @@ static void test_zip_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_split_names),
-        TEST(test_split_folders),
-        TEST(test_split_shards),
-        TEST(test_split_formats),
-        TEST(test_voc_lists),
-        TEST(test_voc_list_files),
-        TEST(test_repeated_folders),
-        TEST(test_class_doubts),
-        TEST(test_mask_splits),
-        TEST(test_numbers),
-        TEST(test_label_texts),
-        TEST(test_numbers_beside),
-        TEST(test_masks_or_classes),
-        TEST(test_class_folders_first),
-        TEST(test_empty_folders),
-        TEST(test_side_folders),
-        TEST(test_paths),
-        TEST(test_list_paths),
-        TEST(test_coco_paths),
+        TEST(test_split_names),         TEST(test_split_folders),
+        TEST(test_split_shards),        TEST(test_split_formats),
+        TEST(test_voc_lists),           TEST(test_voc_list_files),
+        TEST(test_repeated_folders),    TEST(test_class_doubts),
+        TEST(test_mask_splits),         TEST(test_masks_or_classes),
+        TEST(test_class_folders_first), TEST(test_empty_folders),
+        TEST(test_side_folders),        TEST(test_paths),
+        TEST(test_list_paths),          TEST(test_coco_paths),
         TEST(test_zip_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
