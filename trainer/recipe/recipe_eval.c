@@ -70,9 +70,10 @@ void sr_recipe_scale_evaluation(sr_recipe_internal *in, sr_recipe_node *below,
         sr_recipe_node *node = sr_recipe_node_find(below, keys[i]);
         if (sides_of(node).height == 0 || sr_recipe_node_find(layer, keys[i]))
             continue;
-        if (node->at.source && node->at.source->is_override)
+        if (node->at.source && node->at.source->is_override && !node->scaled)
             continue;
         scale(in, node, from, to);
+        node->scaled = true;
         node->at = image->at;
     }
 }

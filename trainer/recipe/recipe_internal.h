@@ -48,6 +48,7 @@ typedef struct sr_recipe_node {
     bool plain;    // text without quotes
     bool verbatim; // text that is already YAML, as "[1, 2]"
     bool used;     // some reader knows it (while resolving)
+    bool scaled;   // from a base's, with the image: no layer has written it
     bool reshaped; // one side, scaled to pictures of another shape (recipe_eval.c)
     sr_option_class option_class;
     const char *note; // where the value comes from if it was not written, as "default"
