@@ -62,6 +62,12 @@ static bool is_override(const char *text) {
     return strchr(text, '=') != NULL && !sr_path_exists(text);
 }
 
+// A key and a value after pictures: taken for the name of a picture, it would have no effect.
+static bool is_late_override(const char *text) {
+    const size_t key = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+    return key > 0 && text[key] == '=' && is_override(text);
+}
+
 static error_t parse(int key, char *value, struct argp_state *state) {
     predict_arguments *a = state->input;
     switch (key) {
@@ -89,6 +95,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
             a->overrides[a->open.override_count++] = value;
             return 0;
         }
+        if (a->name_count > 0 && is_late_override(value))
+            argp_error(state, "%s: key=value goes before the first picture", value);
         a->names[a->name_count++] = value;
         return 0;
     case ARGP_KEY_END:

@@ -241,8 +241,11 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
     if (!path)
         return sr_recipe_fail(in->recipe, "data.val",
                               "data.val is missing: give a packed data set");
-    SR_TRY(sr_dataset_open(path, "val", &data));
-    sr_status status = SR_OK;
+    sr_status status = sr_dataset_open(path, "val", &data);
+    if (status == SR_E_NOT_FOUND && !dataset)
+        return SR_FAIL(status, "%s; name the data set to evaluate with --data DATA",
+                       sr_error_message());
+    SR_TRY(status);
     if (!dataset && !sr_recipe_is_override(r, key))
         status = check_data_of_run(in, data, path);
     if (status == SR_OK)
@@ -316,8 +319,8 @@ static void write_row(const sr_inference *in, const sr_picture_file *file, const
     const size_t classes = (size_t)in->class_count;
     if (*status == SR_OK && !softmax(logits, in->class_count, row)) {
         *status = SR_FAIL(SR_E_NON_FINITE,
-                          "%s: the model's result is not finite: a value in it "
-                          "overflows, although its weights are finite",
+                          "%s: the model's result is not finite, although its weights are: a "
+                          "value in it overflows, or a running variance is negative",
                           file->name);
         SR_WARN("%s", sr_error_message());
     }

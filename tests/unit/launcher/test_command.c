@@ -306,6 +306,8 @@ static void test_subjects(void **state) {
         "print(row[\"file\"], len(row[\"top\"]), row[\"top\"][0][\"class\"] == row[\"class\"])'",
         0, "pictures/ring/0001.jpg 5 True\n");
     expect("$S predict $D/trained $D/data", 2, "no pictures in this folder");
+    expect("$S predict runs/none x.jpg eval.flip=true", 2,
+           "eval.flip=true: key=value goes before the first picture");
     expect("$S predict runs/none x.jpg", 2, "'runs/none' is not a run folder, a checkpoint or a");
     expect("cd $D && mkdir early && cp trained/identity trained/recipe.yaml early && $S val early",
            2, "early: no finished checkpoint yet");
