@@ -153,7 +153,8 @@ class Starts(suite.Suite):
         self.expect("resumed elsewhere", done, 0, "'best' starts over")
         self.expect("val afterwards", self.command("val", "../p/tuned", folder=self.path("q")), 0, "samples 30")
         os.rename(self.path("p", "data"), self.path("p", "away"))
-        self.expect("val without the run's data", self.command("val", "p/run"), 2, "/p/data: ", "with --data DATA")
+        self.expect("val without the run's data", self.command("val", "run", folder=self.path("p")), 2,
+                    "data: No such file or directory; name the data set to evaluate with --data DATA")
         os.rename(self.path("p", "away"), self.path("p", "data"))
         os.rename(self.path("p"), self.path("moved"))
         done = self.command("val", "run", folder=self.path("moved"))
