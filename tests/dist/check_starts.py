@@ -251,7 +251,8 @@ class Starts(suite.Suite):
         rows = [("eval.batch=50", "eval.batch 50 cannot be divided into 8 equal lanes; give 48 or 56"),
                 ("eval.batch=4", "eval.batch 4 cannot be divided into 8 equal lanes; give 8"),
                 ("eval.crop=1", "error: evaluation: "), ("eval.crop=65536", "error: evaluation: "),
-                ("eval.batch=16777216", "lower eval.batch")]
+                ("eval.resize=65536", "eval.resize makes pictures of at least 65536 x 65536"),
+                ("eval.resize=[4096,32769]", "of at least 4096 x 32769"), ("eval.batch=16777216", "lower eval.batch")]
         for value, words in rows:
             for option in (["--dry-run"], ["-o", "never"]):
                 done = self.command("train", "cifar10-fast", *option, "data.train=data", "image=32", "batch=80", "lanes=8",

@@ -84,8 +84,8 @@ typedef struct sr_evaluation_needs {
     uint64_t slots;       // of its data pipeline, in memory of the host
 } sr_evaluation_needs;
 // Plans an evaluation of the val split, if there is one: SR_E_USAGE at the key for a batch that the
-// lanes do not divide, for a size that the model cannot take, and for what the data pipeline
-// refuses.
+// lanes do not divide, for a size that the model cannot take or no picture can have, and for what
+// the data pipeline refuses.
 SR_NODISCARD sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
                                                   sr_evaluation_needs *out);
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "dataio/jpeg/decode.h"
 #include "kernels/base/text.h"
 #include "trainer/run/eval_view.h"
 #include "trainer/run/inputs.h"
@@ -20,6 +21,18 @@ sr_status sr_inputs_check_eval_batch(sr_recipe *r) {
                           "eval.batch %" PRId64 " cannot be divided into %" PRId64
                           " equal lanes; give %s%" PRId64,
                           batch, lanes, other, below + lanes);
+}
+
+// The smallest that a picture can become. A longer one may still be too large.
+static sr_status check_resize(sr_recipe *r) {
+    const int64_t height = r->eval.resize_height,
+                  width = r->eval.resize_width > 0 ? r->eval.resize_width : height;
+    if (height * width <= SR_DECODE_MAX_PIXELS)
+        return SR_OK;
+    return sr_recipe_fail(r, "eval.resize",
+                          "eval.resize makes pictures of at least %" PRId64 " x %" PRId64
+                          ", over the limit of %" PRId64 " pixels; lower it",
+                          height, width, SR_DECODE_MAX_PIXELS);
 }
 
 // Turns what the model or the data pipeline refuses into a mistake at a key of the recipe.
@@ -46,5 +59,6 @@ sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
     SR_TRY(refuse(r, "eval.crop",
                   sr_engine_compile_inference(engine, samples, view.height, view.width, &plan)));
     out->activations = sr_plan_peak_bytes(plan);
+    SR_TRY(check_resize(r));
     return refuse(r, "eval.batch", sr_evaluation_measure(engine, in->val_path, &out->slots));
 }
