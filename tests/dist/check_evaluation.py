@@ -277,7 +277,7 @@ class Evaluation(suite.Suite):
                     "predict that overflows", f"{code}: {out} {errors[-500:]}")
         for ranks in (1, 2):
             code, out, errors = self.run("val", recipe, overflow, data, "--json", ranks=ranks)
-            self.report(code == 5 and out == "" and "21 of 21 val samples are not finite, the first is sample 0" in errors,
+            self.report(code == 5 and out == "" and "21 of 21 val samples are not finite; the first is sample 0" in errors,
                         f"val that overflows, {ranks} ranks", f"{code}: {out} {errors[-800:]}")
 
     def not_finite_aside(self):
