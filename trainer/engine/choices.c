@@ -125,9 +125,10 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t cl
     int index;
     const sr_loss_desc *const *all = sr_losses(&count);
     *out = (sr_choice_loss){0};
-    if (!task->uses_loss && choice->name)
-        return sr_recipe_fail(recipe, choice->path, "task %s has its own loss; remove this one",
-                              task->name);
+    for (int i = 0; i < recipe->phase_count && !task->uses_loss; i++)
+        if (recipe->phases[i].loss.name)
+            return sr_recipe_fail(recipe, recipe->phases[i].loss.path,
+                                  "task %s has its own loss; remove this one", task->name);
     if (!task->uses_loss)
         return SR_OK;
     SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));

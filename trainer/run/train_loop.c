@@ -73,7 +73,8 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
-static sr_status check_finite(const sr_training *t, const sr_phase *phase, double loss) {
+static sr_status check_finite(const sr_training *t, int number, double loss) {
+    const sr_phase *phase = sr_engine_get_phase(t->engine, number);
     const char *name = sr_phase_get_info(phase).name;
     char last[96];
     if (isfinite(loss))
@@ -82,11 +83,12 @@ static sr_status check_finite(const sr_training *t, const sr_phase *phase, doubl
     SR_TRY(sr_phase_find_not_finite(phase, SR_PHASE_VALUES, true, &where));
     return SR_FAIL(
         SR_E_NON_FINITE,
-        "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr or warm "
+        "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr%s or warm "
         "up longer; %s",
         name[0] ? " of " : "", name, (long long)t->step,
-        sr_schedule_lr(&t->schedules[0], t->position), where ? ", first in " : "",
-        where ? where->name : "", sr_training_describe_last(t, last));
+        sr_schedule_lr(&t->schedules[number], t->position), where ? ", first in " : "",
+        where ? where->name : "", t->info.phases > 1 ? " of this phase or of those before it," : "",
+        sr_training_describe_last(t, last));
 }
 
 // A step that is skipped now and then is how a loss scale is found; metrics.csv counts them.
@@ -119,7 +121,7 @@ static sr_status run_step(sr_training *t, bool *stop) {
             sr_error_prefix("step %lld", (long long)t->step);
         SR_TRY(status);
         double loss = sr_phase_loss_sum(phase);
-        SR_TRY(check_finite(t, phase, loss));
+        SR_TRY(check_finite(t, p, loss));
         report_skipped(t, phase);
         *stop = *stop || sr_phase_stop_agreed(phase);
         if (p > 0)
