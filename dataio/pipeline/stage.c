@@ -325,6 +325,9 @@ void sr_stage_error_read(const sr_stage_error *shared, sr_stage_error *out) {
     sr_shared_read(&out->sample, &shared->sample, sizeof out->sample);
     read_text(out->where, shared->where, sizeof out->where);
     read_text(out->message, shared->message, sizeof out->message);
+    if (!known || (status != SR_OK && out->message[0] == '\0'))
+        (void)snprintf(out->message, sizeof out->message,
+                       "a data process failed, and its message was overwritten");
     atomic_store_explicit(&out->status, known ? status : SR_E_PEER, memory_order_relaxed);
 }
 

@@ -165,6 +165,7 @@ static void test_undelivered(void **state) {
                 sr_clock_sleep_ns(SR_NS_PER_MS);
             overwrite(p, values[i]);
             assert_status(SR_E_PEER, sr_pipeline_next(p, &slot, &end));
+            assert_true(sr_error_message()[0] != '\0');
             for (const char *c = sr_error_message(); *c != '\0'; c++)
                 assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
             sr_pipeline_close(p);
@@ -181,6 +182,21 @@ static sr_stage_plan plan_of(const sr_pipeline *p) {
     assert_int_equal(sizeof plan, pread(fd, &plan, sizeof plan, 0));
     (void)close(fd);
     return plan;
+}
+
+// An error without a message, or with a status that no version has.
+static void test_errors(void **state) {
+    (void)state;
+    static const int32_t statuses[] = {SR_E_DATA, SR_E_PEER, 12345, INT32_MIN};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        sr_stage_error shared = {.status = statuses[i], .sample = INT64_MAX}, copy;
+        sr_stage_error_read(&shared, &copy);
+        assert_int_equal(i == 0 ? SR_E_DATA : SR_E_PEER, atomic_load(&copy.status));
+        assert_string_equal("a data process failed, and its message was overwritten", copy.message);
+    }
+    sr_stage_error shared = {.status = SR_E_DATA, .message = "a\x1b[0m"}, copy;
+    sr_stage_error_read(&shared, &copy);
+    assert_string_equal("a?[0m", copy.message);
 }
 
 // Numbers of a sample that the rank uses to find something are checked one by one.
@@ -226,9 +242,8 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--data-process") == 0)
         return sr_data_process_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_policy),
-        cmocka_unit_test(test_delivered),
-        cmocka_unit_test(test_undelivered),
+        cmocka_unit_test(test_policy),      cmocka_unit_test(test_delivered),
+        cmocka_unit_test(test_undelivered), cmocka_unit_test(test_errors),
         cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
