@@ -249,7 +249,7 @@ static void test_frames_that_expand(void **state) {
     assert_false(ZSTD_isError(bytes));
     assert_true(bytes < REAL / 1000);
     assert_status(SR_E_DATA, sr_zstd_expand(&zstd, frame, bytes, to, SAID));
-    assert_message("another length than the expected 100 bytes");
+    assert_message("states a length other than the expected 100 bytes");
     // A false length: a single-segment frame stores it after the magic number and the descriptor.
     const uint64_t stated = ZSTD_getFrameContentSize(frame, bytes);
     assert_int_equal(REAL, stated);

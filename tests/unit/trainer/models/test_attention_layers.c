@@ -87,13 +87,12 @@ enum { SIDE = 32, LARGE = 48, SAMPLES = 2, CLASSES = 10 };
 static const char *const model = "vit_tiny_patch16_224";
 
 // The position embeddings of a network for LARGE x LARGE pixels, resized from those of 'from'.
-static void resize(const float *from, const sr_info *info, float *out, int64_t count) {
-    const sr_grid grid = {.before = 1, .height = SIDE / 16, .width = SIDE / 16};
+static void resize(const float *from, const sr_param *p, float *out, int64_t count) {
     sr_context *context;
     assert_ok(sr_context_create(&(sr_context_options){.device = "cpu"}, &context));
     sr_context_begin_step(context);
-    sr_tensor x = sr_constant(context, info, from);
-    x = sr_layer_resize_grid(x, grid, LARGE / 16, LARGE / 16);
+    sr_tensor x = sr_constant(context, &p->info, from);
+    x = sr_layer_resize_grid(x, p->grid, LARGE / 16, LARGE / 16);
     assert_ok(sr_read(x, out, (size_t)count * sizeof *out));
     sr_context_free(context);
 }
@@ -102,7 +101,7 @@ static void fill(network *net, const network *small) {
     for (int i = 0; i < net->model->param_count; i++) {
         const sr_param *p = &net->model->params[i];
         if (small && p->grid.height > 0)
-            resize(small->values[i], &small->model->params[i].info, net->values[i],
+            resize(small->values[i], &small->model->params[i], net->values[i],
                    network_count(net, i));
         else
             golden_fill_param(net->model, i, net->values[i]);
