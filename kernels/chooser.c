@@ -156,12 +156,13 @@ void sr_chooser_choose(const sr_kernel_request *request, const sr_kernel_entry *
 
 // Reports why the first step took longer, once for each plan.
 static void report(void) {
-    if (stats.timed > reported.timed)
+    if (stats.timed > reported.timed) {
         SR_INFO("%llu kernel%s timed in %.1f s to choose the fastest of those with the same bits; "
                 "'serried info chooser' lists them",
                 (unsigned long long)(stats.timed - reported.timed),
                 stats.timed - reported.timed == 1 ? " was" : "s were",
                 (double)(stats.ns - reported.ns) / (double)SR_NS_PER_S);
+    }
     reported = stats;
 }
 

@@ -85,12 +85,13 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     }
     for (int split = 0; split < SR_SPLIT_COUNT && out->class_count == 0; split++)
         SR_TRY(collect_classes(source, &folders, split, out));
-    if (out->class_count == 0)
+    if (out->class_count == 0) {
         return SR_FAIL(SR_E_DATA,
                        "%s: the pictures are not in class folders; expected CLASS/picture or "
                        "{train,val}/CLASS/picture, or a list of the pictures and their classes "
                        "(--list)",
                        source->path);
+    }
     SR_TRY(sr_class_doubts_tell(source, &folders, out));
     for (size_t i = 0; i < source->files.count; i++)
         SR_TRY(assign(source, &folders, i, out));

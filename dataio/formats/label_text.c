@@ -223,15 +223,16 @@ static sr_status take_ordered_numbers(settling *s) {
 // Warns of names of classes that might have another meaning.
 static void tell_names(const settling *s) {
     const char *path = s->source->path;
-    if (s->number_count > 0)
+    if (s->number_count > 0) {
         SR_WARN(
             "%s: %zu labels are whole numbers and %zu are not (%s): all are treated as names of "
             "classes, in byte order",
             path, s->number_count, s->others.count, s->others.text);
-    else if (s->fractions.count > 0)
+    } else if (s->fractions.count > 0) {
         SR_WARN("%s: labels are numbers, but not whole (%s): they are treated as names of classes, "
                 "in byte order",
                 path, s->fractions.text);
+    }
     if (s->missing.count > 0)
         SR_WARN("%s: labels that may mean that there is none (%s) are treated as names of classes; "
                 "leave the label of pictures without a class blank",

@@ -147,12 +147,13 @@ static void test_object_names(void **state) {
                                .orientation = 1,
                                .name = "n",
                                .name_bytes = 1};
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 5; i++) {
         list[i] = (sr_object){.name = objects[i],
                               .name_bytes = strlen(objects[i]),
                               .label = -1,
                               .xmax = 5,
                               .ymax = 5};
+    }
     assert_ok(sr_writer_open(&(sr_writer_options){.folder = top,
                                                   .split = "test",
                                                   .protocol = SR_DETECTION_PROTOCOL,
