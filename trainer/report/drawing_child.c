@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kernels/base/build_identity.h"
+#include "kernels/base/file.h"
 #include "trainer/report/drawing.h"
 #include "trainer/report/drawing_internal.h"
 
@@ -34,26 +35,18 @@ static sr_status prepare(pid_t parent) {
     return getppid() == parent ? SR_OK : SR_FAIL(SR_E_PEER, "the run has ended");
 }
 
-static bool append(const void *bytes, size_t count) {
-    const char *at = bytes;
-    while (count > 0) {
-        const ssize_t n = write(PICTURE_FD, at, count);
-        if (n <= 0)
-            return false;
-        at += n;
-        count -= (size_t)n;
-    }
-    return true;
-}
-
 static sr_status draw_sheet(const sr_samples *sheet) {
     sr_raster raster;
     SR_TRY(sr_samples_draw(sheet, &raster));
     const sr_raster_head head = {raster.width, raster.height};
-    const bool given = lseek(PICTURE_FD, 0, SEEK_END) >= 0 && append(&head, sizeof head) &&
-                       append(raster.rgb, (size_t)head.width * (size_t)head.height * 3);
+    const size_t bytes = (size_t)head.width * (size_t)head.height * 3;
+    sr_status status = lseek(PICTURE_FD, 0, SEEK_END) >= 0
+                           ? sr_file_add_line(PICTURE_FD, "picture", &head, sizeof head)
+                           : SR_FAIL(SR_E_SYSTEM, "cannot give back what was drawn");
+    if (status == SR_OK)
+        status = sr_file_add_line(PICTURE_FD, "picture", raster.rgb, bytes);
     sr_raster_release(&raster);
-    return given ? SR_OK : SR_FAIL(SR_E_MEMORY, "no memory to give back what was drawn");
+    return status;
 }
 
 static sr_status draw(void) {
