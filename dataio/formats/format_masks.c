@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Format: pictures and masks in two parallel trees, as images/train/0001.jpg and
-// masks/train/0001.png. One folder level has exactly two names, or names that all say it as
-// train_images and val_masks do, and one side contains only PNGs with a class id for each pixel,
+// masks/train/0001.png. One folder level has exactly two names, or several that all tell pictures
+// from masks, as train_images and val_masks, and one side has only PNGs with an id for each pixel,
 // most of which have a picture with the same path (except for that folder and the extension) on the
 // other. Grey photographs are such PNGs, too, and two folders may be two classes: so their names
 // must say it, as images and masks do, unless the user chooses the format.

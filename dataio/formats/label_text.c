@@ -234,7 +234,7 @@ static void tell_names(const settling *s) {
                 path, s->fractions.text);
     }
     if (s->missing.count > 0)
-        SR_WARN("%s: labels that may mean that there is none (%s) are treated as names of classes; "
+        SR_WARN("%s: labels that may stand for a missing one (%s) are treated as names of classes; "
                 "leave the label of pictures without a class blank",
                 path, s->missing.text);
 }

@@ -17,7 +17,7 @@ extern "C" {
 // The name in UTF-8, in the arena; NULL: no memory.
 const char *sr_class_name_decode(const void *bytes, size_t n, sr_arena *arena);
 // The class of an object: its number or, of an object with only a name, the class with that name;
-// -1 where there is none. names: as sr_class_name_decode has them.
+// -1 if no class has it. names: in the form that sr_class_name_decode returns.
 int64_t sr_object_class(const sr_object *object, const char *const *names, int64_t count);
 
 #ifdef __cplusplus

@@ -57,7 +57,7 @@ static void test_label_texts(void **state) {
         {{"0.5", "1.5", "1e-3"}, "0.5 1.5 1e-3", "numbers, but not whole (0.5, 1.5, 1e-3)"},
         {{"1e300", "0", "1"}, "0 1 1e300", "2 labels are whole numbers and 1 are not (1e300)"},
         {{"1e", "e1", "."}, ". 1e e1", NULL}, // no numbers
-        {{"cat", "None", "NA"}, "NA None cat", "may mean that there is none (None, NA)"},
+        {{"cat", "None", "NA"}, "NA None cat", "may stand for a missing one (None, NA)"},
         {{"true", "false", "true"}, "false true", NULL},
     };
     PUT_JPEGS("0.jpg", "1.jpg", "2.jpg");
