@@ -33,8 +33,8 @@ MAY_INCLUDE = [
 # Folders of a room, each of which may include itself and those before it.
 FOLDERS = {
     "dataio/": ("record", "jpeg", "image", "import", "formats", "pack", "transforms", "pipeline"),
-    "trainer/": ("recipe", "models", "losses", "optimizers", "schedules", "tasks", "exchange", "checkpoint", "engine",
-                 "report", "run"),
+    "trainer/": ("recipe", "models", "losses", "optimizers", "schedules", "tasks", "draw", "exchange", "checkpoint",
+                 "engine", "report", "run"),
     "launcher/": ("start", "commands", "bench"),
     "kernels/cpu/": ("reference", "x86", "onednn"),
 }
@@ -57,7 +57,7 @@ DOORS = [
     (r"kernels/device/cpu_stream\.h", r"kernels/device/\w+\.c|graph/executor_cpu\.c|tests/.*"),
     (r"kernels/device/(device|cpu)_internal\.h", r"kernels/device/\w+\.[ch]|.*/cuda/.*|tests/.*"),
     (r"lmdb\.h", r"dataio/record/store_lmdb\.c|launcher/commands/library_list\.c|tests/.*"),
-    (r"cairo.*", r"trainer/report/plot\w*\.[ch]|launcher/commands/library_list\.c|tests/.*"),
+    (r"cairo.*", r"trainer/draw/plot\w*\.[ch]|launcher/commands/library_list\.c|tests/.*"),
 ]
 
 # Lists of descriptors: the .def, the prefix of the descriptors, and the files that hold them.
@@ -132,7 +132,7 @@ WORDS = [
      r"kernels/base/file_write\.c|dataio/(import/spool|pipeline/ring)\.c|trainer/run/run_lock\.c|"
      r"tests/.*",
      "write files through kernels/base/file.h"),
-    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/report/plot\w*\.c",
+    ("libm", LIBM, r"launcher/.*|tests/.*|.*/cuda/.*|trainer/draw/plot\w*\.c",
      "bits of libm depend on its version: use kernels/base/math.h"),
     ("shape-rule", r"op\s*->\s*infer\s*\(", r"graph/recording\.c|tests/.*",
      "shapes are inferred where an operator is recorded, by its one rule"),

@@ -4,7 +4,7 @@
 
 #include "kernels/base/text.h"
 #include "launcher/bench/bench_memory_internal.h"
-#include "trainer/report/raster.h"
+#include "trainer/draw/raster.h"
 
 enum {
     WIDTH = 1600,

@@ -14,7 +14,7 @@
 #include "launcher/commands/show_samples.h"
 #include "launcher/commands/subject.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/report/drawing.h"
+#include "trainer/draw/drawing.h"
 
 enum { KEY_SPLIT = 0x100, KEY_FIRST, KEY_COLUMNS, KEY_SIZE, KEY_TERMINAL };
 

@@ -14,7 +14,7 @@
 #include "dataio/pipeline/pipeline.h"
 #include "kernels/base/text.h"
 #include "launcher/commands/doctor_internal.h"
-#include "trainer/report/drawing.h"
+#include "trainer/draw/drawing.h"
 
 static const sr_command commands[] = {
 #define SR_COMMAND_GROUP(title) {NULL, NULL, NULL, title},

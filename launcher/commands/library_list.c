@@ -19,7 +19,7 @@
 
 #include "dataio/pipeline/data_numerics.h"
 #include "kernels/kernel.h"
-#include "trainer/report/results_plot.h"
+#include "trainer/draw/plots.h"
 
 static const char *openmpi(char text[SR_LIBRARY_TEXT]) {
     char line[128] = "";

@@ -5,7 +5,7 @@
 
 #include "dataio/record/dataset.h"
 #include "kernels/base/memory.h"
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 
 // Reads 'count' samples of a data set from 'first' on (fewer at its end), each with the name of its
 // class or file, its boxes, outlines and mask; the longer side of a picture is at most 'side'

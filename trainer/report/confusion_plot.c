@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/base/memory.h"
-#include "trainer/report/plot_internal.h"
+#include "trainer/draw/plot_internal.h"
 
 enum {
     NAMED_CLASSES = 40,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/base/memory.h"
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 #include "trainer/tasks/metrics.h"
 
 typedef enum example_kind {

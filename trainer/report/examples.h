@@ -10,7 +10,7 @@
 
 #include "collective/comm.h"
 #include "kernels/base/status.h"
-#include "trainer/report/drawing.h"
+#include "trainer/draw/drawing.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kernels/base/file.h"
+#include "trainer/draw/plot_internal.h"
 #include "trainer/report/csv_file.h"
-#include "trainer/report/plot_internal.h"
 #include "trainer/report/progress.h"
 
 enum { WIDTH = 1200, HEIGHT = 800 };

@@ -11,7 +11,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 #include "trainer/run/training_internal.h"
 
 enum { MAX_TILES = 36, ABSENT = -2 };

@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "kernels/base/trace.h"
+#include "trainer/draw/drawing.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/feed.h"
@@ -13,7 +14,6 @@
 #include "trainer/engine/state.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/report/csv_file.h"
-#include "trainer/report/drawing.h"
 #include "trainer/report/examples.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/inputs.h"

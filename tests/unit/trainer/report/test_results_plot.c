@@ -9,8 +9,8 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/support/test_support.h"
+#include "trainer/draw/plots.h"
 #include "trainer/report/csv_file.h"
-#include "trainer/report/results_plot.h"
 
 static char folder[64], csv_path[96];
 

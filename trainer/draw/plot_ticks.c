@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ticks of the plots: few round steps, and labels as a person would write them.
-#include "trainer/report/plot_ticks.h"
+#include "trainer/draw/plot_ticks.h"
 
 #include <math.h>
 #include <stdio.h>

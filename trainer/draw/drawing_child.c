@@ -12,8 +12,8 @@
 
 #include "kernels/base/build_identity.h"
 #include "kernels/base/file.h"
-#include "trainer/report/drawing.h"
-#include "trainer/report/drawing_internal.h"
+#include "trainer/draw/drawing.h"
+#include "trainer/draw/drawing_internal.h"
 
 #define PICTURE_FD 3
 #define NICE 5 // the run's own threads come first

@@ -5,7 +5,7 @@
 // posix_spawn of this program and not fork: a rank has threads, and MPI's memory. The picture goes
 // through a file in memory, and so does what the child writes to stderr, by which a crash is
 // explained.
-#include "trainer/report/drawing.h"
+#include "trainer/draw/drawing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/machine.h"
-#include "trainer/report/drawing_internal.h"
-#include "trainer/report/results_plot.h"
+#include "trainer/draw/drawing_internal.h"
+#include "trainer/draw/plots.h"
 
 #define PICTURE_FD 3
 #define CHILD_NS (60 * SR_NS_PER_S) // longest time for one picture

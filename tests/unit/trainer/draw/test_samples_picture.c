@@ -16,7 +16,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/support/test_support.h"
-#include "trainer/report/drawing_internal.h"
+#include "trainer/draw/drawing_internal.h"
 
 static char path[] = "/tmp/serried-samples-XXXXXX";
 static uint8_t *decoded;

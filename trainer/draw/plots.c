@@ -3,8 +3,8 @@
 // text is in a bitmap font.
 #include <pthread.h>
 
-#include "trainer/report/plots_module.h"
-#include "trainer/report/raster_font.h"
+#include "trainer/draw/plots_module.h"
+#include "trainer/draw/raster_font.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const sr_plots_module *opened;

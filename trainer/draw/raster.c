@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawing into a raster (raster.h); text and files are in raster_text.c and raster_write.c.
-#include "trainer/report/raster.h"
+#include "trainer/draw/raster.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plots of results: curves of a run, and the confusion matrix. Drawn with cairo by a module that is
 // opened when it is needed; without it the functions return SR_E_UNSUPPORTED.
-#ifndef SR_TRAINER_RESULTS_PLOT_H
-#define SR_TRAINER_RESULTS_PLOT_H
+#ifndef SR_TRAINER_PLOTS_H
+#define SR_TRAINER_PLOTS_H
 
 #include <stdbool.h>
 

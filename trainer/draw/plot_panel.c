@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/memory.h"
-#include "trainer/report/plot_internal.h"
+#include "trainer/draw/plot_internal.h"
 
 enum { MAX_TICKS = 24 };
 

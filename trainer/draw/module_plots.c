@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module serried-plots.so: what needs cairo and Pango.
-#include "trainer/report/plot_internal.h"
-#include "trainer/report/plots_module.h"
+#include "trainer/draw/plot_internal.h"
+#include "trainer/draw/plots_module.h"
 
 const sr_module_head *sr_module_entry(void) {
     static sr_plots_module module = {.head = {.struct_size = sizeof module,

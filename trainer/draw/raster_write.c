@@ -12,7 +12,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/text.h"
-#include "trainer/report/raster.h"
+#include "trainer/draw/raster.h"
 
 enum { JPEG_QUALITY = 92 };
 

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "kernels/base/status.h"
-#include "trainer/report/plot_ticks.h"
-#include "trainer/report/raster.h"
+#include "trainer/draw/plot_ticks.h"
+#include "trainer/draw/raster.h"
 #include "trainer/tasks/metrics.h"
 
 // Colours as 0xRRGGBB.

@@ -4,7 +4,7 @@
 #ifndef SR_TRAINER_SAMPLES_PICTURE_H
 #define SR_TRAINER_SAMPLES_PICTURE_H
 
-#include "trainer/report/raster.h"
+#include "trainer/draw/raster.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "trainer/report/plot_ticks.h"
+#include "trainer/draw/plot_ticks.h"
 
 static void steps_are_round(void **state) {
     (void)state;

@@ -5,7 +5,7 @@
 
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 #include "trainer/tasks/metrics.h"
 
 typedef enum sr_drawing_kind {

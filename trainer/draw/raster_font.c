@@ -3,7 +3,7 @@
 // drawn for serried.
 //
 // Each band of rows draws twelve characters, in the order of their codes.
-#include "trainer/report/raster_font.h"
+#include "trainer/draw/raster_font.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #define SR_TRAINER_PLOTS_MODULE_H
 
 #include "kernels/base/module_file.h"
-#include "trainer/report/raster.h"
-#include "trainer/report/results_plot.h"
+#include "trainer/draw/plots.h"
+#include "trainer/draw/raster.h"
 
 #define SR_PLOTS_MODULE "plots"
 #define SR_PLOTS_FILE "serried-plots.so"

@@ -2,7 +2,7 @@
 // Draws text into rasters with Pango: every script that the machine has fonts for.
 #include <math.h>
 
-#include "trainer/report/plot_internal.h"
+#include "trainer/draw/plot_internal.h"
 
 // The line as an alpha mask of its size; without data if memory is out.
 static cairo_surface_t *render(int size, int max_width, const char *text) {

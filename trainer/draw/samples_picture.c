@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout of sheets of samples: rows of tiles, each a picture with its annotations and up to two
 // lines of text, and a legend of the classes that boxes, outlines and masks show.
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 
 #include <math.h>
 #include <stdbool.h>

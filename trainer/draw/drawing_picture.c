@@ -3,8 +3,8 @@
 // length before them, in the order of the functions below. Both sides are of the same build.
 #include <string.h>
 
-#include "trainer/report/drawing_internal.h"
-#include "trainer/report/results_plot.h"
+#include "trainer/draw/drawing_internal.h"
+#include "trainer/draw/plots.h"
 
 #define ABSENT UINT64_MAX // length of what is NULL
 

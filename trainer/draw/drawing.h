@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "trainer/report/samples_picture.h"
+#include "trainer/draw/samples_picture.h"
 #include "trainer/tasks/metrics.h"
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 #ifndef SR_TRAINER_RASTER_FONT_H
 #define SR_TRAINER_RASTER_FONT_H
 
-#include "trainer/report/raster.h"
+#include "trainer/draw/raster.h"
 
 int sr_font_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
                  const char *text);

@@ -7,7 +7,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
-#include "trainer/report/plot_internal.h"
+#include "trainer/draw/plot_internal.h"
 
 static cairo_status_t collect(void *user, const unsigned char *data, unsigned bytes) {
     sr_text *text = user;
