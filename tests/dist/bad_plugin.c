@@ -59,9 +59,8 @@ static void build(sr_builder *b, const void *options, void *state) {
     (void)recurse;
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
-    (void)f;
-    return sr_layer_linear(state, sr_global_avgpool(inputs[0]));
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+    sr_forward_output(f, "logits", sr_layer_linear(state, sr_global_avgpool(inputs[0])));
 }
 
 static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building models: names, offsets in the flat space, initial values.
 #ifndef SR_OPS_PLAIN
-#define SR_OPS_PLAIN // sr_forward_statistic is defined here
+#define SR_OPS_PLAIN // sr_forward_statistic and others are defined here
 #endif
 #include "trainer/models/model.h"
 
@@ -338,16 +338,33 @@ void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value
     s->items[s->count++].value = value;
 }
 
-void sr_forward_auxiliary(sr_forward *forward, sr_tensor logits, double weight) {
-    sr_auxiliaries *a = forward->auxiliaries;
-    if (!sr_op_argument(logits, "sr_forward_auxiliary: logits", NULL) || !a)
+static void add_output(sr_forward *forward, const sr_output *output, const char *function) {
+    sr_outputs *all = forward->outputs;
+    if (!all)
         return;
-    if (a->count == SR_AUXILIARIES) {
-        (void)sr_op_refused(SR_FAIL(SR_E_USAGE, "more than %d auxiliary logits", SR_AUXILIARIES),
-                            "sr_forward_auxiliary");
+    if (all->count == SR_OUTPUTS) {
+        (void)sr_op_refused(SR_FAIL(SR_E_USAGE, "more than %d outputs", SR_OUTPUTS), function);
         return;
     }
-    a->item[a->count++] = (sr_auxiliary){.logits = logits, .weight = weight};
+    all->item[all->count++] = *output;
+}
+
+void sr_forward_output(sr_forward *forward, const char *name, sr_tensor tensor) {
+    if (sr_op_argument(tensor, "sr_forward_output: tensor", NULL))
+        add_output(forward, &(sr_output){.name = name, .tensor = tensor}, "sr_forward_output");
+}
+
+void sr_forward_auxiliary(sr_forward *forward, const char *name, sr_tensor tensor, double weight) {
+    if (sr_op_argument(tensor, "sr_forward_auxiliary: tensor", NULL))
+        add_output(forward, &(sr_output){.name = name, .tensor = tensor, .weight = weight},
+                   "sr_forward_auxiliary");
+}
+
+sr_tensor sr_output_find(const sr_outputs *outputs, const char *name) {
+    for (int i = 0; i < outputs->count; i++)
+        if (strcmp(outputs->item[i].name, name) == 0)
+            return outputs->item[i].tensor;
+    return SR_NONE;
 }
 
 sr_status sr_statistics_check(const sr_statistics *statistics) {

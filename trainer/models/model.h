@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 3    // of sr_model_desc
+#define SR_MODEL_ABI 4    // of sr_model_desc
 #define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
 // Collects the declarations of a model's 'build'.
@@ -108,18 +108,18 @@ void sr_build_image_size(const sr_builder *builder, int64_t *height, int64_t *wi
 // Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 
-#define SR_AUXILIARIES 2 // of a model
-// Logits from the middle of a network, which train what is before them (Szegedy et al. 2015), and
-// the weight of their loss beside that of the model's result.
-typedef struct sr_auxiliary {
-    sr_tensor logits; // like the result
-    double weight;
-} sr_auxiliary;
+#define SR_OUTPUTS 16 // of a model
+// A result of a forward pass.
+typedef struct sr_output {
+    const char *name; // by which tasks ask for it, such as "logits"
+    sr_tensor tensor;
+    double weight; // of an auxiliary output: that of its loss beside the loss of the result; else 0
+} sr_output;
 // Those of a forward pass.
-typedef struct sr_auxiliaries {
+typedef struct sr_outputs {
     int count;
-    sr_auxiliary item[SR_AUXILIARIES];
-} sr_auxiliaries;
+    sr_output item[SR_OUTPUTS];
+} sr_outputs;
 
 // What a forward pass can use.
 typedef struct sr_forward {
@@ -129,13 +129,18 @@ typedef struct sr_forward {
     sr_tensor key;       // i32[4], for sr_dropout and sr_random_normal
     uint32_t next_scope; // number of the next random operator, counted up
     struct sr_statistics *statistics;
-    sr_auxiliaries *auxiliaries; // NULL: no use for them, so that a model need not record them
+    sr_outputs *outputs; // filled by the model's 'forward'
 } sr_forward;
 
 // Reports this lane's value of a running statistic (f32, same shape as the buffer).
 void sr_forward_statistic(sr_forward *forward, sr_tensor buffer, sr_tensor value);
-// Reports auxiliary logits, which a task adds to its loss in training.
-void sr_forward_auxiliary(sr_forward *forward, sr_tensor logits, double weight);
+// Adds an output of the pass. The name must stay valid.
+void sr_forward_output(sr_forward *forward, const char *name, sr_tensor tensor);
+// Adds an output that trains what is before it (Szegedy et al. 2015): in training, a task adds its
+// loss by this weight. It is of the same kind as the model's result; other passes need none.
+void sr_forward_auxiliary(sr_forward *forward, const char *name, sr_tensor tensor, double weight);
+// The output of a name, or SR_NONE.
+sr_tensor sr_output_find(const sr_outputs *outputs, const char *name);
 
 // A model's descriptor. Immutable.
 typedef struct sr_model_desc {
@@ -144,8 +149,9 @@ typedef struct sr_model_desc {
     const sr_option_table *options; // NULL: none; the defaults give the standard network
     size_t state_size;              // bytes of the model's own struct, zeroed before build
     void (*build)(sr_builder *builder, const void *options, void *state);
-    // inputs: for classification x [N,H,W,C] in forward->dtype -> logits [N,classes] (any float).
-    sr_tensor (*forward)(sr_forward *forward, const void *state, const sr_tensor *inputs);
+    // Adds the outputs that a task asks for. For classification: inputs x [N,H,W,C] in
+    // forward->dtype -> "logits" [N,classes] (any float).
+    void (*forward)(sr_forward *forward, const void *state, const sr_tensor *inputs);
     // Optional: the maps [N,H / stride,W / stride,channels] of the stages that 'build' declared, of
     // pictures x [N,H,W,C]; 'forward' gives the same network an end that classifies the last one.
     void (*features)(sr_forward *forward, const void *state, sr_tensor x, sr_tensor *stages);
@@ -176,6 +182,7 @@ SR_NODISCARD sr_status sr_models_add(const sr_model_desc *const *list, const cha
 // As in graph/ops.h: errors name the line of the call.
 #ifndef SR_OPS_PLAIN
 #define sr_forward_statistic(...) (sr_at(__FILE__, __LINE__), sr_forward_statistic(__VA_ARGS__))
+#define sr_forward_output(...) (sr_at(__FILE__, __LINE__), sr_forward_output(__VA_ARGS__))
 #define sr_forward_auxiliary(...) (sr_at(__FILE__, __LINE__), sr_forward_auxiliary(__VA_ARGS__))
 #endif
 #endif

@@ -79,14 +79,14 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     (void)record_stages(state, x, stages);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const alexnet *net = state;
     sr_tensor stages[SR_STAGES_MAX];
     sr_tensor x = record_stages(net, inputs[0], stages);
     x = sr_layer_flatten_channels(sr_adaptive_avgpool2d(x, POOLED, POOLED));
     for (int i = 0; i < 2; i++)
         x = sr_relu(sr_layer_linear(&net->fc[i], sr_layer_dropout(f, x, net->dropout)));
-    return sr_layer_linear(&net->fc[2], x);
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc[2], x));
 }
 
 extern const sr_model_desc sr_model_alexnet;

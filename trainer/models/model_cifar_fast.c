@@ -102,12 +102,13 @@ static sr_tensor group_forward(sr_forward *f, const conv_group *g, sr_tensor x) 
     return sr_gelu(sr_layer_batchnorm(f, &g->norm2, x));
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const fast *net = state;
     sr_tensor x = sr_gelu(sr_layer_conv(&net->whiten, inputs[0]));
     for (int i = 0; i < GROUPS; i++)
         x = group_forward(f, &net->groups[i], x);
-    return sr_scale(sr_layer_linear(&net->head, sr_global_maxpool(x)), net->scale, 0);
+    sr_forward_output(f, "logits",
+                      sr_scale(sr_layer_linear(&net->head, sr_global_maxpool(x)), net->scale, 0));
 }
 
 // ---- Whitening: eigenvectors of the covariance of 2x2 patches ----

@@ -175,12 +175,12 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     }
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const convnext *net = state;
     sr_tensor stages[STAGES];
     features(f, state, inputs[0], stages);
     sr_tensor x = sr_global_avgpool(stages[STAGES - 1]);
-    return sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, x));
+    sr_forward_output(f, "logits", sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, x)));
 }
 
 // ---- The family ----

@@ -121,11 +121,12 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     stages[STAGES - 1] = sr_relu(sr_layer_batchnorm(f, &net->last, x));
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const densenet *net = state;
     sr_tensor stages[STAGES];
     features(f, state, inputs[0], stages);
-    return sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES - 1]));
+    sr_forward_output(f, "logits",
+                      sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES - 1])));
 }
 
 // SIZE(name, help, features of a layer, of the first one, layers of the stages)

@@ -144,10 +144,10 @@ static void build(sr_builder *b, const void *options, void *state, efficientnet_
                          (sr_init){.kind = SR_INIT_UNIFORM, .scale = scale});
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const efficientnet *net = state;
     sr_tensor x = sr_mobile_pooled(f, &net->trunk, inputs[0]);
-    return sr_layer_linear(&net->fc, sr_layer_dropout(f, x, net->dropout));
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, sr_layer_dropout(f, x, net->dropout)));
 }
 
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)

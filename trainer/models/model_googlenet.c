@@ -168,10 +168,11 @@ static sr_tensor module_forward(sr_forward *f, const inception_module *m, sr_ten
 
 static void head_forward(sr_forward *f, const googlenet *net, const auxiliary_head *head,
                          sr_tensor x) {
+    const char *name = head == net->heads ? "aux1" : "aux2";
     x = sr_layer_conv_norm(f, &head->conv, sr_adaptive_avgpool2d(x, HEAD_SIDE, HEAD_SIDE));
     x = sr_relu(sr_layer_linear(&head->fc1, sr_layer_flatten_channels(x)));
     x = sr_layer_linear(&head->fc2, sr_layer_dropout(f, x, net->dropout_aux));
-    sr_forward_auxiliary(f, x, head_weight);
+    sr_forward_auxiliary(f, name, x, head_weight);
 }
 
 static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
@@ -188,18 +189,18 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
             x = pool(x, rows[i].pools);
         }
         x = module_forward(f, &net->modules[i], x);
-        if (net->has_heads && rows[i].heads && f->auxiliaries)
+        if (net->has_heads && rows[i].heads && f->training)
             head_forward(f, net, head++, x);
     }
     *stages = x;
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const googlenet *net = state;
     sr_tensor stages[STAGES];
     features(f, state, inputs[0], stages);
     sr_tensor x = sr_layer_dropout(f, sr_global_avgpool(stages[STAGES - 1]), net->dropout);
-    return sr_layer_linear(&net->fc, x);
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, x));
 }
 
 extern const sr_model_desc sr_model_googlenet;

@@ -213,7 +213,7 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     }
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const hrnet *net = state;
     sr_tensor stages[BRANCHES] = {SR_NONE, SR_NONE, SR_NONE, SR_NONE};
     features(f, state, inputs[0], stages);
@@ -222,7 +222,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
         x = sr_add(sr_layer_residual(f, &net->widen[i], stages[i]),
                    sr_layer_conv_norm(f, &net->shrink[i - 1], x));
     x = sr_layer_conv_norm(f, &net->last, x);
-    return sr_layer_linear(&net->classifier, sr_global_avgpool(x));
+    sr_forward_output(f, "logits", sr_layer_linear(&net->classifier, sr_global_avgpool(x)));
 }
 
 // ---- The family ----

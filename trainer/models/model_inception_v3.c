@@ -250,7 +250,7 @@ static void head_forward(sr_forward *f, const auxiliary_head *head, sr_tensor x)
     x = sr_avgpool2d(x, (sr_pool2d_opts){.window = 5, .stride = 3});
     for (int i = 0; i < 2; i++)
         x = sr_layer_conv_norm(f, &head->convs[i], x);
-    sr_forward_auxiliary(f, sr_layer_linear(&head->fc, sr_global_avgpool(x)), head_weight);
+    sr_forward_auxiliary(f, "aux", sr_layer_linear(&head->fc, sr_global_avgpool(x)), head_weight);
 }
 
 static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
@@ -270,18 +270,18 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
             *stages++ = x;
         x = module_forward(f, &modules[m], layer, x);
         layer += modules[m].count;
-        if (net->has_head && modules[m].head && f->auxiliaries)
+        if (net->has_head && modules[m].head && f->training)
             head_forward(f, &net->head, x);
     }
     *stages = x;
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const inception *net = state;
     sr_tensor stages[STAGES];
     features(f, state, inputs[0], stages);
     sr_tensor x = sr_layer_dropout(f, sr_global_avgpool(stages[STAGES - 1]), net->dropout);
-    return sr_layer_linear(&net->fc, x);
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, x));
 }
 
 extern const sr_model_desc sr_model_inception_v3;

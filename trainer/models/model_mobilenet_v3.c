@@ -157,10 +157,12 @@ static void build(sr_builder *b, const void *options, void *state, const mobilen
     sr_build_linear_from(b, &net->fc2, "classifier.3", hidden, sr_build_classes(b), init);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const mobilenet *net = state;
     sr_tensor x = sr_layer_linear(&net->fc1, sr_mobile_pooled(f, &net->trunk, inputs[0]));
-    return sr_layer_linear(&net->fc2, sr_layer_dropout(f, sr_hard_swish(x), net->dropout));
+    sr_forward_output(
+        f, "logits",
+        sr_layer_linear(&net->fc2, sr_layer_dropout(f, sr_hard_swish(x), net->dropout)));
 }
 
 // ---- Names ----

@@ -113,11 +113,11 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     stages[STAGES - 1] = sr_layer_conv_norm(f, &net->last, x);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const shufflenet *net = state;
     sr_tensor stages[STAGES + 1];
     features(f, state, inputs[0], stages);
-    return sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES]));
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES])));
 }
 
 // SIZE(name, help, channels of the stages and of the last convolution)

@@ -111,11 +111,11 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     (void)record_stages(state, x, stages);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const squeezenet *net = state;
     sr_tensor stages[SR_STAGES_MAX];
     sr_tensor x = sr_layer_dropout(f, record_stages(net, inputs[0], stages), net->dropout);
-    return sr_global_avgpool(sr_relu(sr_layer_conv(&net->last, x)));
+    sr_forward_output(f, "logits", sr_global_avgpool(sr_relu(sr_layer_conv(&net->last, x))));
 }
 
 // SIZE(name, help, channels and window of the first convolution, where pooling is)

@@ -59,14 +59,14 @@ static void build(sr_builder *b, const void *options, void *state) {
     sr_build_linear(b, &net->fc, "fc", 2 * o->width, sr_build_classes(b), false);
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const tiny *net = state;
     sr_tensor x = sr_relu(sr_layer_batchnorm(f, &net->bn1, sr_layer_conv(&net->conv1, inputs[0])));
     sr_tensor y = sr_relu(sr_layer_batchnorm(f, &net->bn2, sr_layer_conv(&net->conv2, x)));
     x = sr_maxpool2d(sr_add(x, y), (sr_pool2d_opts){.window = 2});
     x = sr_relu(sr_layer_batchnorm(f, &net->bn3, sr_layer_conv(&net->conv3, x)));
     x = sr_layer_dropout(f, sr_global_avgpool(x), net->dropout);
-    return sr_layer_linear(&net->fc, x);
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, x));
 }
 
 extern const sr_model_desc sr_model_tiny;

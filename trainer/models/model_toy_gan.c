@@ -60,18 +60,18 @@ static void build_generator(sr_builder *b, const void *options, void *state) {
     }
 }
 
-static sr_tensor generate(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void generate(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const generator *g = state;
     sr_info info;
     if (!sr_tensor_info(inputs[0], &info))
-        return SR_NONE;
+        return;
     sr_tensor x = sr_layer_linear(&g->start, inputs[0]);
     x = sr_reshape(x, 4, (int64_t[]){info.dim[0], 4, 4, g->channels});
     for (int i = 0; i < 3; i++) {
         x = sr_relu(sr_layer_batchnorm(f, &g->norm[i], x));
         x = sr_layer_conv(&g->conv[i], sr_upsample2d(x, 2));
     }
-    return sr_tanh_op(x);
+    sr_forward_output(f, "picture", sr_tanh_op(x));
 }
 
 typedef struct critic {
@@ -91,13 +91,12 @@ static void build_critic(sr_builder *b, const void *options, void *state) {
     sr_build_linear(b, &d->end, "end", 16 * in, 1, false);
 }
 
-static sr_tensor judge(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void judge(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const critic *d = state;
     sr_tensor x = inputs[0];
-    (void)f;
     for (int i = 0; i < 3; i++)
         x = sr_leaky_relu(sr_layer_conv(&d->conv[i], x), 0.2);
-    return sr_layer_linear(&d->end, sr_flatten(x));
+    sr_forward_output(f, "logits", sr_layer_linear(&d->end, sr_flatten(x)));
 }
 
 extern const sr_model_desc sr_model_toy_generator, sr_model_toy_critic;

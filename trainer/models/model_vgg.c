@@ -103,7 +103,7 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     }
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const vgg *net = state;
     sr_tensor stages[STAGES];
     features(f, state, inputs[0], stages);
@@ -111,7 +111,7 @@ static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inpu
     x = sr_layer_flatten_channels(x);
     for (int i = 0; i < 2; i++)
         x = sr_layer_dropout(f, sr_relu(sr_layer_linear(&net->fc[i], x)), net->dropout);
-    return sr_layer_linear(&net->fc[2], x);
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc[2], x));
 }
 
 // SIZE(name, help, normalises, convolutions of the stages)

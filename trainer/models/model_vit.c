@@ -280,16 +280,16 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     stages[0] = sr_reshape(x, 4, (int64_t[]){info.dim[0], grid.height, grid.width, info.dim[2]});
 }
 
-static sr_tensor forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
+static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const vit *net = state;
     sr_grid grid = {.before = 1};
     sr_info info;
     sr_tensor x = encode(f, net, inputs[0], &grid);
     if (!sr_tensor_info(x, &info))
-        return SR_NONE;
+        return;
     // Only the class token is used further on: the others are not normalised.
     x = sr_reshape(sr_slice(x, 1, 0, 1, 1), 2, (int64_t[]){info.dim[0], info.dim[2]});
-    return sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, x));
+    sr_forward_output(f, "logits", sr_layer_linear(&net->head, sr_layer_layernorm(&net->norm, x)));
 }
 
 // ---- The family ----

@@ -38,7 +38,7 @@ typedef struct sr_lane_recording {
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
     sr_statistics *statistics;
-    sr_auxiliaries auxiliaries; // that the last sr_task_forward in training recorded
+    sr_outputs outputs; // of the last sr_task_forward
     // To be filled by the task:
     int64_t classes; // that labels are below, in training; 0: there are none
     sr_tensor loss;  // f32 [N]: one number per sample; the step's loss is the mean
@@ -69,9 +69,9 @@ typedef struct sr_task_desc {
 // The task named by a recipe's `task`, or NULL.
 const sr_task_desc *sr_task_find(const char *name);
 
-// Records the forward pass of a phase's model.
+// Records the forward pass of a phase's model, and returns its output of this name.
 sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
-                          bool with_statistics);
+                          const char *output, bool with_statistics);
 
 #ifdef __cplusplus
 }

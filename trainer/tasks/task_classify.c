@@ -3,9 +3,10 @@
 //
 // If the recipe mixes samples (mixup, CutMix), the loss of a sample is that for its mixed target,
 // or the weighted sum of the losses for its own label and its partner's; hits in training count its
-// own label only. A model's auxiliary logits have losses of the same kind.
+// own label only. A model's auxiliary outputs have losses of the same kind.
 #include "trainer/tasks/task.h"
 
+#define LOGITS "logits"       // the model's output
 #define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
 
 enum { IMAGE, LABEL }; // inputs
@@ -17,12 +18,13 @@ static sr_tensor images(const sr_lane_recording *r) {
 
 static sr_tensor infer(sr_lane_recording *r) {
     sr_tensor x = images(r);
-    sr_tensor logits = sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+    sr_tensor logits = sr_cast(sr_task_forward(r, 0, &x, LOGITS, r->training), SR_F32);
     if (!r->flip)
         return logits;
     sr_tensor mirrored = sr_flip(x, WIDTH);
-    return sr_scale(sr_add(logits, sr_cast(sr_task_forward(r, 0, &mirrored, r->training), SR_F32)),
-                    0.5, 0);
+    return sr_scale(
+        sr_add(logits, sr_cast(sr_task_forward(r, 0, &mirrored, LOGITS, r->training), SR_F32)), 0.5,
+        0);
 }
 
 static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {
@@ -48,16 +50,18 @@ static sr_tensor mixed_loss(const sr_lane_recording *r, sr_tensor logits, const 
     return r->loss_desc->record_soft(r->context, logits, targets, r->loss_options);
 }
 
-// Records the loss of the model's result, of mixed samples or of those of the lane, and by their
-// weights those of auxiliary logits.
+// Records the loss of the model's logits, of mixed samples or of those of the lane, and by their
+// weights those of auxiliary outputs.
 static void record_loss(sr_lane_recording *r, sr_tensor logits, const sr_mixed *mixed) {
     const sr_tensor labels = r->inputs[LABEL];
     r->loss = mixed ? mixed_loss(r, logits, mixed) : loss_of(r, logits, labels);
-    for (int i = 0; i < r->auxiliaries.count; i++) {
-        const sr_auxiliary *a = &r->auxiliaries.item[i];
+    for (int i = 0; i < r->outputs.count; i++) {
+        const sr_output *o = &r->outputs.item[i];
+        if (!(o->weight > 0))
+            continue;
         const sr_tensor loss =
-            mixed ? mixed_loss(r, a->logits, mixed) : loss_of(r, a->logits, labels);
-        r->loss = sr_add(r->loss, sr_scale(loss, a->weight, 0));
+            mixed ? mixed_loss(r, o->tensor, mixed) : loss_of(r, o->tensor, labels);
+        r->loss = sr_add(r->loss, sr_scale(loss, o->weight, 0));
     }
 }
 
@@ -69,14 +73,14 @@ static sr_mixed mix(sr_lane_recording *r) {
 
 static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
-    sr_tensor logits = sr_task_forward(r, 0, &mixed.x, r->training);
+    sr_tensor logits = sr_task_forward(r, 0, &mixed.x, LOGITS, r->training);
     record_loss(r, logits, &mixed);
     return logits;
 }
 
 static sr_tensor record_plain(sr_lane_recording *r) {
     sr_tensor x = images(r);
-    sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
+    sr_tensor logits = sr_task_forward(r, 0, &x, LOGITS, r->training);
     record_loss(r, logits, NULL);
     return logits;
 }

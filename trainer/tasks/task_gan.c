@@ -27,14 +27,14 @@ static void record(sr_lane_recording *r) {
     if (!sr_tensor_info(r->inputs[IMAGE], &info))
         return;
     sr_tensor z = noise(r, info.dim[0]);
-    sr_tensor fake = sr_task_forward(r, PHASE_G, &z, r->phase == PHASE_G);
+    sr_tensor fake = sr_task_forward(r, PHASE_G, &z, "picture", r->phase == PHASE_G);
     if (r->phase == PHASE_G) {
-        r->loss = per_sample(sr_task_forward(r, PHASE_D, &fake, false), 1);
+        r->loss = per_sample(sr_task_forward(r, PHASE_D, &fake, "logits", false), 1);
         return;
     }
     sr_tensor real = sr_normalize(r->inputs[IMAGE], centre, centre, r->dtype);
-    r->loss = sr_add(per_sample(sr_task_forward(r, PHASE_D, &real, true), 1),
-                     per_sample(sr_task_forward(r, PHASE_D, &fake, false), 0));
+    r->loss = sr_add(per_sample(sr_task_forward(r, PHASE_D, &real, "logits", true), 1),
+                     per_sample(sr_task_forward(r, PHASE_D, &fake, "logits", false), 0));
 }
 
 extern const sr_task_desc sr_task_gan;

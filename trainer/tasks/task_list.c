@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "graph/call_layers.h"
+#include "graph/op.h"
+#include "kernels/base/text.h"
 #include "trainer/tasks/task.h"
 
 #define SR_TASK(desc) extern const sr_task_desc desc;
@@ -23,24 +25,42 @@ const sr_task_desc *sr_task_find(const char *name) {
     return NULL;
 }
 
+// The output of the last pass, of a model that has it.
+static sr_tensor output_of(const sr_lane_recording *recording, const sr_model *model,
+                           const char *name) {
+    const sr_outputs *outputs = &recording->outputs;
+    const sr_tensor found = sr_output_find(outputs, name);
+    if (!sr_is_none(found) || sr_context_status(recording->context) != SR_OK)
+        return found;
+    sr_text list;
+    sr_text_init(&list);
+    for (int i = 0; i < outputs->count; i++)
+        sr_text_add(&list, "%s%s", i > 0 ? ", " : "; it has ", outputs->item[i].name);
+    const sr_status status =
+        SR_FAIL(SR_E_USAGE, "model %s has no output '%s', which the task asks for%s",
+                model->desc->name, name, list.data);
+    sr_text_release(&list);
+    return sr_op_refused(status, "forward");
+}
+
 sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
-                          bool with_statistics) {
+                          const char *output, bool with_statistics) {
     const sr_model *model = recording->models[phase];
-    recording->auxiliaries.count = 0;
+    recording->outputs.count = 0;
     sr_forward forward = {.context = recording->context,
                           .training = recording->training,
                           .dtype = recording->dtype,
                           .key = recording->key,
                           .next_scope = (uint32_t)phase << 16,
                           .statistics = with_statistics ? recording->statistics : NULL,
-                          .auxiliaries = recording->training ? &recording->auxiliaries : NULL};
+                          .outputs = &recording->outputs};
     char name[SR_NAME_BYTES];
     const size_t length =
         model->prefix_length > 0 ? model->prefix_length - 1 : 0; // without the dot
     (void)snprintf(name, sizeof name, "%.*s", (int)length,
                    model->param_count > 0 ? model->params[0].name : "");
     const char *before = sr_layer_use(recording->context, name);
-    sr_tensor result = model->desc->forward(&forward, model->state, inputs);
+    model->desc->forward(&forward, model->state, inputs);
     (void)sr_layer_use(recording->context, before);
-    return result;
+    return output_of(recording, model, output);
 }

@@ -232,7 +232,9 @@ DOES(gradients_x, sr_tensor xs[2] = {a->some}; sr_tensor g[2];
 DOES(statistic, sr_forward forward = {.context = a->context};
      sr_forward_statistic(&forward, a->some, SR_NONE))
 DOES(auxiliary, sr_forward forward = {.context = a->context};
-     sr_forward_auxiliary(&forward, SR_NONE, 0.3))
+     sr_forward_auxiliary(&forward, "aux", SR_NONE, 0.3))
+DOES(output, sr_forward forward = {.context = a->context};
+     sr_forward_output(&forward, "logits", SR_NONE))
 
 static const missing_call calls[] = {
     {"sr_conv2d", "conv2d: x", conv},
@@ -370,7 +372,8 @@ static const missing_call calls[] = {
     {"sr_gradients", "sr_gradients: y", gradients_y},
     {"sr_gradients", "sr_gradients: xs[1]", gradients_x},
     {"sr_forward_statistic", "sr_forward_statistic: value", statistic},
-    {"sr_forward_auxiliary", "sr_forward_auxiliary: logits", auxiliary},
+    {"sr_forward_auxiliary", "sr_forward_auxiliary: tensor", auxiliary},
+    {"sr_forward_output", "sr_forward_output: tensor", output},
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 

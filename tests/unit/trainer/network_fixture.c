@@ -232,14 +232,17 @@ static sr_status write_plan(network *net, sr_tensor output, sr_text *out) {
 static sr_status record(network *net, const network_pass *pass, sr_statistics *statistics) {
     static const int32_t key[4];
     const sr_info key_info = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    sr_outputs outputs = {0};
     sr_forward forward = {.context = net->context,
+                          .outputs = &outputs,
                           .training = !pass->evaluates,
                           .dtype = net->dtype,
                           .key = sr_constant(net->context, &key_info, key),
                           .statistics = statistics};
     sr_tensor x = record_input(net, pass);
-    sr_tensor output = net->model->desc->forward(&forward, net->model->state, &x);
+    net->model->desc->forward(&forward, net->model->state, &x);
     SR_TRY(sr_context_status(net->context));
+    const sr_tensor output = outputs.count > 0 ? outputs.item[0].tensor : SR_NONE;
     if (!sr_tensor_info(output, &net->output_info))
         return sr_context_status(net->context);
     if (pass->evaluates)

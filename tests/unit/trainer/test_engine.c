@@ -257,7 +257,7 @@ enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LAN
 
 static void record_boxes(sr_lane_recording *r) {
     sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
-    sr_tensor logits = sr_task_forward(r, 0, &x, r->training);
+    sr_tensor logits = sr_task_forward(r, 0, &x, "logits", r->training);
     r->loss = r->loss_desc->record(r->context, logits, r->inputs[COUNTS], r->loss_options);
     r->scalars[0] = sr_reduce_sum(r->inputs[BOXES]);
 }
@@ -265,7 +265,7 @@ static void record_boxes(sr_lane_recording *r) {
 static sr_tensor infer_boxes(sr_lane_recording *r) {
     assert_true(sr_is_none(r->inputs[BOXES]) && sr_is_none(r->inputs[COUNTS]));
     sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
-    return sr_cast(sr_task_forward(r, 0, &x, r->training), SR_F32);
+    return sr_cast(sr_task_forward(r, 0, &x, "logits", r->training), SR_F32);
 }
 
 static const sr_task_desc task_boxes = {

@@ -37,7 +37,7 @@ static int record(sr_context *context, sr_model *model, int64_t side, sr_dtype d
     int count = 0;
     recording.key = sr_constant(context, &four, key);
     sr_tensor x = sr_normalize(sr_input(context, 0, &image), mean, mean, dtype);
-    sr_tensor logits = sr_task_forward(&recording, 0, &x, true);
+    sr_tensor logits = sr_task_forward(&recording, 0, &x, "logits", true);
     sr_tensor loss =
         sr_softmax_cross_entropy(sr_cast(logits, SR_F32), sr_input(context, 1, &label), 0.1);
     for (int i = 0; i < model->param_count; i++) {

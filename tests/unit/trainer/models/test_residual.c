@@ -31,12 +31,15 @@ static sr_plan *compile(const network_case *c, network **net) {
     const sr_model *model = (*net)->model;
     sr_context_begin_step(context);
     assert_ok(network_bind(*net));
+    sr_outputs outputs = {0};
     sr_forward f = {.context = context,
+                    .outputs = &outputs,
                     .training = c->training,
                     .dtype = SR_F32,
                     .key = sr_input(context, 1, &key)};
     const sr_tensor x = sr_input(context, 0, &info);
-    const sr_target target = {.tensor = model->desc->forward(&f, model->state, &x)};
+    model->desc->forward(&f, model->state, &x);
+    const sr_target target = {.tensor = sr_output_find(&outputs, "logits")};
     assert_ok(sr_context_status(context));
     assert_ok(sr_compile(context, &target, 1, &plan));
     return plan;
