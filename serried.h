@@ -47,6 +47,13 @@
 #include "trainer/schedules/schedule.h"
 #include "trainer/tasks/task.h"
 
+// Pictures: figures, sheets of samples, and the processes that draw them.
+#include "trainer/draw/drawing.h"
+#include "trainer/draw/figure.h"
+#include "trainer/draw/palette.h"
+#include "trainer/draw/raster.h"
+#include "trainer/draw/samples_picture.h"
+
 // Plug-ins: what they contain, and how they are loaded.
 #include "kernels/base/plugin.h"
 #include "trainer/engine/plugins.h"

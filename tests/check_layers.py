@@ -33,7 +33,7 @@ MAY_INCLUDE = [
 # Folders of a room, each of which may include itself and those before it.
 FOLDERS = {
     "dataio/": ("record", "jpeg", "image", "import", "formats", "pack", "transforms", "pipeline"),
-    "trainer/": ("recipe", "models", "losses", "optimizers", "schedules", "tasks", "draw", "exchange", "checkpoint",
+    "trainer/": ("draw", "recipe", "models", "losses", "optimizers", "schedules", "tasks", "exchange", "checkpoint",
                  "engine", "report", "run"),
     "launcher/": ("start", "commands", "bench"),
     "kernels/cpu/": ("reference", "x86", "onednn"),

@@ -4,6 +4,7 @@
 
 #include "kernels/base/text.h"
 #include "launcher/bench/bench_memory_internal.h"
+#include "trainer/draw/palette.h"
 #include "trainer/draw/raster.h"
 
 enum {
@@ -20,8 +21,6 @@ enum {
     COLORS = 15,
     TEXT_SIZE = 16,
 };
-
-enum { INK = 0x1f2933, SOFT = 0x616e7c, GRID = 0xe4e7eb, EDGE = 0xffffff, MARK = 0xd64545 };
 
 // Neighbours in the list differ in hue; kinds beyond its end share the last colour, grey.
 static const uint32_t colors[COLORS] = {0x4e79a7, 0xf28e2b, 0x59a14f, 0xb07aa1, 0xedc948,
@@ -58,13 +57,13 @@ static void draw_axes(const plot *p) {
         const size_t offset = p->t->range_bytes / TICKS * (size_t)i;
         const int y = y_of(p, offset), step = p->t->step_count * i / TICKS;
         const int x = x_of(p, step);
-        sr_raster_fill(p->raster, LEFT, y, PLOT_WIDTH, 1, GRID);
-        draw_text(p, 10, y - TEXT_SIZE / 2, SOFT, sr_text_bytes(offset, text));
+        sr_raster_fill(p->raster, LEFT, y, PLOT_WIDTH, 1, SR_GRID);
+        draw_text(p, 10, y - TEXT_SIZE / 2, SR_SOFT, sr_text_bytes(offset, text));
         (void)snprintf(text, sizeof text, "%d", step);
-        sr_raster_fill(p->raster, x, TOP + PLOT_HEIGHT, 1, 5, SOFT);
-        draw_text(p, x - TEXT_SIZE / 2, TOP + PLOT_HEIGHT + 10, SOFT, text);
+        sr_raster_fill(p->raster, x, TOP + PLOT_HEIGHT, 1, 5, SR_SOFT);
+        draw_text(p, x - TEXT_SIZE / 2, TOP + PLOT_HEIGHT + 10, SR_SOFT, text);
     }
-    draw_text(p, LEFT, HEIGHT - 40, SOFT, "x: step of the plan; y: offset in the memory range");
+    draw_text(p, LEFT, HEIGHT - 40, SR_SOFT, "x: step of the plan; y: offset in the memory range");
 }
 
 static void draw_spans(const plot *p) {
@@ -76,7 +75,7 @@ static void draw_spans(const plot *p) {
         const int width = x_of(p, s->last + 1) - x, height = y_of(p, s->offset) - y;
         sr_raster_fill(p->raster, x, y, width > 0 ? width : 1, height, color_of(s->kind));
         if (width > 3 && height > 3) // an edge, if the rectangle is large enough
-            sr_raster_frame(p->raster, x, y, width, height, 1, EDGE);
+            sr_raster_frame(p->raster, x, y, width, height, 1, SR_WHITE);
     }
 }
 
@@ -86,17 +85,17 @@ static void draw_live(const plot *p) {
     for (int i = 0; i < p->t->step_count; i++) {
         const int x = x_of(p, i), width = x_of(p, i + 1) - x, y = y_of(p, p->t->live[i]);
         const int top = y < before ? y : before, bottom = y < before ? before : y;
-        sr_raster_fill(p->raster, x, y - 1, width > 0 ? width : 1, 3, INK);
-        sr_raster_fill(p->raster, x, top, 1, bottom - top, INK);
+        sr_raster_fill(p->raster, x, y - 1, width > 0 ? width : 1, 3, SR_INK);
+        sr_raster_fill(p->raster, x, top, 1, bottom - top, SR_INK);
         before = y;
     }
-    sr_raster_fill(p->raster, x_of(p, p->t->peak), TOP - 10, 1, PLOT_HEIGHT + 10, MARK);
+    sr_raster_fill(p->raster, x_of(p, p->t->peak), TOP - 10, 1, PLOT_HEIGHT + 10, SR_WRONG);
 }
 
 static void draw_legend(const plot *p) {
     char text[96], bytes[16];
     int y = TOP;
-    draw_text(p, LEGEND, y, INK, "live at the peak");
+    draw_text(p, LEGEND, y, SR_INK, "live at the peak");
     for (int i = 0; i < p->t->kind_count && i < COLORS; i++) {
         const sr_memory_kind *k = &p->t->kinds[i];
         y += LINE_HEIGHT;
@@ -104,21 +103,21 @@ static void draw_legend(const plot *p) {
         const bool rest = i == COLORS - 1 && p->t->kind_count > COLORS;
         (void)snprintf(text, sizeof text, "%s %s", rest ? "others" : k->name,
                        rest ? "" : sr_text_bytes(k->bytes_at_peak, bytes));
-        draw_text(p, LEGEND + SWATCH + 8, y, INK, text);
+        draw_text(p, LEGEND + SWATCH + 8, y, SR_INK, text);
     }
     y += 2 * LINE_HEIGHT;
-    sr_raster_fill(p->raster, LEGEND, y + SWATCH / 2, SWATCH, 3, INK);
-    draw_text(p, LEGEND + SWATCH + 8, y, INK, "total live");
+    sr_raster_fill(p->raster, LEGEND, y + SWATCH / 2, SWATCH, 3, SR_INK);
+    draw_text(p, LEGEND + SWATCH + 8, y, SR_INK, "total live");
     y += LINE_HEIGHT;
-    sr_raster_fill(p->raster, LEGEND + SWATCH / 2, y, 1, SWATCH, MARK);
-    draw_text(p, LEGEND + SWATCH + 8, y, INK, "the peak");
+    sr_raster_fill(p->raster, LEGEND + SWATCH / 2, y, 1, SWATCH, SR_WRONG);
+    draw_text(p, LEGEND + SWATCH + 8, y, SR_INK, "the peak");
 }
 
 sr_status sr_memory_picture(const sr_memory_timeline *t, const char *title, const char *path) {
     sr_raster raster;
     SR_TRY(sr_raster_create(WIDTH, HEIGHT, &raster));
     const plot p = {.t = t, .raster = &raster};
-    draw_text(&p, LEFT, 16, INK, title);
+    draw_text(&p, LEFT, 16, SR_INK, title);
     draw_axes(&p);
     draw_spans(&p);
     draw_live(&p);

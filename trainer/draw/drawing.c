@@ -31,7 +31,7 @@
 #define PAUSE_NS (2 * SR_NS_PER_MS)
 #define SHEET_S 70 // more than a child may take
 
-enum { WAITING_MAX = 4, NAME_BYTES = 256 };
+enum { WAITING_MAX = 16, NAME_BYTES = 256 };
 
 extern char **environ;
 
@@ -79,6 +79,11 @@ void sr_drawing_set_step(sr_drawing *d, int64_t step) {
 static void notify(const sr_drawing *d, const char *folder, const char *name, int64_t step) {
     if (d->drawn)
         d->drawn(d->user, folder, name, step);
+}
+
+static void miss(sr_drawing *d, const char *name, const char *why) {
+    SR_WARN("%s was not drawn: %s", name, why);
+    d->missed = true;
 }
 
 static void release(waiting *w) {
@@ -301,8 +306,7 @@ static void enqueue(sr_drawing *d, const char *name, const char *folder, int fd)
     char *copy = fd >= 0 ? sr_strdup(folder) : NULL;
     waiting *place = copy ? find_place(d, name) : NULL;
     if (!place) {
-        SR_WARN("%s was not drawn: %s", name, copy ? "too many pictures wait" : sr_error_message());
-        d->missed = true;
+        miss(d, name, copy ? "too many pictures wait" : sr_error_message());
         if (fd >= 0)
             (void)close(fd);
         sr_free(copy);
@@ -317,28 +321,25 @@ static void add(sr_drawing *d, const char *name, const char *folder, const sr_pi
     if (!d)
         return;
     if (!draws_in_children()) {
-        if (sr_picture_draw(picture) == SR_OK) {
+        if (sr_picture_draw(picture) == SR_OK)
             notify(d, folder, name, d->step);
-            return;
-        }
-        SR_WARN("%s was not drawn: %s", name, sr_error_message());
-        d->missed = true;
+        else
+            miss(d, name, sr_error_message());
         return;
     }
     enqueue(d, name, folder, pack(picture));
 }
 
-void sr_drawing_results(sr_drawing *d, const char *folder) {
-    const sr_picture picture = {.kind = SR_DRAWING_RESULTS, .path = folder};
-    add(d, "results.png", folder, &picture);
-}
-
-void sr_drawing_confusion(sr_drawing *d, const sr_confusion *confusion, const char *const *classes,
-                          const char *folder) {
+void sr_drawing_figure(sr_drawing *d, const sr_figure *figure, const char *name,
+                       const char *folder) {
     const sr_picture picture = {
-        .kind = SR_DRAWING_CONFUSION, .path = folder, .confusion = *confusion, .classes = classes};
-    if (sr_plots_installed())
-        add(d, "confusion.png", folder, &picture);
+        .kind = SR_DRAWING_FIGURE, .path = folder, .name = name, .figure = *figure};
+    char file[NAME_BYTES];
+    (void)snprintf(file, sizeof file, "%s.png", name);
+    if (d && sr_figure_check(figure) != SR_OK)
+        miss(d, file, sr_error_message());
+    else
+        add(d, file, folder, &picture);
 }
 
 void sr_drawing_samples(sr_drawing *d, const sr_samples *sheet, const char *path) {

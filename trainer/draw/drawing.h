@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
+#include "trainer/draw/figure.h"
 #include "trainer/draw/samples_picture.h"
-#include "trainer/tasks/metrics.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,21 +19,24 @@ extern "C" {
 // One thread at a time: the children end with it.
 typedef struct sr_drawing sr_drawing;
 
+// SR_E_MEMORY.
 SR_NODISCARD sr_status sr_drawing_create(sr_drawing **out);
 // Ends a child that is still drawing. NULL is legal here and below, and draws nothing.
 void sr_drawing_free(sr_drawing *drawing);
-// Has 'drawn' called, by any of the functions below, after a picture was written as FOLDER/NAME;
-// 'step' is that of sr_drawing_set_step when the picture was asked for.
+// Called after a picture was written as FOLDER/NAME; 'step' is that of sr_drawing_set_step when the
+// picture was asked for.
 typedef void (*sr_drawing_drawn)(void *user, const char *folder, const char *name, int64_t step);
+// Has 'drawn' called, by any of the functions below.
 void sr_drawing_notify(sr_drawing *drawing, sr_drawing_drawn drawn, void *user);
+// The step that pictures asked for from now on show.
 void sr_drawing_set_step(sr_drawing *drawing, int64_t step);
 
-// These copy what they need and return. A picture that is asked for again while it waits for an
-// earlier one is drawn once, from the newer data. As sr_results_plot, sr_confusion_plot and
-// sr_samples_write.
-void sr_drawing_results(sr_drawing *drawing, const char *folder);
-void sr_drawing_confusion(sr_drawing *drawing, const sr_confusion *confusion,
-                          const char *const *classes, const char *folder);
+// Has FOLDER/NAME.png and FOLDER/NAME.svg drawn. This and the next copy what they need and return;
+// a picture that is asked for again while it waits for an earlier one is drawn once, from the newer
+// data.
+void sr_drawing_figure(sr_drawing *drawing, const sr_figure *figure, const char *name,
+                       const char *folder);
+// Has a sheet drawn to 'path', as sr_samples_write.
 void sr_drawing_samples(sr_drawing *drawing, const sr_samples *sheet, const char *path);
 
 // Draws a sheet as sr_samples_draw and waits for it. If the child fails, this process draws it with
@@ -49,6 +52,7 @@ bool sr_drawing_finish(sr_drawing *drawing, double seconds);
 // For a program whose main function passes "--draw" on to sr_drawing_main; in others, pictures are
 // drawn in the process itself.
 void sr_drawing_allow_children(void);
+// Draws one picture; returns the exit code.
 int sr_drawing_main(int argc, char **argv);
 
 #ifdef __cplusplus

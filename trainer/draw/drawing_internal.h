@@ -5,12 +5,11 @@
 
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
+#include "trainer/draw/figure.h"
 #include "trainer/draw/samples_picture.h"
-#include "trainer/tasks/metrics.h"
 
 typedef enum sr_drawing_kind {
-    SR_DRAWING_RESULTS = 1,
-    SR_DRAWING_CONFUSION,
+    SR_DRAWING_FIGURE = 1,
     SR_DRAWING_SAMPLES,
     SR_DRAWING_SHEET, // returned through the file that described it, appended to its content
 } sr_drawing_kind;
@@ -22,9 +21,9 @@ typedef struct sr_raster_head {
 
 typedef struct sr_picture {
     sr_drawing_kind kind;
-    const char *path; // of the folder; for samples, of the file; NULL for a sheet
-    sr_confusion confusion;
-    const char *const *classes; // names, or NULL
+    const char *path; // of a figure's folder, of the file of samples; NULL for a sheet
+    const char *name; // of a figure, without ending
+    sr_figure figure; // whose bytes belong to another
     sr_samples sheet;
 } sr_picture;
 

@@ -8,8 +8,7 @@ const sr_module_head *sr_module_entry(void) {
                                               .abi = SR_PLOTS_ABI,
                                               .name = SR_PLOTS_MODULE,
                                               .version = SR_VERSION},
-                                     .results = sr_plot_results,
-                                     .confusion = sr_plot_confusion,
+                                     .figure = sr_plot_figure,
                                      .text = sr_plot_raster_text,
                                      .text_width = sr_plot_raster_text_width};
     module.libraries =

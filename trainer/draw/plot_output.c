@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs drawing functions into PNG and SVG files, via memory, so that files are replaced atomically.
+// Draws figures into PNG and SVG files, via memory, so that files are replaced atomically; and
+// text.
 #include <cairo-svg.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,24 +10,25 @@
 #include "kernels/base/text.h"
 #include "trainer/draw/plot_internal.h"
 
+enum { NAME_BYTES = 256 };
+
 static cairo_status_t collect(void *user, const unsigned char *data, unsigned bytes) {
     sr_text *text = user;
     sr_text_add_bytes(text, data, bytes);
     return text->failed ? CAIRO_STATUS_WRITE_ERROR : CAIRO_STATUS_SUCCESS;
 }
 
-static void draw_on(cairo_surface_t *surface, int width, int height, sr_plot_draw draw,
-                    const void *user) {
+static cairo_status_t draw_on(cairo_surface_t *surface, const sr_figure_list *figure) {
     cairo_t *cr = cairo_create(surface);
-    cairo_set_source_rgb(cr, 1, 1, 1);
-    cairo_paint(cr);
-    draw(cr, width, height, user);
+    sr_plot_draw(cr, figure);
+    const cairo_status_t result = cairo_status(cr);
     cairo_destroy(cr);
+    return result;
 }
 
 static sr_status save(const char *folder, const char *name, const char *ending, const sr_text *data,
                       cairo_status_t result) {
-    char file[64];
+    char file[NAME_BYTES];
     if (result == CAIRO_STATUS_NO_MEMORY)
         return SR_FAIL(SR_E_MEMORY, "%s: no memory to draw %s%s", folder, name, ending);
     if (result != CAIRO_STATUS_SUCCESS)
@@ -42,37 +44,38 @@ static sr_status save(const char *folder, const char *name, const char *ending, 
     return status;
 }
 
-static sr_status write_png(const char *folder, const char *name, int width, int height,
-                           sr_plot_draw draw, const void *user) {
+static sr_status write_png(const sr_figure_list *figure, const char *folder, const char *name) {
     sr_text data;
     sr_text_init(&data);
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
-    draw_on(surface, width, height, draw, user);
-    cairo_status_t result = cairo_surface_write_to_png_stream(surface, collect, &data);
+    cairo_surface_t *surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, figure->width, figure->height);
+    cairo_status_t result = draw_on(surface, figure);
+    if (result == CAIRO_STATUS_SUCCESS)
+        result = cairo_surface_write_to_png_stream(surface, collect, &data);
     cairo_surface_destroy(surface);
     sr_status status = save(folder, name, ".png", &data, result);
     sr_text_release(&data);
     return status;
 }
 
-static sr_status write_svg(const char *folder, const char *name, int width, int height,
-                           sr_plot_draw draw, const void *user) {
+static sr_status write_svg(const sr_figure_list *figure, const char *folder, const char *name) {
     sr_text data;
     sr_text_init(&data);
-    cairo_surface_t *surface = cairo_svg_surface_create_for_stream(collect, &data, width, height);
-    draw_on(surface, width, height, draw, user);
+    cairo_surface_t *surface =
+        cairo_svg_surface_create_for_stream(collect, &data, figure->width, figure->height);
+    cairo_status_t result = draw_on(surface, figure);
     cairo_surface_finish(surface);
-    cairo_status_t result = cairo_surface_status(surface);
+    if (result == CAIRO_STATUS_SUCCESS)
+        result = cairo_surface_status(surface);
     cairo_surface_destroy(surface);
     sr_status status = save(folder, name, ".svg", &data, result);
     sr_text_release(&data);
     return status;
 }
 
-sr_status sr_plot_write(const char *folder, const char *name, int width, int height,
-                        sr_plot_draw draw, const void *user) {
-    SR_TRY(write_png(folder, name, width, height, draw, user));
-    return write_svg(folder, name, width, height, draw, user);
+sr_status sr_plot_figure(const sr_figure_list *figure, const char *folder, const char *name) {
+    SR_TRY(write_png(figure, folder, name));
+    return write_svg(figure, folder, name);
 }
 
 void sr_plot_color(cairo_t *cr, uint32_t rgb, double alpha) {
@@ -115,7 +118,7 @@ double sr_plot_measure(double size, bool bold, const char *text) {
 }
 
 double sr_plot_text_fit(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
-                        sr_plot_align align, double max_width, const char *text) {
+                        sr_align align, double max_width, const char *text) {
     PangoLayout *layout = sr_plot_layout(cr, size, bold, max_width, text);
     PangoRectangle line;
     pango_layout_get_extents(layout, NULL, &line);
@@ -130,6 +133,6 @@ double sr_plot_text_fit(cairo_t *cr, double x, double y, double size, bool bold,
 }
 
 double sr_plot_text(cairo_t *cr, double x, double y, double size, bool bold, uint32_t rgb,
-                    sr_plot_align align, const char *text) {
+                    sr_align align, const char *text) {
     return sr_plot_text_fit(cr, x, y, size, bold, rgb, align, 0, text);
 }

@@ -22,7 +22,7 @@ static double to_y(const plot_area *a, double value) {
     return a->top + a->height * (1 - (value - a->y0) / (a->y1 - a->y0));
 }
 
-static bool point(const sr_plot_series *s, int64_t i, double *x, double *y) {
+static bool point(const sr_panel_series *s, int64_t i, double *x, double *y) {
     *x = s->x[i * s->stride];
     *y = s->y[i * s->stride];
     return isfinite(*x) && isfinite(*y);
@@ -45,7 +45,7 @@ static double robust_high(double *sorted, int64_t n) {
 }
 
 // Finds the ranges of the points; false if there are none.
-static bool find_range(const sr_plot_panel *panel, plot_area *a) {
+static bool find_range(const sr_panel *panel, plot_area *a) {
     int64_t total = 0, n = 0;
     for (int s = 0; s < panel->series_count; ++s)
         total += panel->series[s].count;
@@ -72,14 +72,14 @@ static bool find_range(const sr_plot_panel *panel, plot_area *a) {
 }
 
 // Extends the ranges by a margin around the curves, and to 0 where that is near.
-static void settle_range(const sr_plot_panel *panel, plot_area *a) {
+static void settle_range(const sr_panel *panel, plot_area *a) {
     double margin = 0.06 * (a->y1 - a->y0);
     if (!(margin > 0))
         margin = a->y1 != 0 ? 0.1 * fabs(a->y1) : 1;
     bool zero = panel->from_zero || (a->y0 >= 0 && a->y0 < 0.35 * a->y1);
     a->y1 += margin;
     a->y0 = zero ? 0 : a->y0 - margin;
-    if (a->y1 > panel->cap)
+    if (panel->cap != 0 && a->y1 > panel->cap)
         a->y1 = panel->cap;
     if (a->x0 >= 0 && a->x0 < 0.2 * a->x1)
         a->x0 = 0;
@@ -118,7 +118,7 @@ static void vertical_line(cairo_t *cr, double x, double from, double to, uint32_
     cairo_stroke(cr);
 }
 
-static void draw_x_axis(cairo_t *cr, const plot_area *a, const sr_plot_panel *panel) {
+static void draw_x_axis(cairo_t *cr, const plot_area *a, const sr_panel *panel) {
     double step = fmax(sr_plot_step(a->x0, a->x1, 8), panel->x_unit);
     double first = ceil(a->x0 / step - 1e-9), bottom = a->top + a->height;
     horizontal_line(cr, a, bottom, SR_LINE);
@@ -161,12 +161,12 @@ static void smooth_points(const double *from, double *to, int64_t n, double wind
     }
 }
 
-static bool is_smoothed(const sr_plot_series *s, int64_t points) {
+static bool is_smoothed(const sr_panel_series *s, int64_t points) {
     return s->smooth && points >= 16;
 }
 
 // count is 0 if there are no points (or no memory for them).
-static curve make_curve(const sr_plot_series *s) {
+static curve make_curve(const sr_panel_series *s) {
     curve c = {0};
     size_t n = (size_t)s->count;
     double *memory = n == 0 ? NULL : sr_alloc_array(3 * n, sizeof *memory, "plot curve");
@@ -200,7 +200,7 @@ static void stroke_curve(cairo_t *cr, const plot_area *a, const curve *c, uint32
     cairo_stroke(cr);
 }
 
-static void stroke_raw(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
+static void stroke_raw(cairo_t *cr, const plot_area *a, const sr_panel_series *s) {
     double x, y;
     for (int64_t i = 0; i < s->count; ++i)
         if (point(s, i, &x, &y))
@@ -210,14 +210,14 @@ static void stroke_raw(cairo_t *cr, const plot_area *a, const sr_plot_series *s)
     cairo_stroke(cr);
 }
 
-static void draw_marks(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
+static void draw_marks(cairo_t *cr, const plot_area *a, const sr_panel_series *s) {
     for (int64_t i = 0; i < s->count; ++i) {
         double x, y;
         if (!point(s, i, &x, &y))
             continue;
         cairo_new_sub_path(cr);
         cairo_arc(cr, to_x(a, x), to_y(a, y), 3.2, 0, 2 * 3.14159265358979);
-        sr_plot_color(cr, 0xffffff, 1);
+        sr_plot_color(cr, SR_WHITE, 1);
         cairo_fill_preserve(cr);
         sr_plot_color(cr, s->color, 1);
         cairo_set_line_width(cr, 1.8);
@@ -225,7 +225,7 @@ static void draw_marks(cairo_t *cr, const plot_area *a, const sr_plot_series *s)
     }
 }
 
-static void draw_series(cairo_t *cr, const plot_area *a, const sr_plot_series *s) {
+static void draw_series(cairo_t *cr, const plot_area *a, const sr_panel_series *s) {
     curve c = make_curve(s);
     cairo_save(cr); // values above the range are clipped
     cairo_rectangle(cr, a->left, a->top - 2, a->width + 2, a->height + 4);
@@ -240,9 +240,9 @@ static void draw_series(cairo_t *cr, const plot_area *a, const sr_plot_series *s
 }
 
 // Right-aligned: "train 0.213   val 0.254" with the last values, each after a line in its colour.
-static void draw_legend(cairo_t *cr, double right, double y, const sr_plot_panel *panel) {
+static void draw_legend(cairo_t *cr, double right, double y, const sr_panel *panel) {
     for (int s = panel->series_count; s-- > 0;) {
-        const sr_plot_series *series = &panel->series[s];
+        const sr_panel_series *series = &panel->series[s];
         curve c = make_curve(series);
         if (c.count > 0) {
             char label[96], value[32];
@@ -263,9 +263,10 @@ static void draw_legend(cairo_t *cr, double right, double y, const sr_plot_panel
     }
 }
 
-void sr_plot_panel_draw(cairo_t *cr, double x, double y, double width, double height,
-                        const sr_plot_panel *panel) {
-    plot_area a = {.left = x + 62, .top = y + 34, .width = width - 70, .height = height - 66};
+void sr_plot_panel_draw(cairo_t *cr, const sr_panel *panel) {
+    const double x = panel->x, y = panel->y;
+    plot_area a = {
+        .left = x + 62, .top = y + 34, .width = panel->width - 70, .height = panel->height - 66};
     sr_plot_text(cr, x, y + 14, 15, true, SR_INK, SR_ALIGN_LEFT, panel->title);
     if (!find_range(panel, &a)) {
         a.x0 = a.y0 = 0;

@@ -3,6 +3,7 @@
 // text is in a bitmap font.
 #include <pthread.h>
 
+#include "trainer/draw/plots.h"
 #include "trainer/draw/plots_module.h"
 #include "trainer/draw/raster_font.h"
 
@@ -39,10 +40,10 @@ static const sr_plots_module *module(void) {
     return opened;
 }
 
-static sr_status fail_not_drawn(const char *folder, const char *file) {
+static sr_status fail_not_drawn(const char *folder, const char *name) {
     (void)sr_error_restore(&failure);
-    return SR_FAIL(SR_E_UNSUPPORTED, "%s/%s: %s (it is built if cairo and Pango are installed)",
-                   folder, file, sr_error_message());
+    return SR_FAIL(SR_E_UNSUPPORTED, "%s/%s.png: %s (it is built if cairo and Pango are installed)",
+                   folder, name, sr_error_message());
 }
 
 bool sr_plots_installed(void) {
@@ -57,15 +58,18 @@ bool sr_plots_available(sr_plots_libraries *out) {
     return m != NULL;
 }
 
-sr_status sr_results_plot(const char *folder) {
+sr_status sr_figure_write(const sr_figure *figure, const char *folder, const char *name) {
     const sr_plots_module *m = module();
-    return m ? m->results(folder) : fail_not_drawn(folder, "results.png");
-}
-
-sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
-                            const char *folder) {
-    const sr_plots_module *m = module();
-    return m ? m->confusion(confusion, classes, folder) : fail_not_drawn(folder, "confusion.png");
+    sr_arena arena;
+    sr_figure_list list;
+    if (!m)
+        return fail_not_drawn(folder, name);
+    sr_arena_init(&arena);
+    sr_status status = sr_figure_unpack(figure, &arena, &list);
+    if (status == SR_OK)
+        status = m->figure(&list, folder, name);
+    sr_arena_release(&arena);
+    return status;
 }
 
 int sr_raster_text(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots of results: curves of a run, and the confusion matrix. Drawn with cairo by a module that is
-// opened when it is needed; without it the functions return SR_E_UNSUPPORTED.
+// The module that draws with cairo and Pango: whether it is installed, and figures drawn by it in
+// this process. It is opened when it is needed.
 #ifndef SR_TRAINER_PLOTS_H
 #define SR_TRAINER_PLOTS_H
 
 #include <stdbool.h>
 
-#include "trainer/tasks/metrics.h"
+#include "trainer/draw/figure.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,15 +26,10 @@ bool sr_plots_installed(void);
 // is refused a thread or memory, and draws text in a bitmap font. Its children may open it.
 void sr_plots_refuse(void);
 
-// FOLDER/results.png (1200 x 800) and FOLDER/results.svg from FOLDER/metrics.csv: losses,
-// accuracies (every "val/..." column but the loss), learning rate, images a second, over epochs.
-// Columns are found by name; a panel without values shows a note.
-SR_NODISCARD sr_status sr_results_plot(const char *folder);
-
-// FOLDER/confusion.png and .svg: rows are true classes, columns predictions, cells in percent of
-// the row. Names may be NULL. More classes than can be read are drawn without names and numbers.
-SR_NODISCARD sr_status sr_confusion_plot(const sr_confusion *confusion, const char *const *classes,
-                                         const char *folder);
+// Draws FOLDER/NAME.png and FOLDER/NAME.svg, each replaced atomically. Fails as sr_figure_check;
+// SR_E_UNSUPPORTED without the module.
+SR_NODISCARD sr_status sr_figure_write(const sr_figure *figure, const char *folder,
+                                       const char *name);
 
 #ifdef __cplusplus
 }

@@ -5,20 +5,19 @@
 #define SR_TRAINER_PLOTS_MODULE_H
 
 #include "kernels/base/module_file.h"
+#include "trainer/draw/figure_internal.h"
 #include "trainer/draw/plots.h"
 #include "trainer/draw/raster.h"
 
 #define SR_PLOTS_MODULE "plots"
 #define SR_PLOTS_FILE "serried-plots.so"
-#define SR_PLOTS_ABI 1
+#define SR_PLOTS_ABI 2
 
-// Functions as in results_plot.h and raster.h.
+// The texts are as in raster.h.
 typedef struct sr_plots_module {
     sr_module_head head;
     sr_plots_libraries libraries;
-    sr_status (*results)(const char *folder);
-    sr_status (*confusion)(const sr_confusion *confusion, const char *const *classes,
-                           const char *folder);
+    sr_status (*figure)(const sr_figure_list *figure, const char *folder, const char *name);
     int (*text)(sr_raster *raster, int x, int y, int size, uint32_t color, int max_width,
                 const char *text);
     int (*text_width)(int size, const char *text);

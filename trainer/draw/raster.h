@@ -9,6 +9,11 @@
 
 #include "kernels/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A picture in memory.
 typedef struct sr_raster {
     int width, height;
     uint8_t *rgb; // [height][width][3]
@@ -16,6 +21,7 @@ typedef struct sr_raster {
 
 // White. SR_E_LIMIT beyond 64 Mi pixels.
 SR_NODISCARD sr_status sr_raster_create(int width, int height, sr_raster *out);
+// Frees the memory.
 void sr_raster_release(sr_raster *raster);
 // All drawing is clipped at the picture's edges. Colours are 0xRRGGBB.
 void sr_raster_fill(sr_raster *raster, int x, int y, int width, int height, uint32_t color);
@@ -49,4 +55,7 @@ SR_NODISCARD sr_status sr_raster_check_path(const char *path);
 // character.
 SR_NODISCARD sr_status sr_raster_print(const sr_raster *raster, int columns, FILE *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

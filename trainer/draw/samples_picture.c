@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/base/memory.h"
+#include "trainer/draw/palette.h"
 
 enum {
     GAP = 14,          // between tiles and at the edges
@@ -23,10 +24,6 @@ enum {
     LEGEND_ROWS = 6,
     MAX_TITLE = 640,
     MAX_NUMBER = 1 << 16, // of classes that the legend knows
-    INK = 0x1f2933,       //
-    SOFT = 0x616e7c,      //
-    RIGHT = 0x1c9c6c,     //
-    WRONG = 0xd64545,     //
     CLEAR = 255,          // mask number without a class
 };
 
@@ -40,28 +37,16 @@ typedef struct sheet {
     int legend_top;
 } sheet;
 
-// Distinct from each other and from most pictures; the second round is darker, the third lighter.
-static uint32_t class_color(int number) {
-    static const uint32_t colors[] = {0xe6194b, 0x3cb44b, 0x4363d8, 0xf58231, 0x911eb4, 0x46c7c7,
-                                      0xf032e6, 0xa3c614, 0x008080, 0x9a6324, 0xffcc00, 0x800000};
-    const unsigned n = sizeof colors / sizeof *colors, round = (unsigned)number / n % 3;
-    const uint32_t color = colors[(unsigned)number % n];
-    uint32_t mixed = 0;
-    for (unsigned shift = 0; shift <= 16; shift += 8) {
-        const uint32_t channel = color >> shift & 255;
-        const uint32_t changed = round == 0   ? channel
-                                 : round == 1 ? channel * 5 / 9
-                                              : (channel + 255) / 2;
-        mixed |= changed << shift;
-    }
-    return mixed;
+static int columns_of(const sr_samples *samples) {
+    int columns = samples->columns > 0 ? samples->columns : 1;
+    while (samples->columns == 0 && (int64_t)columns * columns < samples->count)
+        ++columns;
+    return columns;
 }
 
-// Black or white, whichever is more legible on the colour (Rec. 601 luma).
-static uint32_t ink_on(uint32_t color) {
-    const uint32_t luma =
-        299 * (color >> 16 & 255) + 587 * (color >> 8 & 255) + 114 * (color & 255);
-    return luma > 150000 ? 0x000000 : 0xffffff;
+int sr_samples_rows(const sr_samples *samples) {
+    const int64_t columns = columns_of(samples);
+    return (int)((samples->count + columns - 1) / columns);
 }
 
 // Shown size of a picture: enlarged by a whole factor or shrunk, to at most 'side', with its aspect
@@ -122,8 +107,8 @@ static int lay_legend(const sheet *s, sr_raster *raster) {
         left_out += row >= LEGEND_ROWS;
         if (raster != NULL && row < LEGEND_ROWS) {
             const int y = s->legend_top + row * step;
-            sr_raster_fill(raster, x, y + 3, SWATCH, SWATCH, class_color(c));
-            sr_raster_text(raster, x + SWATCH + 6, y, TEXT_SIZE, INK, width,
+            sr_raster_fill(raster, x, y + 3, SWATCH, SWATCH, sr_color_class(c));
+            sr_raster_text(raster, x + SWATCH + 6, y, TEXT_SIZE, SR_INK, width,
                            s->samples->classes[c]);
         }
         x += SWATCH + 6 + width + 20;
@@ -131,8 +116,8 @@ static int lay_legend(const sheet *s, sr_raster *raster) {
     if (left_out > 0 && raster != NULL) {
         char more[48];
         (void)snprintf(more, sizeof more, "and %lld more classes", (long long)left_out);
-        sr_raster_text(raster, GAP, s->legend_top + LEGEND_ROWS * step, TEXT_SIZE, SOFT, s->width,
-                       more);
+        sr_raster_text(raster, GAP, s->legend_top + LEGEND_ROWS * step, TEXT_SIZE, SR_SOFT,
+                       s->width, more);
     }
     const int rows = row < LEGEND_ROWS ? row + 1 : LEGEND_ROWS + (left_out > 0);
     return rows * step + GAP;
@@ -191,10 +176,8 @@ static sr_status plan(const sr_samples *samples, sheet *out) {
         s.tile_height = height > s.tile_height ? height : s.tile_height;
         lines = own > lines ? own : lines;
     }
-    s.columns = samples->columns > 0 ? samples->columns : 1;
-    while (samples->columns == 0 && s.columns * s.columns < samples->count)
-        ++s.columns;
-    s.rows = (samples->count + s.columns - 1) / s.columns;
+    s.columns = columns_of(samples);
+    s.rows = sr_samples_rows(samples);
     s.cell_height = s.tile_height + (lines > 0 ? TEXT_OFFSET + lines * LINE_HEIGHT : 0) + GAP +
                     (samples->row_titles != NULL ? ROW_TITLE : 0);
     const int64_t width = GAP + (int64_t)s.columns * (s.tile_width + GAP);
@@ -232,7 +215,7 @@ static void draw_mask(sr_raster *raster, const tile_area *p) {
         for (int i = 0; i < p->width; ++i) {
             const int number = row[i * p->tile->width / p->width];
             if (number != CLEAR)
-                sr_raster_tint(raster, p->x + i, p->y + j, class_color(number), 128);
+                sr_raster_tint(raster, p->x + i, p->y + j, sr_color_class(number), 128);
         }
     }
 }
@@ -246,7 +229,7 @@ static void draw_outline(sr_raster *raster, const tile_area *p, const sr_tile_ou
         x = x < p->x + p->width ? x : x - 1;
         y = y < p->y + p->height ? y : y - 1;
         if (i > 0)
-            sr_raster_line(raster, last_x, last_y, x, y, class_color(outline->number));
+            sr_raster_line(raster, last_x, last_y, x, y, sr_color_class(outline->number));
         last_x = x;
         last_y = y;
     }
@@ -258,7 +241,7 @@ static void draw_box(sr_raster *raster, const tile_area *p, const sr_tile_box *b
     const int x2 = shown(box->x2, p->tile->width, p->x, p->width);
     const int y2 = shown(box->y2, p->tile->height, p->y, p->height);
     if (x2 > x1 && y2 > y1)
-        sr_raster_frame(raster, x1, y1, x2 - x1, y2 - y1, 2, class_color(box->number));
+        sr_raster_frame(raster, x1, y1, x2 - x1, y2 - y1, 2, sr_color_class(box->number));
 }
 
 // Drawn above its box if there is room, so that it does not hide a small object, and after all
@@ -272,9 +255,9 @@ static void draw_label(sr_raster *raster, const tile_area *p, const sr_tile_box 
         return;
     int width = sr_raster_text_width(LABEL_SIZE, box->label);
     width = width < room ? width : room;
-    const uint32_t color = class_color(box->number);
+    const uint32_t color = sr_color_class(box->number);
     sr_raster_fill(raster, x, y, width + 4, height, color);
-    sr_raster_text(raster, x + 2, y + 1, LABEL_SIZE, ink_on(color), width, box->label);
+    sr_raster_text(raster, x + 2, y + 1, LABEL_SIZE, sr_color_ink_on(color), width, box->label);
 }
 
 static void draw_annotations(sr_raster *raster, const tile_area *p) {
@@ -298,26 +281,28 @@ static void draw_tile(sr_raster *raster, const sheet *s, int x, int y, const sr_
     draw_annotations(raster, &p);
     if (tile->verdict != SR_VERDICT_NONE)
         sr_raster_fill(raster, p.x, p.y + p.height + 1, p.width, 4,
-                       tile->verdict == SR_VERDICT_RIGHT ? RIGHT : WRONG);
+                       tile->verdict == SR_VERDICT_RIGHT ? SR_GREEN : SR_WRONG);
     if (tile->caption != NULL) {
-        sr_raster_text(raster, x, line, TEXT_SIZE, INK, s->tile_width, tile->caption);
+        sr_raster_text(raster, x, line, TEXT_SIZE, SR_INK, s->tile_width, tile->caption);
         line += LINE_HEIGHT;
     }
     if (tile->note != NULL)
-        sr_raster_text(raster, x, line, TEXT_SIZE, tile->verdict == SR_VERDICT_WRONG ? WRONG : SOFT,
-                       s->tile_width, tile->note);
+        sr_raster_text(raster, x, line, TEXT_SIZE,
+                       tile->verdict == SR_VERDICT_WRONG ? SR_WRONG : SR_SOFT, s->tile_width,
+                       tile->note);
 }
 
 static void draw(sr_raster *raster, const sheet *s) {
     const sr_samples *samples = s->samples;
     if (samples->title != NULL)
-        sr_raster_text(raster, GAP, GAP - 3, TITLE_SIZE, INK, s->width - 2 * GAP, samples->title);
+        sr_raster_text(raster, GAP, GAP - 3, TITLE_SIZE, SR_INK, s->width - 2 * GAP,
+                       samples->title);
     for (int i = 0; i < samples->count; ++i) {
         const int row = i / s->columns, column = i % s->columns;
         int y = s->top + row * s->cell_height;
         if (samples->row_titles != NULL) {
             if (column == 0)
-                sr_raster_text(raster, GAP, y + 4, TEXT_SIZE + 1, SOFT, s->width - 2 * GAP,
+                sr_raster_text(raster, GAP, y + 4, TEXT_SIZE + 1, SR_SOFT, s->width - 2 * GAP,
                                samples->row_titles[row]);
             y += ROW_TITLE;
         }

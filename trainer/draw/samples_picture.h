@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+// Whether a prediction is right, shown as a bar below the picture.
 typedef enum sr_verdict {
     SR_VERDICT_NONE = 0,
     SR_VERDICT_RIGHT, // green bar
@@ -23,6 +24,7 @@ typedef struct sr_tile_box {
     const char *label; // or NULL
 } sr_tile_box;
 
+// A polygon; coordinates as of a box.
 typedef struct sr_tile_outline {
     const float *points; // x, y of each; the last is joined to the first
     int count;           // of points
@@ -57,6 +59,8 @@ typedef struct sr_samples {
     int class_count;
 } sr_samples;
 
+// Rows of the sheet.
+int sr_samples_rows(const sr_samples *samples);
 // Size of the pixels that a tile needs: a large picture is shrunk to at most 'side', with its
 // aspect ratio; a small one keeps its size and is enlarged when it is drawn.
 void sr_samples_shrink(int64_t width, int64_t height, int side, int *out_width, int *out_height);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.png and results.svg: the four main plots of a run, from metrics.csv.
+// The four main plots of a run, from metrics.csv.
+#include "trainer/report/results_plot.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/base/file.h"
-#include "trainer/draw/plot_internal.h"
+#include "kernels/base/log.h"
+#include "trainer/draw/palette.h"
+#include "trainer/draw/plot_ticks.h"
 #include "trainer/report/csv_file.h"
 #include "trainer/report/progress.h"
 
-enum { WIDTH = 1200, HEIGHT = 800 };
+enum { WIDTH = 1200, HEIGHT = 800, SERIES_MAX = 6 };
 
 typedef struct results {
     sr_csv_table table;
@@ -83,18 +87,6 @@ static void make_facts(results *r) {
     }
 }
 
-// metrics.csv contains fractions.
-static void to_percent(sr_csv_table *table) {
-    for (int c = 0; c < table->columns; ++c) {
-        const char *name = table->names[c];
-        if (strcmp(name, "val/loss") == 0 ||
-            (strcmp(name, "train/top1") != 0 && strncmp(name, "val/", 4) != 0))
-            continue;
-        for (int64_t row = 0; row < table->rows; ++row)
-            table->values[row * table->columns + c] *= 100;
-    }
-}
-
 // -- panels ----------------------------------------------------------------------------------
 
 // Epochs, or steps for a run of less than two epochs; only columns that the table has.
@@ -107,84 +99,156 @@ static void choose_axis(results *r) {
         r->x = has_steps ? "step" : "samples";
 }
 
-static void add_series(sr_plot_panel *panel, const results *r, const char *column, const char *name,
-                       uint32_t color, bool smooth) {
+// How a column is shown among the accuracies; NULL: it is not one of them. metrics.csv contains
+// fractions, the panel shows percent.
+static const char *accuracy_name(const char *column) {
+    if (strcmp(column, "train/top1") == 0)
+        return "train top-1";
+    if (strcmp(column, "val/top1") == 0)
+        return "val top-1";
+    if (strcmp(column, "val/top5") == 0)
+        return "val top-5";
+    return strncmp(column, "val/", 4) == 0 && strcmp(column, "val/loss") != 0 ? column : NULL;
+}
+
+static void to_percent(sr_csv_table *table) {
+    for (int c = 0; c < table->columns; ++c)
+        for (int64_t row = 0; accuracy_name(table->names[c]) && row < table->rows; ++row)
+            table->values[row * table->columns + c] *= 100;
+}
+
+// The curves of a panel.
+typedef struct curves {
+    const results *from;
+    sr_panel_series list[SERIES_MAX];
+    int count;
+} curves;
+
+// A curve over the x axis, if the table has its column.
+static void add_curve(curves *to, const char *column, const char *name, uint32_t color,
+                      bool smooth) {
+    const results *r = to->from;
     const sr_csv_table *table = &r->table;
     const int x = sr_csv_table_column(table, r->x), y = sr_csv_table_column(table, column);
-    if (x < 0 || y < 0 || panel->series_count == SR_PANEL_SERIES)
+    if (x < 0 || y < 0 || to->count == SERIES_MAX)
         return;
-    panel->series[panel->series_count++] = (sr_plot_series){.name = name,
-                                                            .color = color,
-                                                            .x = table->values + x,
-                                                            .y = table->values + y,
-                                                            .stride = table->columns,
-                                                            .count = table->rows,
-                                                            .smooth = smooth,
-                                                            .marks = !smooth};
+    to->list[to->count++] = (sr_panel_series){.name = name,
+                                              .color = color,
+                                              .x = table->values + x,
+                                              .y = table->values + y,
+                                              .stride = table->columns,
+                                              .count = table->rows,
+                                              .smooth = smooth,
+                                              .marks = !smooth};
 }
 
-// Accuracies: training top-1, and what the task measures on the val split.
-static void add_accuracies(sr_plot_panel *panel, const results *r) {
-    const sr_csv_table *table = &r->table;
-    static const uint32_t colors[] = {SR_ORANGE, SR_GREEN, SR_PURPLE, 0xc0392b, 0x0e8a9c};
-    size_t used = 0;
-    add_series(panel, r, "train/top1", "train top-1", SR_BLUE, true);
-    for (int c = 0; c < table->columns; ++c) {
-        const char *name = table->names[c];
-        if (strncmp(name, "val/", 4) != 0 || strcmp(name, "val/loss") == 0)
-            continue;
-        const char *shown = strcmp(name, "val/top1") == 0   ? "val top-1"
-                            : strcmp(name, "val/top5") == 0 ? "val top-5"
-                                                            : name;
-        add_series(panel, r, name, shown, colors[used++ % 5], false);
-    }
-}
-
-static void draw(cairo_t *cr, double width, double height, const void *user) {
-    const results *r = user;
-    sr_plot_panel loss = {.title = "Loss", .x_unit = 1, .cap = (double)NAN};
-    sr_plot_panel accuracy = {.title = "Accuracy, %", .x_unit = 1, .cap = 100};
-    sr_plot_panel rate = {.title = "Learning rate",
-                          .x_title = r->x,
-                          .x_unit = 1,
-                          .from_zero = true,
-                          .cap = (double)NAN};
-    sr_plot_panel speed = {.title = "Images per second",
-                           .x_title = r->x,
-                           .x_unit = 1,
-                           .from_zero = true,
-                           .cap = (double)NAN};
-    add_series(&loss, r, "train/loss", "train", SR_BLUE, true);
-    add_series(&loss, r, "val/loss", "val", SR_ORANGE, false);
-    add_accuracies(&accuracy, r);
-    add_series(&rate, r, "lr", "lr", SR_PURPLE, false);
-    add_series(&speed, r, "images_per_s", "all ranks", SR_GREEN, true);
-    rate.series[0].marks = false;
-
+// Where a panel is: rows are of different height.
+static sr_panel place_panel(int column, int row, const char *title) {
     const double margin = 40, header = 84, gap = 48, middle = 24, foot = 40;
-    double w = (width - 2 * margin - gap) / 2, h = height - header - middle - foot;
-    double upper = 0.58 * h, lower = h - upper;
-    sr_plot_text(cr, margin, 46, 22, true, SR_INK, SR_ALIGN_LEFT, r->title);
-    sr_plot_text(cr, width - margin - 8, 45, 13, false, SR_SOFT, SR_ALIGN_RIGHT, r->facts);
-    sr_plot_panel_draw(cr, margin, header, w, upper, &loss);
-    sr_plot_panel_draw(cr, margin + w + gap, header, w, upper, &accuracy);
-    sr_plot_panel_draw(cr, margin, header + upper + middle, w, lower, &rate);
-    sr_plot_panel_draw(cr, margin + w + gap, header + upper + middle, w, lower, &speed);
+    const double width = (WIDTH - 2 * margin - gap) / 2, height = HEIGHT - header - middle - foot;
+    const double upper = 0.58 * height;
+    return (sr_panel){.title = title,
+                      .x = margin + column * (width + gap),
+                      .y = header + row * (upper + middle),
+                      .width = width,
+                      .height = row == 0 ? upper : height - upper,
+                      .x_unit = 1};
 }
 
-sr_status sr_plot_results(const char *folder) {
-    results r = {.title = ""};
+static void add_panel(sr_figure *figure, sr_panel panel, const curves *shown) {
+    panel.series = shown->list;
+    panel.series_count = shown->count;
+    sr_figure_add_panel(figure, panel);
+}
+
+static void add_losses(const results *r, sr_figure *figure) {
+    curves shown = {.from = r};
+    add_curve(&shown, "train/loss", "train", SR_BLUE, true);
+    add_curve(&shown, "val/loss", "val", SR_ORANGE, false);
+    add_panel(figure, place_panel(0, 0, "Loss"), &shown);
+}
+
+// Of training, and what the task measures on the val split.
+static void add_accuracies(const results *r, sr_figure *figure) {
+    curves shown = {.from = r};
+    sr_panel panel = place_panel(1, 0, "Accuracy, %");
+    int used = 0;
+    panel.cap = 100;
+    add_curve(&shown, "train/top1", accuracy_name("train/top1"), SR_BLUE, true);
+    for (int c = 0; c < r->table.columns; ++c) {
+        const char *column = r->table.names[c], *name = accuracy_name(column);
+        if (name && strncmp(column, "val/", 4) == 0)
+            add_curve(&shown, column, name, sr_color_series(used++), false);
+    }
+    add_panel(figure, panel, &shown);
+}
+
+static void add_rate(const results *r, sr_figure *figure) {
+    curves shown = {.from = r};
+    sr_panel panel = place_panel(0, 1, "Learning rate");
+    panel.x_title = r->x;
+    panel.from_zero = true;
+    add_curve(&shown, "lr", "lr", SR_PURPLE, false);
+    shown.list[0].marks = false;
+    add_panel(figure, panel, &shown);
+}
+
+static void add_speed(const results *r, sr_figure *figure) {
+    curves shown = {.from = r};
+    sr_panel panel = place_panel(1, 1, "Images per second");
+    panel.x_title = r->x;
+    panel.from_zero = true;
+    add_curve(&shown, "images_per_s", "all ranks", SR_GREEN, true);
+    add_panel(figure, panel, &shown);
+}
+
+static void add_heading(const results *r, sr_figure *figure) {
+    sr_figure_add_text(
+        figure, (sr_figure_text){
+                    .text = r->title, .x = 40, .y = 46, .size = 22, .bold = true, .color = SR_INK});
+    sr_figure_add_text(figure, (sr_figure_text){.text = r->facts,
+                                                .x = WIDTH - 48,
+                                                .y = 45,
+                                                .size = 13,
+                                                .color = SR_SOFT,
+                                                .align = SR_ALIGN_RIGHT});
+}
+
+static sr_status read_results(const char *folder, results *r) {
     char *path = sr_path_join(folder, "metrics.csv");
     if (path == NULL)
         return SR_E_MEMORY;
-    sr_status status = sr_csv_read(path, &r.table);
+    const sr_status status = sr_csv_read(path, &r->table);
     sr_free(path);
     SR_TRY(status);
-    to_percent(&r.table);
-    make_title(folder, r.title, sizeof r.title);
-    make_facts(&r);
-    choose_axis(&r);
-    status = sr_plot_write(folder, "results", WIDTH, HEIGHT, draw, &r);
+    to_percent(&r->table);
+    make_title(folder, r->title, sizeof r->title);
+    make_facts(r);
+    choose_axis(r);
+    return SR_OK;
+}
+
+sr_status sr_results_figure(const char *folder, sr_figure *out) {
+    results r = {.title = ""};
+    SR_TRY(read_results(folder, &r));
+    sr_figure_init(out, WIDTH, HEIGHT);
+    add_heading(&r, out);
+    add_losses(&r, out);
+    add_accuracies(&r, out);
+    add_rate(&r, out);
+    add_speed(&r, out);
     sr_csv_table_release(&r.table);
-    return status;
+    return SR_OK;
+}
+
+void sr_results_draw(const char *folder, sr_drawing *drawing) {
+    sr_figure figure;
+    if (!drawing)
+        return;
+    if (sr_results_figure(folder, &figure) != SR_OK) {
+        SR_WARN("results.png was not drawn: %s", sr_error_message());
+        return;
+    }
+    sr_drawing_figure(drawing, &figure, "results", folder);
+    sr_figure_release(&figure);
 }

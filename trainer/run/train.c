@@ -14,6 +14,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/engine/stop.h"
+#include "trainer/report/results_plot.h"
 #include "trainer/run/plan_report.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
@@ -79,7 +80,7 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
 static void draw_results(const sr_training *t) {
     if (!t->run || t->step == 0 || sr_run_folder_check(t->run) != SR_OK)
         return;
-    sr_drawing_results(t->drawing, t->location.folder);
+    sr_results_draw(t->location.folder, t->drawing);
 }
 
 static void print_result(const sr_training *t) {

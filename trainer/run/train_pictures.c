@@ -7,6 +7,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "trainer/run/training_internal.h"
+#include "trainer/tasks/confusion_figure.h"
 
 void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
@@ -18,7 +19,7 @@ void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
     }
     if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
         SR_WARN("%s", sr_error_message());
-    sr_drawing_confusion(t->drawing, confusion, t->inputs.class_names, t->location.folder);
+    sr_confusion_draw(confusion, t->inputs.class_names, t->location.folder, t->drawing);
     sr_free(csv);
 }
 

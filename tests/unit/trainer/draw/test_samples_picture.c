@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sample grids, decoded again: pixels at their positions, verdicts, boxes, masks and captions.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-#include <spng.h>
-
-#include "kernels/base/file.h"
-#include "kernels/base/memory.h"
+#include "tests/unit/support/guarded_page.h"
+#include "tests/unit/support/png_pixels.h"
 #include "tests/unit/support/test_support.h"
 #include "trainer/draw/drawing_internal.h"
 
 static char path[] = "/tmp/serried-samples-XXXXXX";
-static uint8_t *decoded;
+static png_pixels decoded;
 static uint32_t width, height;
 
 static int set_up(void **state) {
@@ -30,40 +20,23 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    sr_free(decoded);
+    png_pixels_release(&decoded);
     return unlink(path);
 }
 
 static void decode(void) {
-    void *png;
-    size_t bytes, pixels;
-    struct spng_ihdr header;
-    assert_int_equal(sr_file_read(path, 1 << 24, &png, &bytes), SR_OK);
-    spng_ctx *context = spng_ctx_new(0);
-    assert_int_equal(spng_set_png_buffer(context, png, bytes), 0);
-    assert_int_equal(spng_get_ihdr(context, &header), 0);
-    assert_int_equal(spng_decoded_image_size(context, SPNG_FMT_RGB8, &pixels), 0);
-    sr_free(decoded);
-    decoded = sr_alloc(pixels, "test");
-    assert_int_equal(spng_decode_image(context, decoded, pixels, SPNG_FMT_RGB8, 0), 0);
-    width = header.width;
-    height = header.height;
-    spng_ctx_free(context);
-    sr_free(png);
+    png_pixels_read(&decoded, path);
+    width = decoded.width;
+    height = decoded.height;
 }
 
 static uint32_t at(uint32_t x, uint32_t y) {
-    const uint8_t *p = decoded + 3 * ((size_t)y * width + x);
-    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+    return png_pixels_at(&decoded, x, y);
 }
 
 // Number of pixels of a colour in a region.
 static int count(uint32_t color, uint32_t x, uint32_t y, uint32_t w, uint32_t h) {
-    int n = 0;
-    for (uint32_t j = y; j < y + h && j < height; ++j)
-        for (uint32_t i = x; i < x + w && i < width; ++i)
-            n += at(i, j) == color;
-    return n;
+    return png_pixels_count(&decoded, color, 0, x, y, w, h);
 }
 
 // Number of pixels that are not white.
@@ -125,60 +98,146 @@ static void boxes_and_masks(void **state) {
     }
 }
 
+// A sheet with every part.
+typedef struct whole_sheet {
+    uint8_t rgb[12 * 10 * 3], mask[12 * 10];
+    sr_tile_box boxes[2];
+    sr_tile_outline outline;
+    sr_tile tiles[3];
+    sr_picture picture;
+} whole_sheet;
+
+static void make_whole(whole_sheet *w) {
+    static const float points[] = {1, 1, 9, 1, 5, 8};
+    static const char *const rows[] = {"first", "second"}, *const classes[] = {"zero", "one",
+                                                                               "two"};
+    *w = (whole_sheet){
+        .boxes = {{.x1 = 1, .y1 = 2, .x2 = 7.5f, .y2 = 9, .number = 1},
+                  {.x1 = 3, .x2 = 5, .y2 = 4, .number = 2, .label = "two 0.5"}},
+        .outline = {.points = points, .count = 3, .number = 2},
+        .tiles = {{.rgb = w->rgb,
+                   .width = 12,
+                   .height = 10,
+                   .caption = "a",
+                   .note = "b",
+                   .verdict = SR_VERDICT_WRONG,
+                   .boxes = w->boxes,
+                   .box_count = 2,
+                   .outlines = &w->outline,
+                   .outline_count = 1,
+                   .mask = w->mask},
+                  {.width = 3, .height = 3},
+                  {.rgb = w->rgb, .width = 5, .height = 7, .verdict = SR_VERDICT_RIGHT}},
+        .picture = {.kind = SR_DRAWING_SHEET,
+                    .sheet = {.title = "title",
+                              .tiles = w->tiles,
+                              .count = 3,
+                              .side = 40,
+                              .row_titles = rows,
+                              .classes = classes,
+                              .class_count = 3}}};
+    for (size_t i = 0; i < sizeof w->rgb; i++)
+        w->rgb[i] = (uint8_t)(i * 7);
+    memset(w->mask, 255, sizeof w->mask);
+    w->mask[5] = 0;
+}
+
 // What a child that draws is given has every part of a sheet.
 static void as_bytes(void **state) {
     (void)state;
-    static uint8_t rgb[12 * 10 * 3], mask[12 * 10];
-    static const float points[] = {1, 1, 9, 1, 5, 8};
-    const char *const rows[] = {"first", "second"}, *const classes[] = {"zero", "one", "two"};
-    const sr_tile_box boxes[] = {{.x1 = 1, .y1 = 2, .x2 = 7.5f, .y2 = 9, .number = 1},
-                                 {.x1 = 3, .x2 = 5, .y2 = 4, .number = 2, .label = "two 0.5"}};
-    const sr_tile_outline outline = {.points = points, .count = 3, .number = 2};
-    memset(mask, 255, sizeof mask);
-    mask[5] = 0;
-    const sr_tile tiles[] = {{.rgb = rgb,
-                              .width = 12,
-                              .height = 10,
-                              .caption = "a",
-                              .note = "b",
-                              .verdict = SR_VERDICT_WRONG,
-                              .boxes = boxes,
-                              .box_count = 2,
-                              .outlines = &outline,
-                              .outline_count = 1,
-                              .mask = mask},
-                             {.width = 3, .height = 3},
-                             {.rgb = rgb, .width = 5, .height = 7, .verdict = SR_VERDICT_RIGHT}};
-    const sr_picture in = {.kind = SR_DRAWING_SHEET,
-                           .sheet = {.title = "title",
-                                     .tiles = tiles,
-                                     .count = 3,
-                                     .columns = 2,
-                                     .side = 40,
-                                     .row_titles = rows,
-                                     .classes = classes,
-                                     .class_count = 3}};
+    whole_sheet in;
     sr_picture out;
     sr_raster direct, again;
     sr_text bytes;
     sr_arena arena;
-    for (size_t i = 0; i < sizeof rgb; i++)
-        rgb[i] = (uint8_t)(i * 7);
+    make_whole(&in);
     sr_text_init(&bytes);
     sr_arena_init(&arena);
-    sr_picture_encode(&in, &bytes);
-    assert_ok(sr_picture_decode(bytes.data, bytes.length, &arena, &out));
-    assert_int_equal(out.kind, SR_DRAWING_SHEET);
-    assert_ok(sr_samples_draw(&in.sheet, &direct));
-    assert_ok(sr_samples_draw(&out.sheet, &again));
-    assert_int_equal(direct.width, again.width);
-    assert_int_equal(direct.height, again.height);
-    assert_memory_equal(direct.rgb, again.rgb, (size_t)direct.width * (size_t)direct.height * 3);
-    for (size_t left = 0; left < bytes.length; left += 8) // what is cut is refused
-        assert_int_not_equal(sr_picture_decode(bytes.data, left, &arena, &out), SR_OK);
-    sr_raster_release(&direct);
-    sr_raster_release(&again);
+    for (int columns = 0; columns < 3; columns += 2) {
+        in.picture.sheet.columns = columns;
+        sr_text_clear(&bytes);
+        sr_picture_encode(&in.picture, &bytes);
+        assert_ok(sr_picture_decode(bytes.data, bytes.length, &arena, &out));
+        assert_int_equal(out.kind, SR_DRAWING_SHEET);
+        assert_ok(sr_samples_draw(&in.picture.sheet, &direct));
+        assert_ok(sr_samples_draw(&out.sheet, &again));
+        assert_int_equal(direct.width, again.width);
+        assert_int_equal(direct.height, again.height);
+        assert_memory_equal(direct.rgb, again.rgb,
+                            (size_t)direct.width * (size_t)direct.height * 3);
+        sr_raster_release(&direct);
+        sr_raster_release(&again);
+    }
     sr_arena_release(&arena);
+    sr_text_release(&bytes);
+}
+
+static size_t length(const char *text) {
+    return text ? strlen(text) : 0;
+}
+
+static size_t sum(const uint8_t *bytes, int64_t count) {
+    size_t total = 0;
+    for (int64_t i = 0; bytes && i < count; i++)
+        total += bytes[i];
+    return total;
+}
+
+// Reads everything that a sheet refers to.
+static size_t walk(const sr_samples *sheet) {
+    size_t total = length(sheet->title);
+    for (int r = 0; sheet->row_titles && r < sr_samples_rows(sheet); r++)
+        total += strlen(sheet->row_titles[r]);
+    for (int c = 0; c < sheet->class_count; c++)
+        total += strlen(sheet->classes[c]);
+    for (int i = 0; i < sheet->count; i++) {
+        const sr_tile *t = &sheet->tiles[i];
+        total += length(t->caption) + length(t->note);
+        total += sum(t->rgb, 3 * t->width * t->height) + sum(t->mask, t->width * t->height);
+        for (int b = 0; b < t->box_count; b++)
+            total += length(t->boxes[b].label);
+        for (int o = 0; o < t->outline_count; o++)
+            for (int p = 0; p < 2 * t->outlines[o].count; p++)
+                total += isfinite(t->outlines[o].points[p]) != 0;
+    }
+    return total;
+}
+
+static bool reads(const char *bytes, size_t count) {
+    sr_picture out;
+    sr_arena arena;
+    sr_arena_init(&arena);
+    const bool good = sr_picture_decode(bytes, count, &arena, &out) == SR_OK;
+    if (good && out.kind != SR_DRAWING_FIGURE)
+        assert_true(walk(&out.sheet) < SIZE_MAX);
+    sr_arena_release(&arena);
+    return good;
+}
+
+// What is cut is refused, and nothing outside the bytes is read, whatever their numbers are.
+static void damaged_bytes(void **state) {
+    (void)state;
+    static const int64_t wrong[] = {-1, 0, 1, 7, INT32_MAX, INT64_MAX, INT64_MIN, 1LL << 32, -8};
+    whole_sheet in;
+    sr_text bytes;
+    int refused = 0;
+    make_whole(&in);
+    sr_text_init(&bytes);
+    sr_picture_encode(&in.picture, &bytes);
+    assert_ok(sr_text_check(&bytes));
+    guarded_page g = guarded_page_make(bytes.length);
+    for (size_t left = 0; left < bytes.length; left += 8)
+        assert_false(reads(memcpy(g.end - left, bytes.data, left), left));
+    char *copy = g.end - bytes.length;
+    assert_true(reads(memcpy(copy, bytes.data, bytes.length), bytes.length));
+    for (size_t at = 0; at < bytes.length; at += 8)
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            memcpy(copy, bytes.data, bytes.length);
+            memcpy(copy + at, &wrong[i], 8);
+            refused += !reads(copy, bytes.length);
+        }
+    assert_true(refused > 100);
+    guarded_page_free(&g);
     sr_text_release(&bytes);
 }
 
@@ -331,6 +390,7 @@ int main(void) {
         cmocka_unit_test(small_pictures_grow_by_whole_factors),
         cmocka_unit_test(boxes_and_masks),
         cmocka_unit_test(as_bytes),
+        cmocka_unit_test(damaged_bytes),
         cmocka_unit_test(hostile_boxes),
         cmocka_unit_test(an_outline),
         cmocka_unit_test(aspect_ratio),

@@ -1,76 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots of results: both files appear, in the specified size, with the curves' colours; malformed
-// metrics files do no harm. A build without cairo reports it.
+// The curves of a run: in the specified size, with their colours; malformed metrics files do no
+// harm.
 #include <math.h>
-#include <unistd.h>
 
-#include <spng.h>
-
-#include "kernels/base/file.h"
-#include "kernels/base/memory.h"
-#include "tests/unit/support/test_support.h"
+#include "tests/unit/trainer/plot_fixture.h"
+#include "trainer/draw/palette.h"
 #include "trainer/draw/plots.h"
 #include "trainer/report/csv_file.h"
+#include "trainer/report/results_plot.h"
+#include "trainer/tasks/metrics.h"
 
-static char folder[64], csv_path[96];
+static char csv_path[300];
 
 static int set_up(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/serried-plot-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    snprintf(csv_path, sizeof csv_path, "%s/metrics.csv", folder);
+    plot_set_up(state);
+    (void)snprintf(csv_path, sizeof csv_path, "%s/metrics.csv", plot_folder);
     return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-static void needs_cairo(void) {
-    if (!sr_plots_available(NULL))
-        test_skip("built without cairo");
-}
-
-// Decodes FOLDER/name; counts the pixels close to a colour.
-static int count_pixels(const char *name, uint32_t color, uint32_t *width, uint32_t *height) {
-    char path[128];
-    void *png;
-    size_t bytes, size;
-    struct spng_ihdr header;
-    int n = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(sr_file_read(path, 1 << 24, &png, &bytes), SR_OK);
-    spng_ctx *context = spng_ctx_new(0);
-    assert_int_equal(spng_set_png_buffer(context, png, bytes), 0);
-    assert_int_equal(spng_get_ihdr(context, &header), 0);
-    assert_int_equal(spng_decoded_image_size(context, SPNG_FMT_RGB8, &size), 0);
-    uint8_t *pixels = sr_alloc(size, "test");
-    assert_int_equal(spng_decode_image(context, pixels, size, SPNG_FMT_RGB8, 0), 0);
-    for (size_t i = 0; i < size; i += 3)
-        n += abs(pixels[i] - (int)(color >> 16)) < 6 &&
-             abs(pixels[i + 1] - (int)(color >> 8 & 255)) < 6 &&
-             abs(pixels[i + 2] - (int)(color & 255)) < 6;
-    *width = header.width;
-    *height = header.height;
-    spng_ctx_free(context);
-    sr_free(pixels);
-    sr_free(png);
-    return n;
-}
-
-static void assert_svg(const char *name) {
-    char path[128];
-    void *text;
-    size_t bytes;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(sr_file_read(path, 1 << 24, &text, &bytes), SR_OK);
-    assert_non_null(strstr(text, "<svg"));
-    assert_non_null(strstr(text, "</svg>"));
-    sr_free(text);
 }
 
 static void write_metrics(int rows, double epochs) {
@@ -96,46 +41,43 @@ static void write_metrics(int rows, double epochs) {
     sr_csv_close(csv);
 }
 
-static void draws_results(void **state) {
-    (void)state;
-    uint32_t width, height;
-    needs_cairo();
-    write_metrics(100, 10);
-    assert_int_equal(sr_results_plot(folder), SR_OK);
-    assert_true(count_pixels("results.png", 0x2f6fde, &width, &height) > 200); // train loss
-    assert_int_equal(width, 1200);
-    assert_int_equal(height, 800);
-    assert_true(count_pixels("results.png", 0xee7b1a, &width, &height) > 100); // val
-    assert_true(count_pixels("results.png", 0x8250c4, &width, &height) > 100); // lr
-    assert_true(count_pixels("results.png", 0xffffff, &width, &height) > 1200 * 800 * 8 / 10);
-    assert_svg("results.svg");
+static void draw_results(void) {
+    sr_figure figure;
+    assert_ok(sr_results_figure(plot_folder, &figure));
+    plot_draw(&figure, "results");
+    sr_figure_release(&figure);
 }
 
-static void *read_results(size_t *bytes) {
-    char path[128];
-    void *data;
-    snprintf(path, sizeof path, "%s/results.png", folder);
-    assert_int_equal(sr_results_plot(folder), SR_OK);
-    assert_int_equal(sr_file_read(path, 1 << 24, &data, bytes), SR_OK);
-    return data;
+static void draws_results(void **state) {
+    (void)state;
+    plot_needs_cairo();
+    write_metrics(100, 10);
+    draw_results();
+    assert_int_equal(plot_drawn.width, 1200);
+    assert_int_equal(plot_drawn.height, 800);
+    assert_true(plot_count(SR_BLUE) > 200);   // train loss
+    assert_true(plot_count(SR_ORANGE) > 100); // val
+    assert_true(plot_count(SR_PURPLE) > 100); // lr
+    assert_true(plot_count(SR_WHITE) > 1200 * 800 * 8 / 10);
 }
 
 // Runs of less than two epochs are drawn over steps, whatever fraction of an epoch these are.
 static void axis_of_steps(void **state) {
     (void)state;
     const double epochs[] = {0.5, 1.5, 2};
-    void *data[3];
-    size_t bytes[3];
-    needs_cairo();
+    sr_figure figures[3];
     for (int i = 0; i < 3; ++i) {
         write_metrics(20, epochs[i]);
-        data[i] = read_results(&bytes[i]);
+        assert_ok(sr_results_figure(plot_folder, &figures[i]));
+        assert_ok(sr_figure_check(&figures[i]));
     }
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(data[0], data[1], bytes[0]);
-    assert_true(bytes[0] != bytes[2] || memcmp(data[0], data[2], bytes[0]) != 0);
+    const sr_text *a = &figures[0].operations, *b = &figures[1].operations;
+    const sr_text *c = &figures[2].operations;
+    assert_int_equal(a->length, b->length);
+    assert_memory_equal(a->data, b->data, a->length);
+    assert_true(a->length != c->length || memcmp(a->data, c->data, a->length) != 0);
     for (int i = 0; i < 3; ++i)
-        sr_free(data[i]);
+        sr_figure_release(&figures[i]);
 }
 
 static void put(const char *text) {
@@ -144,12 +86,12 @@ static void put(const char *text) {
 
 static void odd_metrics(void **state) {
     (void)state;
-    uint32_t width, height;
-    needs_cairo();
-    assert_int_equal(sr_results_plot(folder), SR_E_NOT_FOUND);
+    sr_figure figure;
+    plot_needs_cairo();
+    assert_status(SR_E_NOT_FOUND, sr_results_figure(plot_folder, &figure));
     for (int rows = 0; rows < 3; ++rows) {
         write_metrics(rows, 1);
-        assert_int_equal(sr_results_plot(folder), SR_OK);
+        draw_results();
     }
     static const char *const texts[] = {
         "a,b\n1,2\n", // no known column
@@ -162,71 +104,33 @@ static void odd_metrics(void **state) {
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         put(texts[i]);
-        if (sr_results_plot(folder) != SR_OK)
-            fail_msg("text %zu: %s", i, sr_error_message());
-        assert_true(count_pixels("results.png", 0x1f2933, &width, &height) > 100); // titles
+        draw_results();
+        assert_true(plot_count(SR_INK) > 100); // titles
     }
 }
 
-static void draws_confusion(void **state) {
+// A build without cairo records figures, and reports that it does not draw them.
+static void recorded_without_cairo(void **state) {
     (void)state;
-    uint32_t width, height;
-    static const char *const names[] = {"cat", "a class with a name that goes on and on \xc3\xa4",
-                                        "dog"};
-    needs_cairo();
-    for (int n = 1; n <= 300; n = n < 3 ? n + 1 : n * 5) {
-        sr_confusion confusion;
-        assert_int_equal(sr_confusion_create(n, &confusion), SR_OK);
-        for (int c = 0; c < n; ++c)
-            confusion.counts[(int64_t)c * n + c] = 10;
-        assert_int_equal(sr_confusion_plot(&confusion, n == 3 ? names : NULL, folder), SR_OK);
-        assert_true(count_pixels("confusion.png", 0x2f6fde, &width, &height) > 500);
-        assert_true(width < 1500 && height < 1400);
-        assert_svg("confusion.svg");
-        sr_confusion_release(&confusion);
+    sr_figure figure;
+    write_metrics(20, 2);
+    assert_ok(sr_results_figure(plot_folder, &figure));
+    assert_ok(sr_figure_check(&figure));
+    if (!sr_plots_available(NULL)) {
+        assert_status(SR_E_UNSUPPORTED, sr_figure_write(&figure, plot_folder, "results"));
+        assert_message("results.png");
+        assert_message("cairo");
     }
-}
-
-// A matrix without names lists its most frequent confusions.
-static void lists_mistakes(void **state) {
-    (void)state;
-    uint32_t width, height;
-    sr_confusion confusion;
-    needs_cairo();
-    assert_int_equal(sr_confusion_create(60, &confusion), SR_OK);
-    assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
-    assert_int_equal(count_pixels("confusion.png", 0xb85c0e, &width, &height), 0);
-    int before = 0;
-    for (int pairs = 1; pairs <= 40; pairs *= 2) {
-        confusion.counts[pairs] = pairs; // of class 0
-        assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
-        const int now = count_pixels("confusion.png", 0xb85c0e, &width, &height);
-        assert_true(now > before);
-        before = now;
-    }
-    for (int c = 1; c < 60; ++c)
-        confusion.counts[60 * c] = 7;
-    assert_int_equal(sr_confusion_plot(&confusion, NULL, folder), SR_OK);
-    assert_true(count_pixels("confusion.png", 0xb85c0e, &width, &height) > before);
-    assert_true(height < 1400);
-    sr_confusion_release(&confusion);
-}
-
-static void reports_what_is_missing(void **state) {
-    (void)state;
-    if (sr_plots_available(NULL))
-        return;
-    sr_confusion none = {0};
-    assert_int_equal(sr_results_plot(folder), SR_E_UNSUPPORTED);
-    assert_non_null(strstr(sr_error_message(), "cairo"));
-    assert_int_equal(sr_confusion_plot(&none, NULL, folder), SR_E_UNSUPPORTED);
+    sr_figure_release(&figure);
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, plot_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(draws_results),   CASE(odd_metrics),    CASE(axis_of_steps),
-        CASE(draws_confusion), CASE(lists_mistakes), CASE(reports_what_is_missing),
+        CASE(draws_results),
+        CASE(odd_metrics),
+        CASE(axis_of_steps),
+        CASE(recorded_without_cairo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
