@@ -78,6 +78,7 @@
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/feed.h"
+#include "trainer/engine/param_set.h"
 #include "trainer/engine/phase.h"
 #include "trainer/engine/state.h"
 #include "trainer/engine/stop.h"

@@ -102,7 +102,7 @@ FAULTS = [
     # The optimiser.
     Fault("sgd: momentum starts again in step 1", "trainer/optimizers/optimizer_sgd.c",
           "request->step == 0};", "request->step <= 1};", [LOSSES]),
-    Fault("sgd: biases and norms decay as weights", "trainer/engine/phase_update.c",
-          ".weight_decay = phase->weight_decay * g->decay_scale,",
-          ".weight_decay = phase->weight_decay,", [LOSSES]),
+    Fault("sgd: biases and norms decay as weights", "trainer/engine/param_set_update.c",
+          ".weight_decay = set->weight_decay * g->decay_scale,",
+          ".weight_decay = set->weight_decay,", [LOSSES]),
 ]

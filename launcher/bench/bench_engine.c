@@ -80,8 +80,7 @@ sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, 
     SR_TRY(sr_engine_create(&options, &e->engine));
     const sr_schedule_lengths lengths = {
         .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};
-    for (int p = 0; p < sr_engine_get_info(e->engine).phases; p++)
-        sr_phase_set_lengths(sr_engine_get_phase(e->engine, p), &lengths);
+    sr_engine_set_lengths(e->engine, &lengths);
     return SR_OK;
 }
 
@@ -101,9 +100,11 @@ sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
     int64_t begin = sr_clock_ns();
     for (int i = 0; i < count; i++, e->step++) {
         for (int p = 0; p < info.phases; p++) {
-            sr_phase_set_step(sr_engine_get_phase(e->engine, p), e->step, e->step * info.batch,
-                              learning_rate, 1.0 / (double)info.batch,
-                              (sr_ema_settings){.decay = 0});
+            sr_phase *phase = sr_engine_get_phase(e->engine, p);
+            if (!sr_phase_is_due(phase, e->step))
+                continue;
+            sr_phase_set_step(phase, e->step, e->step * info.batch, learning_rate,
+                              1.0 / (double)info.batch, (sr_ema_settings){.decay = 0});
             SR_TRY(sr_engine_step(e->engine, p, e->step, &source));
         }
     }

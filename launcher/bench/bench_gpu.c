@@ -5,8 +5,8 @@
 
 // What brings the gradients of the lanes to their sum, and the update: in f32, a launch for each
 // parameter and, of updates, for each block (trainer/exchange/exchange.h).
-static sr_status add_update(const sr_phase *phase, int64_t lanes, sr_gpu_program *program) {
-    const sr_phase_info info = sr_phase_get_info(phase);
+static sr_status add_update(const sr_param_set *set, int64_t lanes, sr_gpu_program *program) {
+    const sr_param_set_info info = sr_param_set_get_info(set);
     const double elements = (double)info.elements, params = info.model->param_count;
     const double copies = (double)((lanes + 1) / 2), adds = (double)(lanes - 1);
     SR_TRY(sr_gpu_program_add_fixed(program, "sum of lanes", elements * (8 * copies + 12 * adds),
@@ -14,7 +14,7 @@ static sr_status add_update(const sr_phase *phase, int64_t lanes, sr_gpu_program
     SR_TRY(sr_gpu_program_add_fixed(program, info.optimizer->name,
                                     elements * (12 + 8 * info.states),
                                     params + elements / SR_BLOCK_ELEMENTS, 1));
-    return sr_phase_has_average(phase)
+    return sr_param_set_has_average(set)
                ? sr_gpu_program_add_fixed(program, "ema", 12 * elements,
                                           params + elements / SR_BLOCK_ELEMENTS, 1)
                : SR_OK;
@@ -36,13 +36,15 @@ static sr_status collect(sr_engine *engine, sr_gpu_plan *plan) {
     const sr_engine_info e = sr_engine_get_info(engine);
     plan->fixed_memory = 2 * slot_bytes(sr_engine_get_slot(engine));
     for (int i = 0; i < e.phases; i++) {
-        const sr_phase *phase = sr_engine_get_phase(engine, i);
-        const sr_phase_info info = sr_phase_get_info(phase);
+        const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, i));
         sr_plan *lane;
         SR_TRY(sr_engine_compile(engine, i, &lane));
         SR_TRY(sr_gpu_program_add(&plan->level[0].program, lane, e.lanes));
-        SR_TRY(add_update(phase, e.lanes, &plan->level[0].program));
-        plan->fixed_memory += (double)info.elements * sizeof(float) * info.arrays;
+        SR_TRY(add_update(sr_engine_get_set(engine, phase.set), e.lanes, &plan->level[0].program));
+    }
+    for (int i = 0; i < e.sets; i++) {
+        const sr_param_set_info set = sr_param_set_get_info(sr_engine_get_set(engine, i));
+        plan->fixed_memory += (double)set.elements * sizeof(float) * set.arrays;
     }
     return SR_OK;
 }

@@ -23,7 +23,7 @@ VALUES = {
     "data.mean": "[0.1,0.2,0.3]", "data.std": "[0.1,0.2,0.3]", "data.on_corrupt": "skip:3", "image": "48", "batch": "16",
     "lanes": "4", "device": "cpu", "checkpoint.every": "[5it]", "checkpoint.metric": "val/top5", "profile": "1:2",
     "ema.decay": "0.5", "deadline.report": "9s", "deadline.act": "90s", "eval.batch": "16", "schedule.warmup": "1it",
-    "optimizer.lr_per": "32", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
+    "optimizer.lr_per": "32", "phases.NAME.set": "D", "ema.sets": "[G]", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
     "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
     "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
     "loss.class_weights": str([0.5] * 1000), "optimizer.no_decay": "[norm]", "progressive.from": "16",
@@ -79,7 +79,8 @@ def keys_of(value, key=""):
         for item in value:
             yield from keys_of(item, key + "[]")
     else:
-        yield re.sub(r"^phases\.\w+\.", "", key)
+        phase = re.match(r"phases\.\w+\.(.*)", key)
+        yield f"phases.NAME.{phase[1]}" if phase and phase[1] in ("set", "every") else phase[1] if phase else key
 
 
 class Settings(suite.Suite):
@@ -113,7 +114,8 @@ class Settings(suite.Suite):
     def recipes_with(self, row, value):
         """Paths of recipes with the value at the row's key; one of them has to be accepted. A GAN has different keys,
         and a length is given in steps or in epochs."""
-        key, of = row["key"].replace("[].NAME.", "[].flip."), (row["of"] or "").split(", ")
+        key = row["key"].replace("[].NAME.", "[].flip.").replace("phases.NAME.", "phases.D.")
+        of = (row["of"] or "").split(", ")
         tree, section = {}, re.split(r"[.\[]", key)[0]
         more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
         if of[0] and section != "augment":
@@ -130,6 +132,8 @@ class Settings(suite.Suite):
         lay(tree, key, value)
         if key.startswith("optimizer.groups[]."):
             tree["optimizer"]["groups"][0].setdefault("match", "bias")
+        if section == "phases":
+            return [self.write(SHIPPED[1], tree)]
         if of[0] in GAN:
             return [self.write(SHIPPED[1], {"phases": {"G" if name == GAN[0] else "D": {
                 "model": {**tree["model"], "name": name}}}}) for name in of]

@@ -43,7 +43,7 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
     const sr_schedule_lengths lengths = {
         .total = r->steps * r->batch, .epoch = sr_dataset_count(j->data), .batch = r->batch};
     SR_TRY(sr_engine_create(&engine, &j->engine));
-    sr_phase_set_lengths(sr_engine_get_phase(j->engine, 0), &lengths);
+    sr_engine_set_lengths(j->engine, &lengths);
     SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
     const sr_pipeline_options pipeline = {.dataset = r->data.train,
                                           .split = "train",

@@ -71,7 +71,8 @@ static sr_status train(const sr_recipe *r, source *s, const char *weights) {
     const sr_lane_source lanes = {.get = get, .done = done, .user = s};
     sr_phase *phase = sr_engine_get_phase(s->engine, 0);
     const sr_ema_settings ema = {.decay = r->ema.decay, .due = true};
-    SR_TRY(weights ? load(s->engine, weights) : sr_phase_start_average(phase));
+    SR_TRY(weights ? load(s->engine, weights)
+                   : sr_param_set_start_average(sr_engine_get_set(s->engine, 0)));
     for (s->step = 0; s->step < r->steps; s->step++) {
         sr_phase_set_step(phase, s->step, s->step * BATCH, 0.05, 1.0 / BATCH, ema);
         SR_TRY(sr_engine_step(s->engine, 0, s->step, &lanes));

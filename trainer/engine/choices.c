@@ -30,21 +30,110 @@ static sr_status refuse(sr_recipe *recipe, const char *path, sr_status status) {
     return sr_recipe_fail(recipe, path, "%s", message);
 }
 
+// "D and G" of a task, and those that a recipe may leave out.
+static void describe_phases(const sr_task_desc *task, sr_text *out) {
+    const int count = sr_task_phases(task);
+    const char *optional = ", and may have ";
+    sr_text_add(out, "task %s has ", task->name);
+    if (count == 1 && !task->phases[0].name[0]) {
+        sr_text_add(out,
+                    "a single phase; give model, optimizer, schedule and loss without 'phases'");
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (!task->phases[i].optional)
+            sr_text_add(out, "%s%s", i == 0 ? "the phases " : ", ", task->phases[i].name);
+    sr_text_add(out, " in this order");
+    for (int i = 0; i < count; i++) {
+        if (!task->phases[i].optional)
+            continue;
+        sr_text_add(out, "%s%s (set: %s)", optional, task->phases[i].name,
+                    task->sets[task->phases[i].set].name);
+        optional = ", ";
+    }
+}
+
+static sr_status refuse_phases(sr_recipe *recipe, const sr_task_desc *task) {
+    sr_text text;
+    sr_text_init(&text);
+    describe_phases(task, &text);
+    sr_text_add(&text, "; the recipe has ");
+    for (int i = 0; i < recipe->phase_count; i++)
+        sr_text_add(&text, "%s%s", i > 0 ? ", " : "",
+                    recipe->phases[i].name[0] ? recipe->phases[i].name : "no 'phases'");
+    const sr_status status = sr_recipe_fail(recipe, "phases", "%s", text.data);
+    sr_text_release(&text);
+    return status;
+}
+
+static sr_status check_set(sr_recipe *recipe, const sr_task_desc *task, int phase, int own) {
+    const char *name = recipe->phases[phase].name, *set = task->sets[task->phases[own].set].name;
+    char path[SR_NAME_BYTES];
+    if (strcmp(recipe->phases[phase].set_name, set) == 0)
+        return SR_OK;
+    (void)snprintf(path, sizeof path, "phases.%s.set", name);
+    return sr_recipe_fail(recipe, path, "phase %s of task %s trains set %s, not %s; give set: %s",
+                          name, task->name, set, recipe->phases[phase].set_name, set);
+}
+
+sr_status sr_choose_phases(sr_recipe *recipe, const sr_task_desc *task, int out[SR_MAX_PHASES]) {
+    const int count = sr_task_phases(task);
+    int own = 0, always = 0;
+    for (int i = 0; i < recipe->phase_count; i++, own++) {
+        while (own < count && task->phases[own].optional &&
+               strcmp(task->phases[own].name, recipe->phases[i].name) != 0)
+            own++;
+        if (own == count || strcmp(task->phases[own].name, recipe->phases[i].name) != 0)
+            return refuse_phases(recipe, task);
+        SR_TRY(check_set(recipe, task, i, own));
+        out[i] = own;
+        always += sr_choose_every(recipe, task, i, own) == 1;
+    }
+    for (; own < count; own++)
+        if (!task->phases[own].optional)
+            return refuse_phases(recipe, task);
+    return always > 0 ? SR_OK
+                      : sr_recipe_fail(recipe, "phases",
+                                       "no phase runs in every step: give one of them every: 1");
+}
+
+int64_t sr_choose_every(const sr_recipe *recipe, const sr_task_desc *task, int phase, int own) {
+    const int64_t every = recipe->phases[phase].every, usual = task->phases[own].every;
+    return every > 0 ? every : usual > 0 ? usual : 1;
+}
+
+bool sr_choose_average(const sr_recipe *recipe, const sr_task_desc *task, int set) {
+    if (!(recipe->ema.decay > 0))
+        return false;
+    for (size_t i = 0; i < recipe->ema.sets.count; i++)
+        if (strcmp(recipe->ema.sets.items[i], task->sets[set].name) == 0)
+            return true;
+    return recipe->ema.sets.count == 0 && set == task->infers;
+}
+
+// Whether ema.sets names sets of the recipe.
+static sr_status check_average(sr_recipe *recipe) {
+    for (size_t i = 0; i < recipe->ema.sets.count; i++) {
+        const char *name = recipe->ema.sets.items[i];
+        int set = 0;
+        while (set < recipe->set_count && strcmp(recipe->sets[set].name, name) != 0)
+            set++;
+        if (set == recipe->set_count)
+            return sr_recipe_fail(
+                recipe, "ema.sets", "the recipe has no parameter set '%s'%s", name,
+                recipe->sets[0].name[0] ? "" : ", but a single one; remove ema.sets");
+    }
+    return SR_OK;
+}
+
 sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
     static const char *const names[] = {"classify", "gan"};
     *out = sr_task_find(names[recipe->task]);
     if (!*out)
         return sr_recipe_fail(recipe, "task", "this build has no task '%s'", names[recipe->task]);
-    int phases = (*out)->phases ? (*out)->phases : 1;
-    if (recipe->phase_count != phases)
-        return sr_recipe_fail(recipe, "phases", "task %s has %d phases, the recipe %d",
-                              (*out)->name, phases, recipe->phase_count);
-    for (int i = 0; i < phases && (*out)->phase_names[i]; i++)
-        if (strcmp(recipe->phases[i].name, (*out)->phase_names[i]) != 0)
-            return sr_recipe_fail(recipe, "phases", "task %s needs phase %d to be '%s', not '%s'",
-                                  (*out)->name, i + 1, (*out)->phase_names[i],
-                                  recipe->phases[i].name);
-    return SR_OK;
+    int phases[SR_MAX_PHASES];
+    SR_TRY(sr_choose_phases(recipe, *out, phases));
+    return check_average(recipe);
 }
 
 // Index of the chosen descriptor in a table (kernels/base/table.h); 0 where the recipe names none.
@@ -60,8 +149,8 @@ static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const
     return sr_recipe_choose(recipe, choice->path, what, names, (int)count, index);
 }
 
-sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choice_model *out) {
-    const sr_recipe_choice *choice = &recipe->phases[phase].model;
+sr_status sr_choose_model(sr_recipe *recipe, int set, sr_arena *arena, sr_choice_model *out) {
+    const sr_recipe_choice *choice = &recipe->sets[set].model;
     size_t count;
     int index;
     const sr_model_desc *const *all = sr_models(&count);
@@ -73,8 +162,8 @@ sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena, sr_choi
 }
 
 // Checked after the optimizer's name, so that a wrong name is reported first.
-static sr_status check_rate(sr_recipe *recipe, int phase) {
-    const sr_recipe_optimizer *optimizer = &recipe->phases[phase].optimizer;
+static sr_status check_rate(sr_recipe *recipe, int set) {
+    const sr_recipe_optimizer *optimizer = &recipe->sets[set].optimizer;
     char path[64];
     if (optimizer->lr_given > 0)
         return SR_OK;
@@ -99,21 +188,21 @@ static sr_status check_groups(sr_recipe *recipe, const sr_recipe_optimizer *sett
     return SR_OK;
 }
 
-sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
+sr_status sr_choose_optimizer(sr_recipe *recipe, int set, sr_arena *arena,
                               sr_choice_optimizer *out) {
-    const sr_recipe_choice *choice = &recipe->phases[phase].optimizer.choice;
+    const sr_recipe_choice *choice = &recipe->sets[set].optimizer.choice;
     size_t count;
     int index;
     const sr_optimizer_desc *const *all = sr_optimizers(&count);
     SR_TRY(choose(recipe, choice, "optimizer", all, count, arena, &index));
-    SR_TRY(check_rate(recipe, phase));
+    SR_TRY(check_rate(recipe, set));
     out->desc = all[index];
-    if (out->desc->reductions > 0 && recipe->phases[phase].optimizer.clip_value > 0)
+    if (out->desc->reductions > 0 && recipe->sets[set].optimizer.clip_value > 0)
         return sr_recipe_fail(recipe, choice->path,
                               "optimizer %s needs the norms of gradients, which clip_value would "
                               "change; use clip_norm",
                               out->desc->name);
-    SR_TRY(check_groups(recipe, &recipe->phases[phase].optimizer, out->desc));
+    SR_TRY(check_groups(recipe, &recipe->sets[set].optimizer, out->desc));
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }
@@ -139,9 +228,9 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t cl
     return refuse(recipe, choice->path, out->desc->check(out->options, classes));
 }
 
-sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
+sr_status sr_choose_schedule(sr_recipe *recipe, int set, sr_arena *arena,
                              const sr_schedule_lengths *lengths, sr_schedule *out) {
-    const sr_recipe_schedule *from = &recipe->phases[phase].schedule;
+    const sr_recipe_schedule *from = &recipe->sets[set].schedule;
     size_t count;
     int index;
     void *options;
@@ -151,7 +240,7 @@ sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
     if (!lengths)
         return SR_OK;
     return refuse(recipe, from->choice.path,
-                  sr_schedule_init(out, all[index], options, recipe->phases[phase].optimizer.lr,
+                  sr_schedule_init(out, all[index], options, recipe->sets[set].optimizer.lr,
                                    from->warmup, from->warmup_start, lengths));
 }
 
@@ -270,7 +359,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     SR_TRY(check_mix(recipe, task));
     SR_TRY(sr_choose_metric(recipe, &metric));
     SR_TRY(sr_choose_loss(recipe, task, 0, arena, &loss));
-    for (int i = 0; i < recipe->phase_count; i++) {
+    for (int i = 0; i < recipe->set_count; i++) {
         SR_TRY(sr_choose_model(recipe, i, arena, &model));
         SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));
         SR_TRY(sr_choose_schedule(recipe, i, arena, NULL, NULL));

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-// The model of a phase and its parsed options.
+// The model of a parameter set and its parsed options.
 typedef struct sr_choice_model {
     const sr_model_desc *desc;
     void *options;
@@ -29,7 +29,7 @@ typedef struct sr_choice_loss {
     void *options;
 } sr_choice_loss;
 
-// The optimiser of a phase and its parsed options.
+// The optimiser of a parameter set and its parsed options.
 typedef struct sr_choice_optimizer {
     const sr_optimizer_desc *desc;
     void *options;
@@ -41,19 +41,27 @@ SR_NODISCARD sr_status sr_choose_recipe(const char *name, const char *const *ove
 // The task that the recipe's `task` names. Here and below, an error is SR_E_USAGE with its location
 // in the recipe.
 SR_NODISCARD sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out);
-// The model that a phase's `model` names.
-SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int phase, sr_arena *arena,
+// For each phase of the recipe, which phase of the task it is. Sets have the same numbers in both.
+SR_NODISCARD sr_status sr_choose_phases(sr_recipe *recipe, const sr_task_desc *task,
+                                        int out[SR_MAX_PHASES]);
+// In which steps a phase of the recipe, which is phase 'own' of the task, runs: in those whose
+// number is a multiple.
+int64_t sr_choose_every(const sr_recipe *recipe, const sr_task_desc *task, int phase, int own);
+// Whether `ema` averages a set: one of ema.sets or, if that is not given, the one that infers.
+bool sr_choose_average(const sr_recipe *recipe, const sr_task_desc *task, int set);
+// The model that a set's `model` names.
+SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int set, sr_arena *arena,
                                        sr_choice_model *out);
-// The optimiser that a phase's `optimizer` names.
-SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int phase, sr_arena *arena,
+// The optimiser that a set's `optimizer` names.
+SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int set, sr_arena *arena,
                                            sr_choice_optimizer *out);
 // The loss of the recipe's first phase; *out has no descriptor if the task has its own loss.
 // classes: number of classes of the data; 0: not known yet.
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
                                       sr_arena *arena, sr_choice_loss *out);
-// The schedule of a phase. lengths NULL: the options are only parsed and checked; *out is
+// The schedule of a set. lengths NULL: the options are only parsed and checked; *out is
 // unchanged.
-SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int phase, sr_arena *arena,
+SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int set, sr_arena *arena,
                                           const sr_schedule_lengths *lengths, sr_schedule *out);
 
 // How the recipe's images grow during a run of these lengths; all zero if they do not grow.

@@ -23,7 +23,7 @@ static int common_beginning(const char *a, const char *b) {
 
 // Models of one family share their forward pass.
 static candidate rate(const sr_recipe *recipe, const sr_model_desc *model, const char *name) {
-    const char *chosen = recipe->phase_count == 1 ? recipe->phases[0].model.name : NULL;
+    const char *chosen = recipe->set_count == 1 ? recipe->sets[0].model.name : NULL;
     const sr_model_desc *other = chosen ? sr_model_find(chosen) : NULL;
     const bool family = other && other->forward == model->forward;
     return (candidate){.name = name,

@@ -22,7 +22,7 @@
 // One executor's current lane.
 typedef struct sr_lane_run {
     sr_engine *engine;
-    sr_phase *phase;
+    const sr_param_set *set; // that its phase trains
     int lane, target_count;
     bool busy;
     bool holds_inputs;          // the source's memory is read until the lane is complete
@@ -37,8 +37,8 @@ typedef struct sr_lane_run {
 
 // ---- Creation ----
 
-static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int index) {
-    const sr_recipe_phase *from = &e->recipe->phases[index];
+static sr_status create_set(sr_engine *e, const sr_engine_options *o, int index) {
+    const sr_recipe_set *from = &e->recipe->sets[index];
     const sr_recipe *r = e->recipe;
     char prefix[SR_NAME_BYTES] = "";
     sr_choice_model model;
@@ -53,44 +53,63 @@ static sr_status create_phase(sr_engine *e, const sr_engine_options *o, int inde
                                   .classes = o->classes,
                                   .image_height = o->image_height,
                                   .image_width = o->image_width};
-    sr_phase_options options = {.name = from->name,
-                                .device = e->device,
-                                .context = e->context,
-                                .comm = e->comm,
-                                .task = e->task,
-                                .optimizer = optimizer.desc,
-                                .optimizer_options = optimizer.options,
-                                .settings = &from->optimizer,
-                                .has_ema = r->ema.decay > 0,
-                                .ema_buffers = r->ema.buffers,
-                                .loss_scale = e->dtype == SR_F16 ? r->loss_scale.initial : 0,
-                                .loss_scale_every = r->loss_scale.every,
-                                .lanes = e->lanes,
-                                .bucket_bytes = r->exchange.bucket,
-                                .report_seconds = r->deadline_report,
-                                .act_seconds = r->deadline_act,
-                                .seed = e->seed,
-                                .plans_only = e->plans_only};
+    sr_param_set_options options = {.name = from->name,
+                                    .device = e->device,
+                                    .context = e->context,
+                                    .comm = e->comm,
+                                    .task = e->task,
+                                    .optimizer = optimizer.desc,
+                                    .optimizer_options = optimizer.options,
+                                    .settings = &from->optimizer,
+                                    .has_ema = sr_choose_average(r, e->task, index),
+                                    .ema_buffers = r->ema.buffers,
+                                    .loss_scale = e->dtype == SR_F16 ? r->loss_scale.initial : 0,
+                                    .loss_scale_every = r->loss_scale.every,
+                                    .lanes = e->lanes,
+                                    .bucket_bytes = r->exchange.bucket,
+                                    .report_seconds = r->deadline_report,
+                                    .act_seconds = r->deadline_act,
+                                    .seed = e->seed,
+                                    .plans_only = e->plans_only};
     SR_TRY(sr_model_create(&build, &options.model));
     const sr_status groups = sr_param_groups_check(e->recipe, index, options.model);
     if (groups != SR_OK) {
         sr_model_free(options.model);
         return groups;
     }
-    SR_TRY(sr_phase_create(&options, &e->phases[index]));
-    e->models[index] = e->phases[index]->model;
-    e->phase_count++;
+    SR_TRY(sr_param_set_create(&options, &e->sets[index]));
+    e->models[index] = e->sets[index]->model;
+    e->set_count++;
+    return SR_OK;
+}
+
+static sr_status create_phases(sr_engine *e) {
+    const sr_recipe *r = e->recipe;
+    int numbers[SR_MAX_PHASES];
+    SR_TRY(sr_choose_phases(e->recipe, e->task, numbers));
+    for (int p = 0; p < r->phase_count; p++) {
+        const int set = r->phases[p].set;
+        const sr_phase_options options = {.name = r->phases[p].name,
+                                          .number = numbers[p],
+                                          .set_number = set,
+                                          .set = e->sets[set],
+                                          .every = sr_choose_every(r, e->task, p, numbers[p]),
+                                          .peers = e->phases,
+                                          .peer_count = r->phase_count};
+        SR_TRY(sr_phase_create(&options, &e->phases[p]));
+        e->phase_count++;
+    }
     return SR_OK;
 }
 
 static sr_status create_targets(sr_engine *e) {
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_phase *phase = e->phases[p];
-        if (phase->segment_count > e->target_capacity)
-            e->target_capacity = phase->segment_count;
-        for (int i = 0; i < phase->model->param_count; i++)
-            if (phase->model->params[i].variable.slot >= e->report_capacity)
-                e->report_capacity = phase->model->params[i].variable.slot + 1;
+    for (int s = 0; s < e->set_count; s++) {
+        const sr_param_set *set = e->sets[s];
+        if (set->segment_count > e->target_capacity)
+            e->target_capacity = set->segment_count;
+        for (int i = 0; i < set->model->param_count; i++)
+            if (set->model->params[i].variable.slot >= e->report_capacity)
+                e->report_capacity = set->model->params[i].variable.slot + 1;
     }
     e->targets = sr_alloc_array((size_t)e->target_capacity, sizeof *e->targets, "targets");
     e->target_segment =
@@ -151,8 +170,8 @@ static sr_status create_executors(sr_engine *e, bool one) {
         if (e->recipe->debug_nan)
             SR_TRY(sr_executor_set_checking(e->executors[i], e->context));
     }
-    for (int p = 0; p < e->phase_count && !one; p++)
-        SR_TRY(sr_exchange_reserve(e->phases[p]->exchange, e->executor_count));
+    for (int s = 0; s < e->set_count && !one; s++)
+        SR_TRY(sr_exchange_reserve(e->sets[s]->exchange, e->executor_count));
     return SR_OK;
 }
 
@@ -200,8 +219,9 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         .use_device = e->device, .threads = 1, .optimize = e->recipe->debug_nan ? -1 : 0};
     SR_TRY(sr_context_create(&context, &e->context));
     SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
-    for (int i = 0; i < e->recipe->phase_count; i++)
-        SR_TRY(create_phase(e, o, i));
+    for (int i = 0; i < e->recipe->set_count; i++)
+        SR_TRY(create_set(e, o, i));
+    SR_TRY(create_phases(e));
     SR_TRY(create_targets(e));
     return create_executors(e, o->one_executor);
 }
@@ -235,6 +255,8 @@ void sr_engine_free(sr_engine *e) {
     }
     for (int i = 0; i < SR_MAX_PHASES; i++)
         sr_phase_free(e->phases[i]);
+    for (int i = 0; i < SR_MAX_SETS; i++)
+        sr_param_set_free(e->sets[i]);
     sr_context_free(e->context);
     sr_input_feed_release(&e->feed);
     sr_device_close(e->device);
@@ -255,8 +277,8 @@ void sr_engine_free(sr_engine *e) {
 void sr_engine_set_lengths(sr_engine *e, const sr_schedule_lengths *lengths) {
     e->growth = sr_choose_growth(e->recipe, lengths);
     e->mix_until = sr_length_samples(e->recipe->mix.until, lengths);
-    for (int p = 0; p < e->phase_count; p++)
-        sr_phase_set_lengths(e->phases[p], lengths);
+    for (int s = 0; s < e->set_count; s++)
+        sr_param_set_set_lengths(e->sets[s], lengths);
 }
 
 void sr_engine_get_size(const sr_engine *e, int64_t step, int64_t *height, int64_t *width) {
@@ -289,16 +311,18 @@ static sr_mix_opts mix_of(const sr_engine *e, bool training, int64_t step) {
                          .probability = recipe->mix.probability};
 }
 
-// Records a program for slots like 'slot'; what it does depends on the step's number.
-static sr_status begin_record(sr_engine *e, int phase, bool training, int64_t step,
+// Records a program for slots like 'slot'; what it does depends on the step's number. phase: NULL
+// in inference.
+static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
                               const sr_slot *slot, sr_lane_recording *out) {
+    const bool training = phase != NULL;
     sr_context_begin_step(e->context);
     (void)sr_layer_use(e->context, sr_no_layer); // except what sr_task_forward records
     e->statistics.count = 0;
     e->statistics.out_of_memory = false;
     e->feed.classes = 0;
     *out = (sr_lane_recording){.context = e->context,
-                               .phase = phase,
+                               .phase = training ? phase->number : -1,
                                .training = training,
                                .dtype = e->dtype,
                                .models = e->models,
@@ -327,58 +351,59 @@ static sr_tensor statistic_of(const sr_engine *e, sr_tensor buffer) {
 }
 
 // The factor of the loss, if the loss is scaled.
-static sr_tensor loss_seed(sr_engine *e, const sr_phase *phase, sr_tensor loss) {
+static sr_tensor loss_seed(sr_engine *e, const sr_param_set *set, sr_tensor loss) {
     sr_info info;
-    if (!(sr_phase_loss_seed(phase) > 0) || !sr_tensor_info(loss, &info))
+    if (!(sr_param_set_loss_seed(set) > 0) || !sr_tensor_info(loss, &info))
         return SR_NONE;
     return sr_fill_by(sr_input_feed_record_loss_seed(e->context), info.dtype, info.rank, info.dim);
 }
 
-// What each segment gets from a lane, in the order of segments; SR_NONE: a buffer without a
-// statistic.
-static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_tensor *values) {
-    const sr_phase *phase = e->phases[r->phase];
-    sr_tensor *xs = values + phase->segment_count; // scratch behind
+// What each segment of the set gets from a lane, in the order of segments; SR_NONE: a buffer
+// without a statistic.
+static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_param_set *set,
+                        sr_tensor *values) {
+    sr_tensor *xs = values + set->segment_count; // scratch behind
     int params = 0;
-    for (int i = 0; i < phase->segment_count; i++)
-        if (phase->uses[i].kind == SR_SEGMENT_PARAM)
-            xs[params++] = phase->model->params[phase->uses[i].param].variable;
+    for (int i = 0; i < set->segment_count; i++)
+        if (set->uses[i].kind == SR_SEGMENT_PARAM)
+            xs[params++] = set->model->params[set->uses[i].param].variable;
     sr_tensor *grads = xs + params;
-    sr_gradients(r->loss, loss_seed(e, phase, r->loss), xs, params, grads);
+    sr_gradients(r->loss, loss_seed(e, set, r->loss), xs, params, grads);
     index_statistics(e);
-    for (int i = 0, k = 0; i < phase->segment_count; i++) {
-        const sr_segment_use *use = &phase->uses[i];
+    for (int i = 0, k = 0; i < set->segment_count; i++) {
+        sr_segment_use *use = &set->uses[i];
         if (use->kind == SR_SEGMENT_PARAM)
             values[i] = grads[k++];
         else if (use->kind == SR_SEGMENT_BUFFER)
-            values[i] = statistic_of(e, phase->model->params[use->param].variable);
-        else if (i == phase->loss_segment)
+            values[i] = statistic_of(e, set->model->params[use->param].variable);
+        else if (i == set->loss_segment)
             values[i] = sr_reduce_sum(r->loss);
         else
-            values[i] = i == phase->stop_segment ? sr_input_feed_record_stop(e->context)
-                                                 : r->scalars[use->param - 1];
+            values[i] = i == set->stop_segment ? sr_input_feed_record_stop(e->context)
+                                               : r->scalars[use->param - 1];
+        use->silent = sr_is_none(values[i]);
     }
 }
 
 // Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
-static sr_status record_phase(sr_engine *e, int phase_index, int64_t step, sr_plan **plan,
+static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step, sr_plan **plan,
                               int *count) {
-    const sr_phase *phase = e->phases[phase_index];
+    sr_param_set *set = phase->set;
     sr_lane_recording r;
-    SR_TRY(begin_record(e, phase_index, true, step, &e->feed.lane, &r));
+    SR_TRY(begin_record(e, phase, step, &e->feed.lane, &r));
     e->task->record(&r);
     e->feed.classes = r.classes;
     sr_tensor *values = e->lane_values;
-    lane_values(e, &r, values);
+    lane_values(e, &r, set, values);
     *count = 0;
-    for (int i = 0; i < phase->segment_count; i++) {
+    for (int i = 0; i < set->segment_count; i++) {
         if (sr_is_none(values[i]))
             continue;
-        bool param = phase->uses[i].kind == SR_SEGMENT_PARAM;
+        bool param = set->uses[i].kind == SR_SEGMENT_PARAM;
         e->target_segment[*count] = i;
-        e->targets[(*count)++] = (sr_target){
-            .tensor = values[i],
-            .after = param ? phase->model->params[phase->uses[i].param].variable : SR_NONE};
+        e->targets[(*count)++] =
+            (sr_target){.tensor = values[i],
+                        .after = param ? set->model->params[set->uses[i].param].variable : SR_NONE};
     }
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_statistics_check(&e->statistics));
@@ -387,31 +412,31 @@ static sr_status record_phase(sr_engine *e, int phase_index, int64_t step, sr_pl
 
 // ---- Running ----
 
-// Buffers that the program does not compute get zeros.
+// What the program does not compute gets zeros, which complete its buckets.
 static sr_status put_unreported(const sr_lane_run *run, sr_stream *stream) {
-    const sr_phase *phase = run->phase;
-    for (int i = 0, t = 0; i < phase->segment_count; i++) {
+    const sr_param_set *set = run->set;
+    for (int i = 0, t = 0; i < set->segment_count; i++) {
         if (t < run->target_count && run->engine->target_segment[t] == i)
             t++;
         else
-            SR_TRY(sr_exchange_put(phase->exchange, run->lane, i, sr_address_none(), 0, stream));
+            SR_TRY(sr_exchange_put(set->exchange, run->lane, i, sr_address_none(), 0, stream));
     }
     return SR_OK;
 }
 
 static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
     const sr_lane_run *run = user;
-    const sr_phase *phase = run->phase;
+    const sr_param_set *set = run->set;
     const int segment = run->engine->target_segment[index];
     const int64_t count = (int64_t)(bytes / sizeof(float));
-    if (segment == phase->stop_segment)
+    if (segment == set->stop_segment)
         SR_TRY(put_unreported(run, stream));
-    if (phase->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
+    if (set->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
         return SR_FAIL(SR_E_SHAPE,
                        "scalar '%s' of task %s has %zu bytes; at most %zu are exchanged",
-                       phase->segments[segment].name, run->engine->task->name, bytes,
+                       set->segments[segment].name, run->engine->task->name, bytes,
                        SR_FLAT_ALIGN * sizeof(float));
-    return sr_exchange_put(phase->exchange, run->lane, segment, data, count, stream);
+    return sr_exchange_put(set->exchange, run->lane, segment, data, count, stream);
 }
 
 // A value that is not finite (debug.nan) is detected when a lane is enqueued, or when it is
@@ -450,7 +475,7 @@ static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
 }
 
 // Fills the next set of an executor with a lane's inputs. Returns when they have arrived.
-static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *phase, int64_t step,
+static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_param_set *set, int64_t step,
                              int lane, const sr_lane_source *source, const sr_slot *slot) {
     sr_lane_settings *settings = &run->settings[run->next];
     const bool copied = run->ahead.arrays > 0 && run->ahead_source == source->number &&
@@ -458,7 +483,7 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *pha
     run->ahead.arrays = 0;
     set_key(e, step, lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
-    settings->loss_seed[0] = (float)sr_phase_loss_seed(phase);
+    settings->loss_seed[0] = (float)sr_param_set_loss_seed(set);
     const sr_status status =
         sr_input_feed_fill(&e->feed, slot, settings, copied, &run->inputs[run->next]);
     if (status != SR_OK)
@@ -469,7 +494,7 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_phase *pha
 // If inputs are copied, they are copied while the executor still computes its previous lane. If
 // they are read in place, this waits for the executor first, so that the source never has more
 // lanes in use than there are executors.
-static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t step, int lane,
+static sr_status load_lane(sr_engine *e, int i, const sr_param_set *set, int64_t step, int lane,
                            const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
     sr_slot slot = {0};
@@ -477,7 +502,7 @@ static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t s
     if (in_place)
         SR_TRY(finish(e, i, source));
     SR_TRY(source->get(source->user, lane, &slot));
-    const sr_status status = fill_inputs(e, run, phase, step, lane, source, &slot);
+    const sr_status status = fill_inputs(e, run, set, step, lane, source, &slot);
     if (status != SR_OK || !in_place)
         source->done(source->user, lane);
     SR_TRY(status);
@@ -486,12 +511,12 @@ static sr_status load_lane(sr_engine *e, int i, const sr_phase *phase, int64_t s
     return SR_OK;
 }
 
-static sr_status start_lane(sr_engine *e, sr_phase *phase, int64_t step, int lane, sr_plan *plan,
-                            int target_count, const sr_lane_source *source) {
+static sr_status start_lane(sr_engine *e, const sr_param_set *set, int64_t step, int lane,
+                            sr_plan *plan, int target_count, const sr_lane_source *source) {
     int i = (lane - e->lane_begin) % e->executor_count;
     sr_lane_run *run = &e->runs[i];
-    SR_TRY(load_lane(e, i, phase, step, lane, source));
-    run->phase = phase;
+    SR_TRY(load_lane(e, i, set, step, lane, source));
+    run->set = set;
     run->lane = lane;
     run->target_count = target_count;
     run->busy = true;
@@ -517,11 +542,11 @@ static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
     }
 }
 
-static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan *plan, int count,
-                           const sr_lane_source *source) {
+static sr_status run_lanes(sr_engine *e, const sr_param_set *set, int64_t step, sr_plan *plan,
+                           int count, const sr_lane_source *source) {
     sr_status status = SR_OK;
     for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++)
-        status = start_lane(e, phase, step, lane, plan, count, source);
+        status = start_lane(e, set, step, lane, plan, count, source);
     if (status == SR_OK)
         copy_ahead(e, source);
     // Waits for running lanes in any case, since they read inputs and write to the exchange. The
@@ -538,22 +563,23 @@ static sr_status run_lanes(sr_engine *e, sr_phase *phase, int64_t step, sr_plan 
 sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
                          const sr_lane_source *source) {
     sr_phase *phase = e->phases[phase_index];
+    sr_param_set *set = phase->set;
     sr_plan *plan;
     int count;
     sr_float_control();
     SR_TRY(sr_engine_trace_begin(e->trace));
-    SR_TRY(sr_phase_begin_step(phase));
-    SR_TRY(sr_exchange_step_begin(phase->exchange, step));
+    SR_TRY(sr_param_set_begin_step(set));
+    SR_TRY(sr_exchange_step_begin(set->exchange, step));
     sr_status status = use_size_of(e, step);
     if (status == SR_OK)
-        status = record_phase(e, phase_index, step, &plan, &count);
+        status = record_phase(e, phase, step, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
-        status = run_lanes(e, phase, step, plan, count, source);
+        status = run_lanes(e, set, step, plan, count, source);
     sr_engine_trace_end(e->trace, SR_STEP_LANES);
     if (status != SR_OK)
-        sr_exchange_fail(phase->exchange, status, sr_error_message());
-    SR_TRY(sr_exchange_step_wait(phase->exchange));
+        sr_exchange_fail(set->exchange, status, sr_error_message());
+    SR_TRY(sr_exchange_step_wait(set->exchange));
     SR_TRY(sr_phase_end_step(phase));
     sr_engine_trace_end(e->trace, SR_STEP_WAITS);
     return SR_OK;
@@ -567,6 +593,8 @@ sr_engine_info sr_engine_get_info(const sr_engine *e) {
                            .context = e->context,
                            .seed = e->seed,
                            .phases = e->phase_count,
+                           .sets = e->set_count,
+                           .infers = e->task->infers,
                            .batch = e->batch,
                            .lane_samples = e->lane_samples,
                            .image_height = e->image_height,
@@ -581,8 +609,19 @@ sr_engine_info sr_engine_get_info(const sr_engine *e) {
     return info;
 }
 
+sr_param_set *sr_engine_get_set(const sr_engine *e, int set) {
+    return e->sets[set];
+}
+
 sr_phase *sr_engine_get_phase(const sr_engine *e, int phase) {
     return e->phases[phase];
+}
+
+int sr_engine_phases_due(const sr_engine *e, int64_t step) {
+    int count = 0;
+    for (int p = 0; p < e->phase_count; p++)
+        count += sr_phase_is_due(e->phases[p], step);
+    return count;
 }
 
 const sr_slot *sr_engine_get_slot(const sr_engine *e) {
@@ -593,7 +632,7 @@ sr_status sr_engine_compile_size(sr_engine *e, int phase, int64_t height, int64_
                                  sr_plan **out) {
     int count;
     SR_TRY(use_size(e, height, width));
-    return record_phase(e, phase, 0, out, &count);
+    return record_phase(e, e->phases[phase], 0, out, &count);
 }
 
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
@@ -628,7 +667,7 @@ static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_plan **
     sr_float_control();
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
-    SR_TRY(begin_record(e, 0, false, 0, slot, &r));
+    SR_TRY(begin_record(e, NULL, 0, slot, &r));
     const sr_target target = {.tensor = e->task->infer(&r)};
     SR_TRY(sr_context_status(e->context));
     return sr_compile(e->context, &target, 1, out);
@@ -671,7 +710,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     if (!e->task->mix)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s does not mix samples", e->task->name);
     SR_TRY(use_size_of(e, step));
-    SR_TRY(begin_record(e, 0, true, step, &e->feed.lane, &r));
+    SR_TRY(begin_record(e, e->phases[0], step, &e->feed.lane, &r));
     const sr_mixed mixed = e->task->mix(&r);
     const sr_target targets[] = {
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};
@@ -682,14 +721,14 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
 }
 
 sr_status sr_engine_use_average(sr_engine *e, bool average) {
-    sr_phase *phase = e->phases[0];
-    sr_address flat = phase->values;
-    if (average && sr_phase_has_average(phase)) {
-        SR_TRY(sr_phase_gather_average(phase));
-        flat = phase->ema;
+    sr_param_set *set = e->sets[e->task->infers];
+    sr_address flat = set->values;
+    if (average && sr_param_set_has_average(set)) {
+        SR_TRY(sr_param_set_gather_average(set));
+        flat = set->ema;
     }
-    for (int i = 0; i < phase->model->param_count; i++) {
-        const sr_param *p = &phase->model->params[i];
+    for (int i = 0; i < set->model->param_count; i++) {
+        const sr_param *p = &set->model->params[i];
         sr_variable_move(p->variable, sr_address_add(flat, (size_t)p->offset * sizeof(float)));
     }
     return SR_OK;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine of a rank: one device, one context, executors for the local lanes, the phases.
+// The engine of a rank: one device, one context, executors for the local lanes, the parameter sets
+// and the phases that train them.
 //
 // A step runs its phases one after the other. A phase records its lane program once, compiles it
 // (which finds the plan of the previous step if nothing changed) and replays it for every local
-// lane, several at a time, each on its own executor. Lane-reduced outputs go to the phase's
+// lane, several at a time, each on its own executor. Lane-reduced outputs go to its set's
 // exchange as soon as they are complete; when the exchange is done, every rank has the new values.
 #ifndef SR_TRAINER_ENGINE_H
 #define SR_TRAINER_ENGINE_H
@@ -35,7 +36,7 @@ typedef struct sr_engine_options {
 // The engine of a rank. One thread at a time.
 typedef struct sr_engine sr_engine;
 
-// Collective: opens the device, builds the models of all phases with their initial values, and
+// Collective: opens the device, builds the models of all sets with their initial values, and
 // creates their exchanges. Returns the errors of these parts, SR_E_USAGE for more ranks than lanes
 // or for ranks with different settings, and SR_E_NUMERICS if the initial values differ between
 // ranks.
@@ -52,7 +53,8 @@ typedef struct sr_engine_info {
     sr_context *context; // for its counters, and for reports on what it has recorded
     uint64_t seed;
     double mean[3], std[3]; // for normalising pictures
-    int phases;
+    int phases, sets;
+    int infers; // the set that inference uses
     int64_t batch, lane_samples, image_height, image_width;
     int lanes, lane_begin, lane_end; // of the batch; lanes of this rank
     int executors, threads;          // lanes that run at a time; threads of all of them
@@ -65,15 +67,19 @@ sr_engine_info sr_engine_get_info(const sr_engine *engine);
 void sr_engine_set_lengths(sr_engine *engine, const sr_schedule_lengths *lengths);
 // The size of a step's pictures.
 void sr_engine_get_size(const sr_engine *engine, int64_t step, int64_t *height, int64_t *width);
-// A phase by its number. Borrowed until the engine is freed.
+// A parameter set by its number, in the order of the task. Borrowed until the engine is freed.
+sr_param_set *sr_engine_get_set(const sr_engine *engine, int set);
+// A phase by its number, in the order of a step. Borrowed until the engine is freed.
 sr_phase *sr_engine_get_phase(const sr_engine *engine, int phase);
 // Describes a lane's slot in training: the arrays of the task's transformer, without data. The task
 // may read only some of them. Borrowed until free.
 const sr_slot *sr_engine_get_slot(const sr_engine *engine);
 
-// One step of one phase with the settings of sr_phase_set_step. With several phases the source is
-// asked once for each phase ('done' comes after the last). SR_E_ARGUMENT or SR_E_SHAPE for a slot
-// that does not match sr_engine_get_slot.
+// How many phases run in a step.
+int sr_engine_phases_due(const sr_engine *engine, int64_t step);
+// One step of one phase with the settings of sr_phase_set_step. A step runs its phases in order,
+// those that are due (sr_phase_is_due). The source is asked once for each of them. SR_E_ARGUMENT or
+// SR_E_SHAPE for a slot that does not match sr_engine_get_slot.
 SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
                                       const sr_lane_source *source);
 
@@ -103,8 +109,8 @@ typedef struct sr_mixed_lane {
 // Mixes a lane's samples as the step does. SR_E_UNSUPPORTED for a task that does not mix samples.
 SR_NODISCARD sr_status sr_engine_mix(sr_engine *engine, int64_t step, int lane, const sr_slot *slot,
                                      const sr_mixed_lane *out);
-// Switches the variables to the average (after gathering it on every rank) or back to the
-// parameters.
+// Switches the variables of the set that infers to its average (after gathering it on every rank)
+// or back to the parameters. Without an average they stay as they are.
 SR_NODISCARD sr_status sr_engine_use_average(sr_engine *engine, bool average);
 
 #ifdef __cplusplus

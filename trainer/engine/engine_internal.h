@@ -14,8 +14,10 @@ struct sr_engine {
     sr_comm *comm;
     sr_device *device;
     sr_context *context;
+    sr_param_set *sets[SR_MAX_SETS];
+    sr_model *models[SR_MAX_SETS]; // of the sets
+    int set_count;
     sr_phase *phases[SR_MAX_PHASES];
-    sr_model *models[SR_MAX_PHASES];
     int phase_count;
     sr_choice_loss loss;
     sr_arena arena;

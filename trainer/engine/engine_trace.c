@@ -30,10 +30,10 @@ static sr_status set_parts(sr_engine *e, sr_trace *trace) {
         (void)snprintf(name, sizeof name, "executor %d", i);
         SR_TRY(sr_executor_set_trace(e->executors[i], trace, name));
     }
-    for (int p = 0; p < e->phase_count; p++) {
-        const char *phase = e->phases[p]->name;
-        (void)snprintf(name, sizeof name, "exchange%s%s", phase[0] ? " " : "", phase);
-        SR_TRY(sr_exchange_set_trace(e->phases[p]->exchange, trace, name));
+    for (int s = 0; s < e->set_count; s++) {
+        const char *set = e->sets[s]->name;
+        (void)snprintf(name, sizeof name, "exchange%s%s", set[0] ? " " : "", set);
+        SR_TRY(sr_exchange_set_trace(e->sets[s]->exchange, trace, name));
     }
     return SR_OK;
 }

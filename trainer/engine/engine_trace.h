@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records an engine into a trace: the step as its caller sees it, the threads of all executors, the
-// exchanges of all phases.
+// exchanges of all sets.
 #ifndef SR_TRAINER_ENGINE_TRACE_H
 #define SR_TRAINER_ENGINE_TRACE_H
 

@@ -15,14 +15,14 @@
 typedef struct held_slot {
     sr_slot slot;
     bool valid;
-    int uses_left;
+    int uses_left; // 0: none was taken yet
 } held_slot;
 
 struct sr_feed {
     sr_pipeline *pipeline;
     sr_lane_source source;
-    int lane_begin, lanes, uses;
-    held_slot *held; // of each local lane
+    int lane_begin, lanes, uses; // uses: of a lane in the present step
+    held_slot *held;             // of each local lane
     sr_pinned_slots pinned;
 };
 
@@ -39,7 +39,7 @@ static sr_status hold(sr_feed *feed, int lane) {
             return SR_FAIL(SR_E_INTERNAL, "the data pipeline returned %s instead of lane %d",
                            end ? "no more data" : "another lane", lane);
         h->valid = true;
-        h->uses_left = feed->uses;
+        h->uses_left = 0;
     }
     return SR_OK;
 }
@@ -52,8 +52,11 @@ sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
 
 static sr_status get(void *user, int lane, sr_slot *out) {
     sr_feed *feed = user;
+    held_slot *h = held_of(feed, lane);
     SR_TRY(hold(feed, lane));
-    *out = held_of(feed, lane)->slot;
+    if (h->uses_left == 0) // it may be held since the step before
+        h->uses_left = feed->uses;
+    *out = h->slot;
     return SR_OK;
 }
 
@@ -114,6 +117,10 @@ void sr_feed_free(sr_feed *feed) {
         sr_pipeline_close(feed->pipeline);
     sr_free(feed->held);
     sr_free(feed);
+}
+
+void sr_feed_set_uses(sr_feed *feed, int uses) {
+    feed->uses = uses;
 }
 
 const sr_lane_source *sr_feed_source(sr_feed *feed) {

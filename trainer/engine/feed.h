@@ -32,13 +32,15 @@ typedef struct sr_lane_source {
 // The pipeline of a rank as a source of lanes. One thread at a time.
 typedef struct sr_feed sr_feed;
 
-// Opens the pipeline. uses: how often a step requests the same lane (its number of phases). device:
-// the slots' memory is registered with it, if possible, so that copies are fast; the feed must be
-// freed before the device is closed. NULL: none.
+// Opens the pipeline. uses: how often a step requests the same lane (its number of phases that are
+// due). device: the slots' memory is registered with it, if possible, so that copies are fast; the
+// feed must be freed before the device is closed. NULL: none.
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses,
                                       sr_device *device, sr_feed **out);
 // Closes the pipeline; NULL is legal.
 void sr_feed_free(sr_feed *feed);
+// From the next step on, each lane is requested so often, at least once. Called between steps.
+void sr_feed_set_uses(sr_feed *feed, int uses);
 // For sr_engine_step; borrowed until free. A slot returns to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
 // The pipeline itself, for its counters. Borrowed until free.

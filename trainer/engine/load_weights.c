@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "trainer/engine/phase.h"
+#include "trainer/engine/param_set.h"
 #include "trainer/models/attention_layers.h"
 
 // A model of the file: its values, and the names that the file's layout has for its tensors.

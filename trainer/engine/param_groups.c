@@ -266,8 +266,8 @@ static sr_status check_depths(sr_recipe *recipe, const char *path, const sr_mode
     return SR_OK;
 }
 
-sr_status sr_param_groups_check(sr_recipe *recipe, int phase, const sr_model *model) {
-    const sr_recipe_optimizer *settings = &recipe->phases[phase].optimizer;
+sr_status sr_param_groups_check(sr_recipe *recipe, int set, const sr_model *model) {
+    const sr_recipe_optimizer *settings = &recipe->sets[set].optimizer;
     char path[256];
     for (int i = 0; i < settings->group_count; i++) {
         (void)snprintf(path, sizeof path, "%s.groups[%d].match", settings->choice.path, i);

@@ -45,7 +45,7 @@ void sr_param_groups_free(sr_param_groups *groups);
 
 // SR_E_USAGE, with its location in the recipe, for a word that matches no tensor of the model, and
 // for a layer_decay where the model declares no depth for a parameter.
-SR_NODISCARD sr_status sr_param_groups_check(sr_recipe *recipe, int phase, const sr_model *model);
+SR_NODISCARD sr_status sr_param_groups_check(sr_recipe *recipe, int set, const sr_model *model);
 
 // Adds a line for each group, for --dry-run: its words, its numbers of tensors and elements, and
 // its settings. Adds nothing if all parameters are updated alike.

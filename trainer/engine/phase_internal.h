@@ -1,185 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phase's struct, shared by the files that implement it.
-//
-// Flat space, in elements: [parameters and buffers in order of declaration][loss and scalars of the
-// task][stop]. Parameters that train, buffers and scalars are segments of the exchange. The update
-// of a segment is: the optimiser's kernel (parameters), (1 - m) old + m * mean over lanes
-// (buffers), the sum itself (scalars).
-//
-// If gradients are clipped by their norm, the loss is scaled, or an optimiser needs norms of
-// tensors, the ranks first agree on sums of squares through the exchange. If the loss is scaled, a
-// step whose gradients are not finite updates no segment except the scalars.
+// The phase's struct, for the engine.
 #ifndef SR_TRAINER_PHASE_INTERNAL_H
 #define SR_TRAINER_PHASE_INTERNAL_H
 
-#include "trainer/engine/loss_scale.h"
+#include "trainer/engine/param_set_internal.h"
 #include "trainer/engine/phase.h"
-#include "trainer/exchange/exchange.h"
-#include "trainer/tasks/task.h"
-
-// The content of a segment of the exchange, which decides how it is updated.
-typedef enum sr_segment_kind {
-    SR_SEGMENT_PARAM = 0,
-    SR_SEGMENT_BUFFER,
-    SR_SEGMENT_SCALAR,
-} sr_segment_kind;
-
-// A segment of the exchange.
-typedef struct sr_segment_use {
-    sr_segment_kind kind;
-    int param;             // index in the model, or of the scalar
-    int group;             // of hyper-parameters
-    int64_t rows, columns; // of a matrix that is updated as a whole, else 0
-} sr_segment_use;
-
-// Settings of a group of parameters in this step.
-typedef struct sr_group_settings {
-    double lr_scale, decay_scale;
-    bool frozen;
-    sr_length until;      // updated until then; 0: to the end
-    double until_samples; // the same in samples, set by sr_phase_set_lengths
-    bool rests;           // in this step
-} sr_group_settings;
-
-// The settings of a step's updates; the same on every rank.
-typedef struct sr_step_settings {
-    int64_t step;     // from 0
-    double lr;        // of the schedule
-    double loss_seed; // factor of each sample's loss; 0: none
-    double sum_scale; // factor that turns the sums over lanes into gradients
-} sr_step_settings;
-
-// Norms of a tensor in this step.
-typedef struct sr_tensor_norms {
-    double sum; // of the sum of gradients, or of the direction that the optimiser computed from it
-    double values; // of the parameters
-} sr_tensor_norms;
-
-typedef struct sr_prepared_cache sr_prepared_cache; // kernels/prepared_cache.h
 
 struct sr_phase {
-    const char *name; // "" or "G"
-    sr_device *device;
-    sr_model *model;
-    const sr_optimizer_desc *optimizer;
-    const void *optimizer_options;
-    double weight_decay, clip_norm, clip_value;
-    sr_group_settings *groups;
-    int group_count;
-
-    int64_t elements;     // of the whole flat space
-    int64_t scalar_begin; // first element after the model
-    // On the device, f32 and 'elements' long: V, which the exchange fills, the optimiser's states,
-    // and the average, if there is one.
-    sr_address values, states[SR_OPTIMIZER_MAX_STATES], ema;
-    int first_state; // index of the first state that exists
-    float *scalars;  // on the host: V from scalar_begin on, after a step
-
-    sr_segment *segments;
-    sr_segment_use *uses;
-    int segment_count;
-    int loss_segment, stop_segment; // the task's scalars are between them
-
-    int lanes;
-    sr_step_settings now;
-    sr_ema_settings ema_now;
-    bool ema_buffers; // running statistics are averaged, too
-    // Loss scaling: 'every' as in the recipe; scale 0: none. The other fields describe the last
-    // step: whether it was skipped, and the norm of its gradients (NaN: not measured).
-    sr_loss_scale loss_scale;
-    int64_t loss_scale_every;
+    const char *name;
+    int number;                    // of the task
+    int set_number;                // of the engine
+    sr_param_set *set;             // that it trains
+    int64_t every;                 // steps
+    struct sr_phase *const *peers; // all phases of a step, in order
+    int peer_count;
+    // Of its last step:
+    double lr;
+    double gradient_norm;
     bool skipped;
-    double gradient_norm, clip_factor; // gradients are multiplied by the factor
-    sr_tensor_norms *norms;            // of each segment; NULL: the optimiser needs none
-    // Updates: the kernels, and the numbers that they read on the device ('hyper', by rows).
-    // Numbers that change every step are uploaded from settings[].
-    sr_prepared_cache *kernels;
-    sr_address hyper, workspace;
-    sr_address matrices;    // scratch for orthogonalisation; none if no tensor is a matrix
-    int64_t matrix_scratch; // its elements
-    size_t workspace_bytes;
-    float *settings;
-    sr_exchange *exchange;
+    float *scalars; // all of the set's, from set->scalar_begin on
 };
 
-// What a phase is created from; borrowed, except for the model.
+// What a phase is created from; borrowed until sr_phase_free.
 typedef struct sr_phase_options {
     const char *name;
-    sr_device *device;
-    sr_context *context;
-    sr_comm *comm;
-    sr_model *model; // owned by the phase from here on, also after a failure
-    const sr_task_desc *task;
-    const sr_optimizer_desc *optimizer;
-    const void *optimizer_options;
-    const sr_recipe_optimizer *settings;
-    bool has_ema, ema_buffers;
-    double loss_scale; // 0: none
-    int64_t loss_scale_every;
-    int lanes;
-    int64_t bucket_bytes;
-    double report_seconds, act_seconds;
-    uint64_t seed;
-    bool plans_only; // parameters are not initialised
+    int number, set_number;
+    sr_param_set *set;
+    int64_t every;
+    struct sr_phase *const *peers; // complete before the first step
+    int peer_count;
 } sr_phase_options;
 
-// Collective: lays out the flat space, draws the initial values and creates the exchange. Errors of
-// sr_exchange_create; SR_E_MEMORY.
+// SR_E_MEMORY.
 SR_NODISCARD sr_status sr_phase_create(const sr_phase_options *options, sr_phase **out);
-// Frees the phase with its model; NULL is legal.
+// NULL is legal.
 void sr_phase_free(sr_phase *phase);
-// An element of a flat array of floats.
-static inline sr_address sr_phase_element(sr_address base, int64_t index) {
-    return sr_address_add(base, (size_t)index * sizeof(float));
-}
-
-// phase_matrix.c: rows and columns of a parameter that is updated as a matrix; 0 for others.
-int64_t sr_phase_matrix(const sr_phase *phase, const sr_param *param, int64_t *columns);
-// Number of elements of phase->matrices that sr_phase_orthogonalise needs.
-int64_t sr_phase_matrix_scratch(int64_t rows, int64_t columns);
-// Computes the numbers 4 to 15 of a matrix's row of settings from the norm of its direction.
-void sr_phase_fill_matrix(double norm, float *row);
-// Enqueues the kernels that orthogonalise the direction u [rows,columns] in place.
-SR_NODISCARD sr_status sr_phase_orthogonalise(sr_phase *phase, int64_t rows, int64_t columns,
-                                              sr_address u, sr_address row, sr_stream *stream);
-
-// phase_launch.c: enqueues a kernel of the kernel list with all its arguments present.
-SR_NODISCARD sr_status sr_phase_launch_request(sr_phase *phase, const sr_kernel_request *request,
-                                               const sr_address *p, const char *what,
-                                               sr_stream *stream);
-SR_NODISCARD sr_status sr_phase_launch(sr_phase *phase, sr_kernel_id kernel, const void *params,
-                                       size_t bytes, const sr_address *p, const char *what,
-                                       sr_stream *stream);
-
-// phase_update.c: the exchange's calls (exchange.h).
-SR_NODISCARD sr_status sr_phase_update(void *user, int64_t step, int64_t begin, int64_t end,
-                                       sr_address sum, sr_address values, sr_stream *stream);
-SR_NODISCARD sr_status sr_phase_measure(void *user, int64_t step, int round, int64_t begin,
-                                        int64_t end, sr_address sum, sr_address out,
-                                        sr_stream *stream);
-SR_NODISCARD sr_status sr_phase_agree(void *user, int64_t step, int round,
-                                      const sr_exchange_piece *pieces, const double *measures,
-                                      int64_t count);
-// Whether the ranks must agree on norms before the update; otherwise each bucket is updated as soon
-// as it is folded.
-bool sr_phase_is_agreed(const sr_phase *phase);
-// Allocates the memory of the settings, after the layout is known; computes those of a step, except
-// the values that the ranks agree on.
-SR_NODISCARD sr_status sr_phase_make_settings(sr_phase *phase);
-void sr_phase_fill_settings(sr_phase *phase);
-
-// The factor of each sample's loss before it is differentiated; 0: not scaled.
-double sr_phase_loss_seed(const sr_phase *phase);
-// Uploads the settings of the step, before its first lane.
-SR_NODISCARD sr_status sr_phase_begin_step(sr_phase *phase);
-// Downloads the scalars of the step, after its exchange.
+// Collects what the step gave, after its exchange.
 SR_NODISCARD sr_status sr_phase_end_step(sr_phase *phase);
-// Collective: gathers the other owners' parts of the average. Frozen parameters take no part in the
-// exchange; the average has their value.
-SR_NODISCARD sr_status sr_phase_gather_average(sr_phase *phase);
-// Whether a state of the optimiser exists with its present options.
-static inline bool sr_phase_has_state(const sr_phase *phase, int state) {
-    return !sr_address_is_none(phase->states[state]);
-}
 
 #endif

@@ -19,41 +19,41 @@
 
 // ---- Host access ----
 
-enum { ARRAYS = SR_PHASE_STATE + SR_OPTIMIZER_MAX_STATES };
+enum { ARRAYS = SR_SET_STATE + SR_OPTIMIZER_MAX_STATES };
 
-// Arrays of all phases on the host; NULL: not mapped.
+// Arrays of all sets on the host; NULL: not mapped.
 typedef struct host_arrays {
-    float *flat[SR_MAX_PHASES][ARRAYS];
+    float *flat[SR_MAX_SETS][ARRAYS];
 } host_arrays;
 
-static bool exists(const sr_phase *phase, int array) {
-    if (array == SR_PHASE_AVERAGE)
-        return sr_phase_has_average(phase);
-    return array < SR_PHASE_STATE || sr_phase_has_state(phase, array - SR_PHASE_STATE);
+static bool exists(const sr_param_set *set, int array) {
+    if (array == SR_SET_AVERAGE)
+        return sr_param_set_has_average(set);
+    return array < SR_SET_STATE || sr_param_set_has_state(set, array - SR_SET_STATE);
 }
 
 // Ends the access and returns 'status', that of the work on the arrays, or else a failure of its
 // own.
 static sr_status unmap(const sr_engine *e, const host_arrays *host, bool write, sr_status status) {
-    for (int p = 0; p < e->phase_count; p++) {
+    for (int s = 0; s < e->set_count; s++) {
         for (int a = 0; a < ARRAYS; a++) {
-            if (!host->flat[p][a])
+            if (!host->flat[s][a])
                 continue;
-            const sr_status other = sr_phase_unmap(e->phases[p], a, host->flat[p][a], write);
+            const sr_status other = sr_param_set_unmap(e->sets[s], a, host->flat[s][a], write);
             status = status == SR_OK ? other : status;
         }
     }
     return status;
 }
 
-// Maps those of the arrays [first, end) of every phase that exist.
+// Maps those of the arrays [first, end) of every set that exist.
 static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
     *out = (host_arrays){0};
-    for (int p = 0; p < e->phase_count; p++) {
+    for (int s = 0; s < e->set_count; s++) {
         for (int a = first; a < end; a++) {
-            if (!exists(e->phases[p], a))
+            if (!exists(e->sets[s], a))
                 continue;
-            const sr_status status = sr_phase_map(e->phases[p], a, &out->flat[p][a]);
+            const sr_status status = sr_param_set_map(e->sets[s], a, &out->flat[s][a]);
             if (status != SR_OK)
                 return unmap(e, out, false, status);
         }
@@ -65,9 +65,9 @@ static sr_status map(const sr_engine *e, int first, int end, host_arrays *out) {
 
 static int count_tensors(const sr_engine *e) {
     int count = 0;
-    for (int p = 0; p < e->phase_count; p++)
+    for (int s = 0; s < e->set_count; s++)
         count +=
-            e->models[p]->param_count + e->models[p]->counter_count + e->models[p]->table_count;
+            e->models[s]->param_count + e->models[s]->counter_count + e->models[s]->table_count;
     return count;
 }
 
@@ -89,13 +89,22 @@ static sr_stored_tensor stored_table(const sr_model_table *table) {
     return t;
 }
 
-// Parameters, buffers, and PyTorch's step counters and tables, with the values or the averages.
+// The sets in the order of files: first the one that inference uses.
+static int set_in_file(const sr_engine *e, int place) {
+    const int first = e->task->infers;
+    return place == 0 ? first : place <= first ? place - 1 : place;
+}
+
+// Parameters, buffers, and PyTorch's step counters and tables, with the values or the averages; of
+// a set without an average, the values.
 static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
                         const int64_t *steps, sr_stored_tensor *out) {
     int count = 0;
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_model *model = e->models[p];
-        const float *flat = host->flat[p][array];
+    for (int k = 0; k < e->set_count; k++) {
+        const int set = set_in_file(e, k);
+        const sr_model *model = e->models[set];
+        float *const *arrays = host->flat[set];
+        const float *flat = arrays[array] ? arrays[array] : arrays[SR_SET_VALUES];
         for (int i = 0; i < model->param_count; i++)
             out[count++] = stored_param(&model->params[i], flat);
         for (int i = 0; i < model->counter_count; i++)
@@ -108,38 +117,42 @@ static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
 }
 
 static bool has_average(const sr_engine *e) {
-    return sr_phase_has_average(e->phases[0]);
+    for (int s = 0; s < e->set_count; s++)
+        if (sr_param_set_has_average(e->sets[s]))
+            return true;
+    return false;
 }
 
 static sr_status gather_averages(sr_engine *e) {
-    for (int p = 0; p < e->phase_count && has_average(e); p++)
-        SR_TRY(sr_phase_gather_average(e->phases[p]));
+    for (int s = 0; s < e->set_count; s++)
+        if (sr_param_set_has_average(e->sets[s]))
+            SR_TRY(sr_param_set_gather_average(e->sets[s]));
     return SR_OK;
 }
 
 static sr_status gather_states(sr_engine *e) {
-    for (int p = 0; p < e->phase_count; p++)
+    for (int k = 0; k < e->set_count; k++)
         for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++)
-            if (sr_phase_has_state(e->phases[p], s))
-                SR_TRY(sr_exchange_gather(e->phases[p]->exchange, e->phases[p]->states[s],
+            if (sr_param_set_has_state(e->sets[k], s))
+                SR_TRY(sr_exchange_gather(e->sets[k]->exchange, e->sets[k]->states[s],
                                           "gather the optimiser state"));
     return SR_OK;
 }
 
-static void phase_name(const sr_phase *phase, const char *what, char out[SR_NAME_BYTES]) {
-    (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", phase->name, phase->name[0] ? "." : "", what);
+static void set_name(const sr_param_set *set, const char *what, char out[SR_NAME_BYTES]) {
+    (void)snprintf(out, SR_NAME_BYTES, "%s%s%s", set->name, set->name[0] ? "." : "", what);
 }
 
-static void state_name(const sr_phase *phase, int state, char out[SR_NAME_BYTES]) {
-    phase_name(phase, phase->optimizer->state_names[state], out);
+static void state_name(const sr_param_set *set, int state, char out[SR_NAME_BYTES]) {
+    set_name(set, set->optimizer->state_names[state], out);
 }
 
 // The loss scale is a state of the optimiser that is equal on all ranks; rank 0 saves it.
 #define LOSS_SCALE "loss_scale"
 static const sr_range loss_scale_range = {0, SR_LOSS_SCALE_NUMBERS};
 
-static bool scales_loss(const sr_phase *phase) {
-    return phase->loss_scale.scale > 0;
+static bool scales_loss(const sr_param_set *set) {
+    return set->loss_scale.scale > 0;
 }
 
 // ---- Digest ----
@@ -168,21 +181,22 @@ static void add_array(digest_list *list, const char *prefix, const char *name, s
     list->arrays[list->count++] = (sr_digest_array){full, dtype, elements, hashes};
 }
 
-static void add_model_arrays(digest_list *list, const sr_phase *phase, float *const flat[ARRAYS]) {
-    for (int i = 0; i < phase->model->param_count; i++) {
-        const sr_param *p = &phase->model->params[i];
+static void add_model_arrays(digest_list *list, const sr_param_set *set,
+                             float *const flat[ARRAYS]) {
+    for (int i = 0; i < set->model->param_count; i++) {
+        const sr_param *p = &set->model->params[i];
         int64_t n = sr_info_count(&p->info);
-        add_array(list, "", p->name, SR_F32, n, flat[SR_PHASE_VALUES] + p->offset);
-        if (flat[SR_PHASE_AVERAGE])
-            add_array(list, "ema", p->name, SR_F32, n, flat[SR_PHASE_AVERAGE] + p->offset);
-        if (!sr_phase_trains(phase, i) || p->kind == SR_PARAM_BUFFER)
+        add_array(list, "", p->name, SR_F32, n, flat[SR_SET_VALUES] + p->offset);
+        if (flat[SR_SET_AVERAGE])
+            add_array(list, "ema", p->name, SR_F32, n, flat[SR_SET_AVERAGE] + p->offset);
+        if (!sr_param_set_trains(set, i) || p->kind == SR_PARAM_BUFFER)
             continue;
         for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
             char prefix[SR_NAME_BYTES];
-            if (!sr_phase_has_state(phase, s))
+            if (!sr_param_set_has_state(set, s))
                 continue;
-            state_name(phase, s, prefix);
-            add_array(list, prefix, p->name, SR_F32, n, flat[SR_PHASE_STATE + s] + p->offset);
+            state_name(set, s, prefix);
+            add_array(list, prefix, p->name, SR_F32, n, flat[SR_SET_STATE + s] + p->offset);
         }
     }
 }
@@ -191,16 +205,16 @@ static sr_status digest_arrays(const sr_engine *e, const host_arrays *host, int6
                                int64_t steps, char hex[SR_SHA256_HEX]) {
     digest_list list = {.status = SR_OK};
     sr_arena_init(&list.arena);
-    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + SR_MAX_PHASES + 1;
+    size_t most = (size_t)count_tensors(e) * (2 + SR_OPTIMIZER_MAX_STATES) + SR_MAX_SETS + 1;
     list.arrays = sr_arena_alloc(&list.arena, most * sizeof *list.arrays);
     if (!list.arrays)
         list.status = SR_E_MEMORY;
-    for (int p = 0; p < e->phase_count; p++)
-        add_model_arrays(&list, e->phases[p], host->flat[p]);
-    for (int p = 0; p < e->phase_count; p++)
-        if (scales_loss(e->phases[p]))
-            add_array(&list, e->phases[p]->name, LOSS_SCALE, SR_F64, SR_LOSS_SCALE_NUMBERS,
-                      &e->phases[p]->loss_scale);
+    for (int s = 0; s < e->set_count; s++)
+        add_model_arrays(&list, e->sets[s], host->flat[s]);
+    for (int s = 0; s < e->set_count; s++)
+        if (scales_loss(e->sets[s]))
+            add_array(&list, e->sets[s]->name, LOSS_SCALE, SR_F64, SR_LOSS_SCALE_NUMBERS,
+                      &e->sets[s]->loss_scale);
     add_array(&list, "", "steps", SR_I64, 1, &steps);
     if (list.status == SR_OK)
         list.status = sr_digest_combine(list.arrays, list.count, position, hex);
@@ -228,31 +242,31 @@ sr_status sr_state_digest(sr_engine *e, int64_t position, int64_t steps, char he
 
 static sr_status write_states(const sr_engine *e, const host_arrays *host,
                               sr_checkpoint_writer *writer) {
-    enum { MOST = SR_MAX_PHASES * (SR_OPTIMIZER_MAX_STATES + 1) };
+    enum { MOST = SR_MAX_SETS * (SR_OPTIMIZER_MAX_STATES + 1) };
     sr_checkpoint_state states[MOST];
     char names[MOST][SR_NAME_BYTES];
     const bool first = sr_comm_rank(e->comm) == 0;
     int count = 0;
-    for (int p = 0; p < e->phase_count; p++) {
-        const sr_phase *phase = e->phases[p];
+    for (int k = 0; k < e->set_count; k++) {
+        const sr_param_set *set = e->sets[k];
         for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
-            if (!sr_phase_has_state(phase, s))
+            if (!sr_param_set_has_state(set, s))
                 continue;
-            state_name(phase, s, names[count]);
+            state_name(set, s, names[count]);
             states[count] = (sr_checkpoint_state){.name = names[count],
                                                   .dtype = SR_F32,
-                                                  .elements = phase->elements,
-                                                  .data = host->flat[p][SR_PHASE_STATE + s]};
-            states[count].ranges = sr_exchange_owned(phase->exchange, &states[count].range_count);
+                                                  .elements = set->elements,
+                                                  .data = host->flat[k][SR_SET_STATE + s]};
+            states[count].ranges = sr_exchange_owned(set->exchange, &states[count].range_count);
             count++;
         }
-        if (!scales_loss(phase))
+        if (!scales_loss(set))
             continue;
-        phase_name(phase, LOSS_SCALE, names[count]);
+        set_name(set, LOSS_SCALE, names[count]);
         states[count] = (sr_checkpoint_state){.name = names[count],
                                               .dtype = SR_F64,
                                               .elements = SR_LOSS_SCALE_NUMBERS,
-                                              .data = &phase->loss_scale,
+                                              .data = &set->loss_scale,
                                               .ranges = &loss_scale_range,
                                               .range_count = first ? 1 : 0};
         count++;
@@ -262,7 +276,7 @@ static sr_status write_states(const sr_engine *e, const host_arrays *host,
 
 static sr_status write_shard(const sr_engine *e, sr_checkpoint_writer *writer) {
     host_arrays host;
-    SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
+    SR_TRY(map(e, SR_SET_STATE, ARRAYS, &host));
     return unmap(e, &host, false, write_states(e, &host, writer));
 }
 
@@ -272,11 +286,11 @@ static sr_status write_models(const sr_engine *e, const host_arrays *host,
         sr_alloc_array((size_t)count_tensors(e) + 1, sizeof *tensors, "checkpoint tensors");
     if (!tensors)
         return SR_E_MEMORY;
-    int count = list_tensors(e, host, SR_PHASE_VALUES, &manifest->step, tensors);
+    int count = list_tensors(e, host, SR_SET_VALUES, &manifest->step, tensors);
     sr_status status =
         sr_checkpoint_write_model(writer, SR_WEIGHTS_MODEL, tensors, count, manifest);
     if (status == SR_OK && has_average(e)) {
-        count = list_tensors(e, host, SR_PHASE_AVERAGE, &manifest->step, tensors);
+        count = list_tensors(e, host, SR_SET_AVERAGE, &manifest->step, tensors);
         status = sr_checkpoint_write_model(writer, SR_WEIGHTS_EMA, tensors, count, manifest);
     }
     sr_free(tensors);
@@ -286,7 +300,7 @@ static sr_status write_models(const sr_engine *e, const host_arrays *host,
 static sr_status write_weights(const sr_engine *e, sr_checkpoint_writer *writer,
                                const sr_manifest *manifest) {
     host_arrays host;
-    SR_TRY(map(e, SR_PHASE_VALUES, SR_PHASE_AVERAGE + 1, &host));
+    SR_TRY(map(e, SR_SET_VALUES, SR_SET_AVERAGE + 1, &host));
     return unmap(e, &host, false, write_models(e, &host, writer, manifest));
 }
 
@@ -356,21 +370,23 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, in
 
 static sr_status load_arrays(const sr_engine *e, const host_arrays *host, sr_safetensors *file,
                              const sr_string_list *reset, int array, bool verbose) {
-    sr_model_values models[SR_MAX_PHASES];
+    sr_model_values models[SR_MAX_SETS];
     sr_text report;
-    for (int p = 0; p < e->phase_count; p++) {
-        models[p] = (sr_model_values){.model = e->models[p], .flat = host->flat[p][array]};
-        assert(models[p].flat);
-    }
+    int count = 0;
+    for (int s = 0; s < e->set_count; s++)
+        if (host->flat[s][array])
+            models[count++] =
+                (sr_model_values){.model = e->models[s], .flat = host->flat[s][array]};
+    assert(count > 0);
     sr_text_init(&report);
-    const sr_status status = sr_weights_load(models, e->phase_count, file, reset, &report);
+    const sr_status status = sr_weights_load(models, count, file, reset, &report);
     if (report.data[0] && verbose)
         SR_INFO("%s: %s", sr_safetensors_path(file), report.data);
     sr_text_release(&report);
     return status;
 }
 
-// Reads one array of all phases from a file.
+// Reads one array of all sets that have it from a file.
 static sr_status load_file(const sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
                            int array, bool verbose) {
     host_arrays host;
@@ -379,14 +395,14 @@ static sr_status load_file(const sr_engine *e, sr_safetensors *file, const sr_st
 }
 
 sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
-    SR_TRY(load_file(e, file, reset, SR_PHASE_VALUES, true));
-    for (int p = 0; p < e->phase_count; p++)
-        SR_TRY(sr_phase_start_average(e->phases[p]));
+    SR_TRY(load_file(e, file, reset, SR_SET_VALUES, true));
+    for (int s = 0; s < e->set_count; s++)
+        SR_TRY(sr_param_set_start_average(e->sets[s]));
     return SR_OK;
 }
 
 sr_status sr_state_try_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
-    return load_file(e, file, reset, SR_PHASE_VALUES, false);
+    return load_file(e, file, reset, SR_SET_VALUES, false);
 }
 
 #define INTENDED "; if that is intended, name the last layer in weights_reset"
@@ -418,45 +434,45 @@ sr_status sr_state_check_classes(sr_safetensors *file, const char *const *classe
     return status;
 }
 
-static sr_status read_phase_states(sr_phase *phase, float *const flat[ARRAYS],
-                                   sr_checkpoint *checkpoint) {
+static sr_status read_set_states(sr_param_set *set, float *const flat[ARRAYS],
+                                 sr_checkpoint *checkpoint) {
     int ranges;
-    const sr_range *owned = sr_exchange_owned(phase->exchange, &ranges);
+    const sr_range *owned = sr_exchange_owned(set->exchange, &ranges);
     char name[SR_NAME_BYTES];
     for (int s = 0; s < SR_OPTIMIZER_MAX_STATES; s++) {
-        if (!sr_phase_has_state(phase, s))
+        if (!sr_param_set_has_state(set, s))
             continue;
-        state_name(phase, s, name);
-        SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, phase->elements, owned, ranges,
-                                        false, flat[SR_PHASE_STATE + s]));
+        state_name(set, s, name);
+        SR_TRY(sr_checkpoint_read_state(checkpoint, name, SR_F32, set->elements, owned, ranges,
+                                        false, flat[SR_SET_STATE + s]));
     }
-    phase_name(phase, LOSS_SCALE, name);
-    return scales_loss(phase)
+    set_name(set, LOSS_SCALE, name);
+    return scales_loss(set)
                ? sr_checkpoint_read_state(checkpoint, name, SR_F64, SR_LOSS_SCALE_NUMBERS,
-                                          &loss_scale_range, 1, false, &phase->loss_scale)
+                                          &loss_scale_range, 1, false, &set->loss_scale)
                : SR_OK;
 }
 
 static sr_status read_states(const sr_engine *e, const host_arrays *host,
                              sr_checkpoint *checkpoint) {
-    for (int p = 0; p < e->phase_count; p++)
-        SR_TRY(read_phase_states(e->phases[p], host->flat[p], checkpoint));
+    for (int s = 0; s < e->set_count; s++)
+        SR_TRY(read_set_states(e->sets[s], host->flat[s], checkpoint));
     return SR_OK;
 }
 
 static sr_status load_states(const sr_engine *e, sr_checkpoint *checkpoint) {
     host_arrays host;
-    SR_TRY(map(e, SR_PHASE_STATE, ARRAYS, &host));
+    SR_TRY(map(e, SR_SET_STATE, ARRAYS, &host));
     return unmap(e, &host, true, read_states(e, &host, checkpoint));
 }
 
 sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
     sr_safetensors *file;
     SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_MODEL, &file));
-    SR_TRY(load_file(e, file, NULL, SR_PHASE_VALUES, false));
+    SR_TRY(load_file(e, file, NULL, SR_SET_VALUES, false));
     if (has_average(e)) {
         SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &file));
-        SR_TRY(load_file(e, file, NULL, SR_PHASE_AVERAGE, false));
+        SR_TRY(load_file(e, file, NULL, SR_SET_AVERAGE, false));
     }
     return load_states(e, checkpoint);
 }

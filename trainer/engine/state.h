@@ -17,7 +17,7 @@ SR_NODISCARD sr_status sr_state_save(sr_engine *engine, const char *run, sr_mani
                                      int keep, char digest[SR_SHA256_HEX]);
 // Collective: fills parameters, buffers, average and optimiser state from a checkpoint.
 SR_NODISCARD sr_status sr_state_load(sr_engine *engine, sr_checkpoint *checkpoint);
-// Loads only parameters and buffers (val, predict, `weights:`), of every phase; every rank calls it
+// Loads only parameters and buffers (val, predict, `weights:`), of every set; every rank calls it
 // with the same file. The average restarts from these values; optimiser state is unchanged.
 // sr_checkpoint_open_weights opens the file, which may be freed afterwards
 // (tests/samples/own_source.c). reset: names or prefixes of tensors that may be missing or differ

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lane-reduced values and their exchange: the only place where gradients are sent between ranks.
 //
-// Flat space. All lane-reduced values of a phase (gradients of parameters, BatchNorm statistics,
-// loss sums, counters) are stored one after the other in one flat space of fp32 elements, which is
-// divided into named segments. For each element i and each lane l there is a contribution c[l][i].
-// The exchange computes S[i] = the sum over lanes through the fixed binary tree on lane numbers
-// (fp32, plain adds, initialised by copy), passes S to 'update' on the rank that owns i, which
-// computes the new V[i] (parameter, running statistic, reported scalar) from it, and sends the new
-// V to every rank. The bits of the result do not depend on the number of ranks, the number of
-// threads or the bucket size.
+// Flat space. All lane-reduced values of a parameter set (gradients of parameters, BatchNorm
+// statistics, loss sums, counters) are stored one after the other in one flat space of fp32
+// elements, which is divided into named segments. For each element i and each lane l there is a
+// contribution c[l][i]. The exchange computes S[i] = the sum over lanes through the fixed binary
+// tree on lane numbers (fp32, plain adds, initialised by copy), passes S to 'update' on the rank
+// that owns i, which computes the new V[i] (parameter, running statistic, reported scalar) from it,
+// and sends the new V to every rank. The bits of the result do not depend on the number of ranks,
+// the number of threads or the bucket size.
 //
 // Lane tree: L lanes are the leaves; a node of level k covers lanes [j 2^k, (j+1) 2^k) and exists
 // if at least one of them does: L need not be a power of two, and at the right edge a missing right

@@ -15,7 +15,7 @@ extern "C" {
 
 // A parameter or buffer of a built model.
 typedef struct sr_param {
-    char *name; // full, with scope and phase prefix
+    char *name; // full, with scope and the prefix of its set
     sr_param_kind kind;
     sr_info info;
     sr_init init;
@@ -48,7 +48,7 @@ typedef struct sr_model {
     int counter_count;
     sr_model_table *tables;
     int table_count;
-    size_t prefix_length; // of the phase, in all names
+    size_t prefix_length; // of the set, in all names
     sr_model_stage stages[SR_STAGES_MAX];
     int stage_count;
     int64_t elements;  // length of the flat space

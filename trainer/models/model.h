@@ -4,7 +4,7 @@
 // A model is one file trainer/models/model_X.c (or a plug-in) with a descriptor. 'build' declares
 // every parameter and buffer once, in the order of the forward pass, with its name (torchvision's
 // if it has the model) and the address of the sr_tensor field for it; 'forward' records operators.
-// Parameters of a phase are in one flat fp32 space (trainer/engine/phase.h); before the first
+// Parameters of a set are in one flat fp32 space (trainer/engine/param_set.h); before the first
 // forward pass the fields are set to variables on that space.
 #ifndef SR_TRAINER_MODEL_H
 #define SR_TRAINER_MODEL_H

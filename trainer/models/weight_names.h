@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define SR_WEIGHT_LAYOUTS 3      // of one model
-#define SR_WEIGHT_NAME_BYTES 288 // of a name with its phase, the terminator included
+#define SR_WEIGHT_NAME_BYTES 288 // of a name with its set, the terminator included
 
 // A module or tensor in each layout. An asterisk stands for the rest of a part between two dots,
 // the same in all layouts; a caret for a number that is one more than that of the asterisk in

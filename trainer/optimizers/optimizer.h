@@ -24,7 +24,7 @@ typedef struct sr_hyper_request {
     double lr;             // of the schedule, scaled for the group
     double weight_decay;   // scaled for the group
     double gradient_scale; // the sum over lanes times this is the gradient of the loss
-    int64_t step;          // from 0, over the whole run
+    int64_t step;          // updates of the parameter set before this one, over the whole run
     // Of optimisers with reductions, Euclidean norms: of all gradients together; of this tensor's
     // gradient or, for 'finish', its direction; of its parameters before the update (with two
     // reductions for 'finish' alone). All with gradient_scale.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Muon (Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"). Weights of
 // two or more dimensions are matrices [first dimension, rest]; their step is a momentum whose
-// singular values are brought near 1 (trainer/engine/phase_matrix.c):
+// singular values are brought near 1 (trainer/engine/param_set_matrix.c):
 //
 //   m = momentum m + (1 - momentum) g,  u = (1 - momentum) g + momentum m, without nesterov u = m
 //   p = (1 - lr decay) p - lr s orthogonal(u),  s = sqrt(max(1, rows / columns))

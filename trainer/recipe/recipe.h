@@ -16,9 +16,10 @@
 //
 // Inheritance and overrides merge maps key by key and replace lists and text as a whole. A section
 // that is a choice (model, optimizer, schedule, loss: a name, or a map with `name`) takes nothing
-// from its base if it names something else. A recipe with `phases: {G: {...}, D: {...}}` gives each
-// phase its own model, optimizer, schedule and loss; a phase takes what it leaves out from the top
-// level.
+// from its base if it names something else. A recipe with `phases: {G: {...}, D: {...}}` trains
+// several parameter sets, each with its own model, optimizer and schedule; a phase takes what it
+// leaves out from the top level. `set` of a phase names the set that it trains, by default one of
+// the phase's name; model, optimizer and schedule of a set are those of its first phase.
 //
 // The options of an optimiser, schedule, loss, model or transform are not known here: its
 // descriptor's option table reads them through sr_recipe_options_parse, so that a new optimiser
@@ -82,7 +83,7 @@ typedef struct sr_recipe_span {
     sr_length from, until; // until 0: to the end
 } sr_recipe_span;
 
-// The optimizer section of a phase.
+// The optimizer section of a set.
 typedef struct sr_recipe_optimizer {
     sr_recipe_choice choice;
     double lr;       // absolute: lr_per is already applied
@@ -96,19 +97,27 @@ typedef struct sr_recipe_optimizer {
     int group_count;
 } sr_recipe_optimizer;
 
-// The schedule section of a phase.
+// The schedule section of a set.
 typedef struct sr_recipe_schedule {
     sr_recipe_choice choice;
     sr_length warmup;    // linear, from warmup_start * lr to lr; 0: none
     double warmup_start; // factor, 0..1
 } sr_recipe_schedule;
 
-// One model with its own parameters, optimiser and exchange. Most recipes have one, with name "".
-typedef struct sr_recipe_phase {
+// A parameter set: a model with its optimiser and schedule. Most recipes have one, with name "".
+typedef struct sr_recipe_set {
     const char *name; // its tensors get the prefix "NAME." unless it is empty
-    sr_recipe_choice model, loss;
+    sr_recipe_choice model;
     sr_recipe_optimizer optimizer;
     sr_recipe_schedule schedule;
+} sr_recipe_set;
+
+// A phase of a step, which trains one set. Most recipes have one, with name "".
+typedef struct sr_recipe_phase {
+    const char *name, *set_name;
+    int64_t every; // it runs in steps whose number is a multiple; 0: left to the task
+    int set;       // index of the set
+    sr_recipe_choice loss;
 } sr_recipe_phase;
 
 // A resolved recipe. Immutable except for sr_recipe_options_parse; owns all its memory.
@@ -119,7 +128,8 @@ typedef struct sr_recipe {
 
     sr_task task;
     const sr_recipe_phase *phases; // one or more
-    int phase_count;
+    const sr_recipe_set *sets;     // one or more, in the order in which phases first name them
+    int phase_count, set_count;
     const char *weights; // safetensors to start from, or NULL; relative to the working directory
     sr_string_list weights_reset;
 
@@ -172,11 +182,12 @@ typedef struct sr_recipe {
         bool flip; // average over the picture and its mirror image
     } eval;        // eval_view.h is how pictures are prepared
     struct {
-        double decay;     // 0: no EMA
-        int64_t every;    // steps between its updates
-        sr_length warmup; // until then the decay grows as (1 + n) / (10 + n)
-        bool lookahead;   // each update sets the parameters to the average
-        bool buffers;     // running statistics are averaged, too
+        double decay;        // 0: no EMA
+        int64_t every;       // steps between its updates
+        sr_length warmup;    // until then the decay grows as (1 + n) / (10 + n)
+        bool lookahead;      // each update sets the parameters to the average
+        bool buffers;        // running statistics are averaged, too
+        sr_string_list sets; // that are averaged; none: left to the task
     } ema;
     struct {
         int64_t bucket; // bytes; 0: the exchange's default
@@ -267,6 +278,7 @@ const sr_option_table *sr_recipe_keys(void);           // whole recipe, dotted
 const sr_option_table *sr_recipe_optimizer_keys(void); // inside any optimizer section
 const sr_option_table *sr_recipe_schedule_keys(void);  // inside any schedule section
 const sr_option_table *sr_recipe_group_keys(void);     // inside an item of optimizer.groups
+const sr_option_table *sr_recipe_phase_keys(void);     // inside any phase
 const sr_option_table *sr_recipe_transform_keys(void); // inside the options of any transform
 
 // A key whose value is not the text of one option: a choice, a list of maps, a map of phases.

@@ -147,6 +147,8 @@ static const sr_option recipe_options[] = {
      "also average the running statistics, as timm and torchvision do; false: use those of the "
      "last step",
      SR_OPT_BOOL, AT(recipe.ema.buffers), "true", 0, 0, NULL, NUMERICS},
+    {"ema.sets", "parameter sets that have an average (default: the one that the task infers with)",
+     SR_OPT_STRINGS, AT(recipe.ema.sets), NULL, 0, 0, NULL, NUMERICS},
     {"exchange.bucket", "bytes of gradients sent at once (0: 4 MiB)", SR_OPT_SIZE,
      AT(recipe.exchange.bucket), "0", 0, 1 << 30, NULL, NEUTRAL},
     {"checkpoint.every",
@@ -227,6 +229,15 @@ static const sr_option group_options[] = {
      "false", 0, 0, NULL, NUMERICS},
 };
 
+static const sr_option phase_options[] = {
+    {"set", "parameter set that the phase trains (default: the set of the phase's own name)",
+     SR_OPT_STRING, offsetof(sr_recipe_phase, set_name), NULL, 0, 0, NULL, NUMERICS},
+    {"every",
+     "the phase runs in steps whose number, from 0, is a multiple of this (default: as the task "
+     "says, which is 1 for most)",
+     SR_OPT_INT, offsetof(sr_recipe_phase, every), NULL, 1, MANY, NULL, NUMERICS},
+};
+
 static const sr_option transform_options[] = {
     {"from", "length of training after which the transform is first applied", SR_OPT_LENGTH,
      offsetof(sr_recipe_span, from), "0it", 0, MANY, NULL, NUMERICS},
@@ -248,9 +259,8 @@ static const sr_recipe_section recipe_sections[] = {
      "parameters with settings of their own; the first group that matches applies", NUMERICS},
     {"schedule", "name, or map of name and its options", "constant",
      "the learning rate over the run, as a factor of optimizer.lr", NUMERICS},
-    {"phases", "map of name: {model, loss, optimizer, schedule}", NULL,
-     "networks that are trained in turn in each step; defaults are the sections of the top level",
-     NUMERICS},
+    {"phases", "map of name: {set, every, model, loss, optimizer, schedule}", NULL,
+     "what is trained in turn in each step; defaults are the sections of the top level", NUMERICS},
     {"augment", "list of names, or of name: {options}", NULL,
      "transforms of training images, in this order", NUMERICS},
     {"expected", "anything", NULL, "notes on expected results; kept, but not interpreted", NEUTRAL},
@@ -262,6 +272,8 @@ static const sr_option_table optimizer_table = {
     "optimizer", optimizer_options, COUNT(optimizer_options), sizeof(sr_recipe_optimizer)};
 static const sr_option_table schedule_table = {"schedule", schedule_options,
                                                COUNT(schedule_options), sizeof(sr_recipe_schedule)};
+static const sr_option_table phase_table = {"phase", phase_options, COUNT(phase_options),
+                                            sizeof(sr_recipe_phase)};
 static const sr_option_table group_table = {"group", group_options, COUNT(group_options),
                                             sizeof(sr_recipe_group)};
 
@@ -282,6 +294,10 @@ const sr_option_table *sr_recipe_schedule_keys(void) {
 
 const sr_option_table *sr_recipe_group_keys(void) {
     return &group_table;
+}
+
+const sr_option_table *sr_recipe_phase_keys(void) {
+    return &phase_table;
 }
 
 const sr_option_table *sr_recipe_transform_keys(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the sections of a recipe that are more than rows of a table: phases with their choices,
-// parameter groups, and the list of transforms.
+// Reads the sections of a recipe that are more than rows of a table: phases and parameter sets with
+// their choices, parameter groups, and the list of transforms.
 //
 // Options that belong to descriptors are copied as written; recipe_options.c reads them later
 // through the descriptors' tables.
@@ -189,21 +189,28 @@ static sr_status read_schedule(sr_recipe_internal *in, sr_recipe_node *written,
     return copy_options(in, &s);
 }
 
-static sr_status read_phase(sr_recipe_internal *in, sr_recipe_node *written,
-                            sr_recipe_node *resolved, const char *prefix, sr_recipe_phase *out) {
+// Model, loss, optimizer and schedule, in the order in which they are printed. 'set' is NULL for a
+// phase whose set is that of an earlier phase.
+static sr_status read_choices(sr_recipe_internal *in, sr_recipe_node *written,
+                              sr_recipe_node *resolved, const char *prefix, sr_recipe_set *set,
+                              sr_recipe_phase *phase) {
     section model, loss;
-    SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &out->model));
-    if (!out->model.name && !in->base_missing)
-        sr_recipe_mistake(in, model.resolved->at,
-                          "'%s' is missing: name one, such as model: resnet18", model.path);
-    SR_TRY(copy_options(in, &model));
-    SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &out->loss));
+    if (set) {
+        SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &set->model));
+        if (!set->model.name && !in->base_missing)
+            sr_recipe_mistake(in, model.resolved->at,
+                              "'%s' is missing: name one, such as model: resnet18", model.path);
+        SR_TRY(copy_options(in, &model));
+    }
+    SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &phase->loss));
     SR_TRY(copy_options(in, &loss));
-    SR_TRY(read_optimizer(in, written, resolved, prefix, &out->optimizer));
-    return read_schedule(in, written, resolved, prefix, &out->schedule);
+    if (!set)
+        return SR_OK;
+    SR_TRY(read_optimizer(in, written, resolved, prefix, &set->optimizer));
+    return read_schedule(in, written, resolved, prefix, &set->schedule);
 }
 
-static bool is_phase_name(const char *name) {
+static bool is_word(const char *name) {
     for (const char *c = name; *c; c++) {
         if (!isalnum((unsigned char)*c) && *c != '_')
             return false;
@@ -232,33 +239,95 @@ static sr_recipe_node *phase_over_top(sr_recipe_internal *in, const sr_recipe_no
     return merged;
 }
 
-static sr_status read_named_phase(sr_recipe_internal *in, const sr_recipe_node *written,
-                                  sr_recipe_node *parent, sr_recipe_phase *out) {
-    static const char *const keys[] = {"model", "optimizer", "schedule", "loss"};
-    sr_recipe_node *resolved =
-        sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, written->key, written->key_at);
-    if (!resolved)
-        return SR_E_MEMORY;
-    sr_recipe_node_append(parent, resolved);
+// 'set' and 'every'; a set that is named like its phase is no part of the identity, which recipes
+// had before the key existed.
+static sr_status read_cadence(sr_recipe_internal *in, sr_recipe_node *written,
+                              sr_recipe_node *resolved, sr_recipe_phase *out) {
+    SR_TRY(sr_recipe_read_table(in, sr_recipe_phase_keys(), out, written, resolved));
+    sr_recipe_node *set = sr_recipe_node_child(resolved, "set");
     out->name = written->key;
-    if (!is_phase_name(written->key))
+    out->set_name = out->set_name ? out->set_name : out->name;
+    set->text = out->set_name;
+    if (strcmp(out->set_name, out->name) == 0)
+        set->option_class = SR_OPTION_NEUTRAL;
+    if (!is_word(out->set_name))
+        sr_recipe_mistake(in, set->at,
+                          "the name of a parameter set consists of letters, digits and '_'");
+    return SR_OK;
+}
+
+// The sections of a set are those of the first phase that names it.
+static void refuse_second(sr_recipe_internal *in, const sr_recipe_node *written,
+                          const sr_recipe_phase *phase, const char *first) {
+    for (const sr_recipe_node *node = written->first; node; node = node->next)
+        if (sr_recipe_node_is_choice(node->key) && strcmp(node->key, "loss") != 0)
+            sr_recipe_mistake(in, node->key_at,
+                              "phase %s trains set '%s', whose %s is phases.%s.%s: change it there",
+                              phase->name, phase->set_name, node->key, first, node->key);
+}
+
+// Finds the phase's set, or adds it: *first is the first phase that names it.
+static sr_recipe_set *find_set(sr_recipe *recipe, sr_recipe_phase *phases, sr_recipe_set *sets,
+                               sr_recipe_phase *phase, const sr_recipe_phase **first) {
+    for (*first = phases; *first < phase; (*first)++)
+        if (strcmp((*first)->set_name, phase->set_name) == 0)
+            break;
+    phase->set = *first < phase ? (*first)->set : recipe->set_count++;
+    sets[phase->set].name = phase->set_name;
+    return &sets[phase->set];
+}
+
+static bool is_phase_key(const char *key) {
+    return sr_recipe_node_is_choice(key) || sr_options_find(sr_recipe_phase_keys(), key);
+}
+
+// Keys that are not those of a phase, and a value that is no map.
+static bool check_phase(sr_recipe_internal *in, const sr_recipe_node *written) {
+    static const char *const keys[] = {"set", "every", "model", "optimizer", "schedule", "loss"};
+    if (!is_word(written->key))
         sr_recipe_mistake(in, written->key_at,
                           "the name of a phase consists of letters, digits and '_'");
     if (written->kind != SR_RECIPE_NODE_MAP) {
         sr_recipe_mistake(in, written->at,
                           "a phase is a map with model, optimizer, schedule, loss");
-        return SR_OK;
+        return false;
     }
     for (const sr_recipe_node *node = written->first; node; node = node->next) {
-        if (!sr_recipe_node_is_choice(node->key))
+        if (!is_phase_key(node->key))
             sr_recipe_mistake(in, node->key_at, "unknown key '%s' of a phase%s", node->key,
                               sr_recipe_hint(in, node->key, keys, sizeof keys / sizeof *keys));
     }
+    return true;
+}
+
+// The list of all phases and of the sets that they name.
+typedef struct phase_lists {
+    sr_recipe_phase *phases;
+    sr_recipe_set *sets;
+    sr_recipe_node *parent; // resolved
+} phase_lists;
+
+static sr_status read_named_phase(sr_recipe_internal *in, sr_recipe_node *written,
+                                  const phase_lists *lists, sr_recipe_phase *out) {
+    sr_recipe_node *resolved =
+        sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, written->key, written->key_at);
+    if (!resolved)
+        return SR_E_MEMORY;
+    sr_recipe_node_append(lists->parent, resolved);
+    out->name = out->set_name = written->key;
+    if (check_phase(in, written))
+        SR_TRY(read_cadence(in, written, resolved, out));
+    const sr_recipe_phase *first;
+    sr_recipe_set *set = find_set(&in->v.recipe, lists->phases, lists->sets, out, &first);
+    if (written->kind != SR_RECIPE_NODE_MAP)
+        return SR_OK;
+    if (first != out)
+        refuse_second(in, written, out, first->name);
     sr_recipe_node *sections = phase_over_top(in, written);
     if (!sections)
         return SR_E_MEMORY;
-    return read_phase(in, sections, resolved, sr_recipe_format(in, "phases.%s.", written->key),
-                      out);
+    return read_choices(in, sections, resolved, sr_recipe_format(in, "phases.%s.", written->key),
+                        first == out ? set : NULL, out);
 }
 
 static sr_status read_phases(sr_recipe_internal *in) {
@@ -275,22 +344,25 @@ static sr_status read_phases(sr_recipe_internal *in) {
         flat = true;
     }
     size_t count = flat ? 1 : (size_t)written->count;
-    sr_recipe_phase *phases = sr_arena_alloc(&in->arena, count * sizeof *phases);
-    if (!phases)
+    phase_lists lists = {.phases = sr_arena_alloc(&in->arena, count * sizeof *lists.phases),
+                         .sets = sr_arena_alloc(&in->arena, count * sizeof *lists.sets)};
+    if (!lists.phases || !lists.sets)
         return SR_E_MEMORY;
-    in->v.recipe.phases = phases;
+    in->v.recipe.phases = lists.phases;
+    in->v.recipe.sets = lists.sets;
     in->v.recipe.phase_count = (int)count;
+    in->v.recipe.set_count = flat;
     if (flat) {
-        phases[0].name = "";
-        return read_phase(in, in->written, in->resolved, "", &phases[0]);
+        lists.sets[0].name = lists.phases[0].name = lists.phases[0].set_name = "";
+        return read_choices(in, in->written, in->resolved, "", &lists.sets[0], &lists.phases[0]);
     }
-    sr_recipe_node *parent = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, "phases", written->key_at);
-    if (!parent)
+    lists.parent = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, "phases", written->key_at);
+    if (!lists.parent)
         return SR_E_MEMORY;
-    sr_recipe_node_append(in->resolved, parent);
-    const sr_recipe_node *phase = written->first;
+    sr_recipe_node_append(in->resolved, lists.parent);
+    sr_recipe_node *phase = written->first;
     for (size_t i = 0; i < count; i++, phase = phase->next)
-        SR_TRY(read_named_phase(in, phase, parent, &phases[i]));
+        SR_TRY(read_named_phase(in, phase, &lists, &lists.phases[i]));
     return SR_OK;
 }
 

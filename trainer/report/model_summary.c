@@ -197,7 +197,7 @@ static sr_status finish(tree *t) {
     return SR_OK;
 }
 
-static sr_status make(tree *t, const sr_phase *phase, const sr_model *model) {
+static sr_status make(tree *t, const sr_param_set *set, const sr_model *model) {
     const size_t calls = (size_t)sr_call_count(t->context) + 1;
     sr_layer *layers = sr_arena_alloc(t->arena, calls * sizeof *layers), network = {"", 0};
     t->part_of = sr_arena_alloc(t->arena, calls * sizeof *t->part_of);
@@ -212,13 +212,14 @@ static sr_status make(tree *t, const sr_phase *phase, const sr_model *model) {
     t->rows[0].name = model->desc->name;
     SR_TRY(add_calls(t));
     for (int i = 0; i < model->param_count; i++)
-        SR_TRY(add_param(t, &model->params[i], sr_phase_trains(phase, i)));
+        SR_TRY(add_param(t, &model->params[i], sr_param_set_trains(set, i)));
     return finish(t);
 }
 
 sr_status sr_summary_make(sr_engine *engine, int phase, sr_arena *arena, sr_summary *out) {
-    const sr_phase *of = sr_engine_get_phase(engine, phase);
-    const sr_model *model = sr_phase_get_info(of).model;
+    const sr_param_set *of =
+        sr_engine_get_set(engine, sr_phase_get_info(sr_engine_get_phase(engine, phase)).set);
+    const sr_model *model = sr_param_set_get_info(of).model;
     sr_plan *plan;
     *out = (sr_summary){.model = model->desc->name};
     SR_TRY(sr_engine_compile(engine, phase, &plan));

@@ -203,8 +203,8 @@ static sr_status run_blocks(sr_engine *engine, const sr_evaluation *e, int class
 // The same on all ranks: weights with a value that is not finite are named, else they overflow.
 static sr_status check_metrics(sr_engine *engine, const sr_evaluation *e, sr_metrics metrics,
                                sr_metrics *out) {
-    const sr_phase *phase = sr_engine_get_phase(engine, 0);
-    const bool average = e->average && sr_phase_has_average(phase);
+    const sr_param_set *set = sr_engine_get_set(engine, sr_engine_get_info(engine).infers);
+    const bool average = e->average && sr_param_set_has_average(set);
     const sr_param *where;
     if (metrics.samples == 0)
         return SR_FAIL(SR_E_DATA, "%s: no val sample has a class, so there is nothing to evaluate",
@@ -213,8 +213,8 @@ static sr_status check_metrics(sr_engine *engine, const sr_evaluation *e, sr_met
         *out = metrics;
         return SR_OK;
     }
-    SR_TRY(sr_phase_find_not_finite(phase, average ? SR_PHASE_AVERAGE : SR_PHASE_VALUES, false,
-                                    &where));
+    SR_TRY(
+        sr_param_set_find_not_finite(set, average ? SR_SET_AVERAGE : SR_SET_VALUES, false, &where));
     return SR_FAIL(SR_E_NON_FINITE,
                    "%s: the model's results for %lld of %lld val samples are not finite; the first "
                    "is sample %lld; %s%s",

@@ -355,7 +355,7 @@ static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {
     return usable;
 }
 
-// Bytes of a rank's parameters and optimiser state, and of the largest phase's activations.
+// Bytes of a rank's parameters and optimiser state, and of the activations of the largest phase.
 static sr_status measure_step(sr_engine *engine, uint64_t *activations, uint64_t *state) {
     const sr_engine_info e = sr_engine_get_info(engine);
     *activations = *state = 0;
@@ -364,9 +364,11 @@ static sr_status measure_step(sr_engine *engine, uint64_t *activations, uint64_t
         SR_TRY(sr_engine_compile(engine, p, &plan));
         if (sr_plan_peak_bytes(plan) > *activations)
             *activations = sr_plan_peak_bytes(plan);
-        const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
-        *state += (uint64_t)phase.elements * (uint64_t)phase.arrays * sizeof(float);
-        *state += (uint64_t)phase.scratch * sizeof(float);
+    }
+    for (int s = 0; s < e.sets; s++) {
+        const sr_param_set_info set = sr_param_set_get_info(sr_engine_get_set(engine, s));
+        *state += (uint64_t)set.elements * (uint64_t)set.arrays * sizeof(float);
+        *state += (uint64_t)set.scratch * sizeof(float);
     }
     return SR_OK;
 }

@@ -60,8 +60,8 @@ static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_mode
     return status;
 }
 
-static void print_memory(const sr_phase *phase, const sr_plan *plan, int executors) {
-    const sr_phase_info info = sr_phase_get_info(phase);
+static void print_memory(const sr_param_set *set, const sr_plan *plan, int executors) {
+    const sr_param_set_info info = sr_param_set_get_info(set);
     char text[16];
     uint64_t flat = (uint64_t)info.elements * sizeof(float);
     (void)printf("\nmemory of a rank\n  parameters and gradient sums    %s\n",
@@ -69,7 +69,7 @@ static void print_memory(const sr_phase *phase, const sr_plan *plan, int executo
     (void)printf("  optimiser state                 %s\n",
                  sr_text_bytes(flat * (uint64_t)info.states, text));
     (void)printf("  average                         %s\n",
-                 sr_text_bytes(sr_phase_has_average(phase) ? flat : 0, text));
+                 sr_text_bytes(sr_param_set_has_average(set) ? flat : 0, text));
     (void)printf("  activations of a lane           %s",
                  sr_text_bytes(sr_plan_peak_bytes(plan), text));
     (void)printf(" (live bound %s), %d at a time\n",
@@ -107,16 +107,17 @@ static void print_lanes(const sr_recipe *r, int ranks) {
 
 static sr_status report_phase(sr_engine *engine, int p) {
     const sr_engine_info e = sr_engine_get_info(engine);
-    const sr_phase *phase = sr_engine_get_phase(engine, p);
-    const sr_model *model = sr_phase_get_info(phase).model;
+    const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
+    const sr_param_set *set = sr_engine_get_set(engine, phase.set);
+    const sr_model *model = sr_param_set_get_info(set).model;
     sr_plan *plan;
     SR_TRY(sr_engine_compile(engine, p, &plan));
     print_model(model);
     SR_TRY(print_summary(engine, p));
-    SR_TRY(print_groups(&e.recipe->phases[p].optimizer, model));
+    SR_TRY(print_groups(&e.recipe->sets[phase.set].optimizer, model));
     (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
-    print_memory(phase, plan, e.executors);
+    print_memory(set, plan, e.executors);
     return SR_OK;
 }
 
@@ -148,7 +149,7 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
         return SR_OK;
     SR_TRY(sr_inputs_open(r, w->task, &w->inputs));
     SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
-    for (int i = 0; i < r->phase_count; i++)
+    for (int i = 0; i < r->set_count; i++)
         SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
     return sr_inputs_windows(r, &lengths, &w->arena, &windows);
 }

@@ -28,8 +28,8 @@ static int64_t data_wait_ns(const sr_training *t) {
 
 static int64_t exposed_ns(const sr_training *t) {
     int64_t sum = 0;
-    for (int p = 0; p < t->info.phases; p++)
-        sum += sr_phase_exposed_ns(sr_engine_get_phase(t->engine, p));
+    for (int s = 0; s < t->info.sets; s++)
+        sum += sr_param_set_exposed_ns(sr_engine_get_set(t->engine, s));
     return sum;
 }
 
@@ -73,21 +73,22 @@ static sr_ema_settings average_settings(const sr_training *t) {
     return ema;
 }
 
-static sr_status check_finite(const sr_training *t, int number, double loss) {
-    const sr_phase *phase = sr_engine_get_phase(t->engine, number);
-    const char *name = sr_phase_get_info(phase).name;
+static sr_status check_finite(const sr_training *t, const sr_phase *phase) {
+    const sr_phase_info info = sr_phase_get_info(phase);
+    const char *name = info.name;
     char last[96];
-    if (isfinite(loss))
+    if (isfinite(sr_phase_loss_sum(phase)))
         return SR_OK;
     const sr_param *where = NULL; // statistics of activations show where such values arose
-    SR_TRY(sr_phase_find_not_finite(phase, SR_PHASE_VALUES, true, &where));
+    SR_TRY(sr_param_set_find_not_finite(sr_engine_get_set(t->engine, info.set), SR_SET_VALUES, true,
+                                        &where));
     return SR_FAIL(
         SR_E_NON_FINITE,
-        "the loss%s%s is not finite at step %lld (lr %g%s%s): lower optimizer.lr%s or warm "
-        "up longer; %s",
-        name[0] ? " of " : "", name, (long long)t->step,
-        sr_schedule_lr(&t->schedules[number], t->position), where ? ", first in " : "",
-        where ? where->name : "", t->info.phases > 1 ? " of this phase or of those before it," : "",
+        "the loss%s%s is not finite at step %lld (lr %g%s%s): lower %s.lr%s or warm up longer; %s",
+        name[0] ? " of " : "", name, (long long)t->step, sr_phase_lr(phase),
+        where ? ", first in " : "", where ? where->name : "",
+        t->recipe->sets[info.set].optimizer.choice.path,
+        t->info.sets > 1 ? ", or that of a set that the phase reads," : "",
         sr_training_describe_last(t, last));
 }
 
@@ -111,20 +112,23 @@ static sr_status run_step(sr_training *t, bool *stop) {
     const sr_lane_source *source = sr_feed_source(t->feed);
     double batch = (double)t->info.batch;
     *stop = false;
+    sr_feed_set_uses(t->feed, sr_engine_phases_due(t->engine, t->step));
     for (int p = 0; p < t->info.phases; p++) {
         sr_phase *phase = sr_engine_get_phase(t->engine, p);
-        sr_phase_set_step(phase, t->step, t->position,
-                          sr_schedule_lr(&t->schedules[p], t->position), 1 / batch,
-                          average_settings(t));
+        if (!sr_phase_is_due(phase, t->step))
+            continue;
+        const sr_schedule *schedule = &t->schedules[sr_phase_get_info(phase).set];
+        sr_phase_set_step(phase, t->step, t->position, sr_schedule_lr(schedule, t->position),
+                          1 / batch, average_settings(t));
         const sr_status status = sr_engine_step(t->engine, p, t->step, source);
         if (status == SR_E_NON_FINITE) // debug.nan
             sr_error_prefix("step %lld", (long long)t->step);
         SR_TRY(status);
         double loss = sr_phase_loss_sum(phase);
-        SR_TRY(check_finite(t, p, loss));
+        SR_TRY(check_finite(t, phase));
         report_skipped(t, phase);
         *stop = *stop || sr_phase_stop_agreed(phase);
-        if (p > 0)
+        if (p != t->logged)
             continue;
         t->last_loss = loss / batch;
         t->window.loss += loss;
@@ -152,7 +156,8 @@ static double exposed_share(const sr_training *t, int64_t span) {
 
 // The learning rate of the step before this position.
 static double last_lr(const sr_training *t) {
-    return sr_schedule_lr(&t->schedules[0], t->position - t->info.batch);
+    const sr_phase_info info = sr_phase_get_info(sr_engine_get_phase(t->engine, t->logged));
+    return sr_schedule_lr(&t->schedules[info.set], t->position - t->info.batch);
 }
 
 static int64_t epochs_done(const sr_training *t, int64_t position) {
@@ -220,7 +225,7 @@ static sr_status write_row(sr_training *t, bool with_evaluation) {
         row[SR_COLUMN_DATA_WAIT] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
         row[SR_COLUMN_COMM_EXPOSED] = exposed_share(t, span);
     }
-    add_gradient_columns(sr_engine_get_phase(t->engine, 0), row);
+    add_gradient_columns(sr_engine_get_phase(t->engine, t->logged), row);
     row[SR_COLUMN_LR] = last_lr(t);
     row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
     if (with_evaluation) {

@@ -113,7 +113,8 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
 // ---- Saving and resuming ----
 
 static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) {
-    const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(t->engine, 0));
+    const sr_param_set_info set =
+        sr_param_set_get_info(sr_engine_get_set(t->engine, t->info.infers));
     sr_manifest m = {.position = t->position,
                      .step = t->step,
                      .epoch = t->position / t->inputs.count,
@@ -121,7 +122,7 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
                      .batch = t->info.batch,
                      .seed = t->info.seed,
                      .task = t->task->name,
-                     .model = phase.model->desc->name,
+                     .model = set.model->desc->name,
                      .recipe = t->recipe_name,
                      .recipe_identity = t->identity,
                      .data_identity = t->inputs.identity,
@@ -154,16 +155,17 @@ const char *sr_training_describe_last(const sr_training *t, char out[96]) {
 // that cannot be resumed must not replace one that can. The result is the same on all ranks,
 // because the values are.
 static sr_status check_values(const sr_training *t) {
-    for (int p = 0; p < t->info.phases; p++) {
-        const sr_phase *phase = sr_engine_get_phase(t->engine, p);
+    for (int s = 0; s < t->info.sets; s++) {
+        const sr_param_set *set = sr_engine_get_set(t->engine, s);
         const sr_param *param;
         char last[96];
-        SR_TRY(sr_phase_find_not_finite(phase, SR_PHASE_VALUES, false, &param));
+        SR_TRY(sr_param_set_find_not_finite(set, SR_SET_VALUES, false, &param));
         if (param)
             return SR_FAIL(SR_E_NON_FINITE,
-                           "%s is not finite after step %lld: lower optimizer.lr or warm up "
-                           "longer; %s",
-                           param->name, (long long)t->step, sr_training_describe_last(t, last));
+                           "%s is not finite after step %lld: lower %s.lr or warm up longer; %s",
+                           param->name, (long long)t->step,
+                           t->recipe->sets[s].optimizer.choice.path,
+                           sr_training_describe_last(t, last));
     }
     return SR_OK;
 }

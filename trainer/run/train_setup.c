@@ -48,6 +48,8 @@ static sr_status create_engine(sr_training *t) {
     SR_TRY(sr_engine_create(&options, &t->engine));
     t->info = sr_engine_get_info(t->engine);
     sr_engine_set_lengths(t->engine, &lengths);
+    while (sr_phase_get_info(sr_engine_get_phase(t->engine, t->logged)).every > 1)
+        t->logged++;
     return SR_OK;
 }
 
@@ -66,7 +68,7 @@ static sr_status set_lengths(sr_training *t) {
     sr_schedule_lengths lengths;
     SR_TRY(sr_inputs_lengths(t->recipe, t->inputs.count, &t->total_steps, &lengths));
     t->total_samples = t->total_steps * t->recipe->batch;
-    for (int i = 0; i < t->recipe->phase_count; i++)
+    for (int i = 0; i < t->recipe->set_count; i++)
         SR_TRY(sr_choose_schedule(t->recipe, i, &t->arena, &lengths, &t->schedules[i]));
     warn_of_short_run(t);
     return SR_OK;
@@ -124,13 +126,13 @@ static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int6
     return status;
 }
 
-static const sr_model *model_of(const sr_training *t, int phase) {
-    return sr_phase_get_info(sr_engine_get_phase(t->engine, phase)).model;
+static const sr_model *model_of(const sr_training *t, int set) {
+    return sr_param_set_get_info(sr_engine_get_set(t->engine, set)).model;
 }
 
 static sr_status init_from_data(sr_training *t) {
-    for (int p = 0; p < t->info.phases; p++) {
-        const sr_model *model = model_of(t, p);
+    for (int s = 0; s < t->info.sets; s++) {
+        const sr_model *model = model_of(t, s);
         if (!model->desc->init_from_data)
             continue;
         const sr_recipe *r = t->recipe;
@@ -153,8 +155,8 @@ static sr_status first_state(sr_training *t) {
     SR_TRY(init_from_data(t));
     SR_TRY(
         sr_inputs_load_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
-    for (int p = 0; p < t->info.phases; p++)
-        SR_TRY(sr_phase_start_average(sr_engine_get_phase(t->engine, p)));
+    for (int s = 0; s < t->info.sets; s++)
+        SR_TRY(sr_param_set_start_average(sr_engine_get_set(t->engine, s)));
     return SR_OK;
 }
 
@@ -300,15 +302,16 @@ static void announce_draws(const sr_training *t) {
 
 static void announce(const sr_training *t) {
     char parameters[32], fields[128], cpus[128];
+    const sr_model *model = model_of(t, t->info.infers);
     if (t->rank != 0)
         return;
-    (void)snprintf(parameters, sizeof parameters, "%.2f M", model_of(t, 0)->parameters * 1e-6);
+    (void)snprintf(parameters, sizeof parameters, "%.2f M", model->parameters * 1e-6);
     if (t->location.generation)
         SR_INFO("resuming %s at step %lld of %lld", t->location.folder, (long long)t->step,
                 (long long)t->total_steps);
     SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
             "rank%s x %d thread%s, %lld step%s",
-            t->recipe_name, model_of(t, 0)->desc->name, parameters, (long long)t->inputs.count,
+            t->recipe_name, model->desc->name, parameters, (long long)t->inputs.count,
             t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
             t->inputs.class_count == 1 ? "" : "es", (long long)t->info.batch, t->info.lanes,
             t->info.lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s", t->info.threads,
@@ -385,8 +388,8 @@ static sr_status compare_identities(sr_training *t) {
 }
 
 static sr_status compare_values(sr_training *t) {
-    for (int p = 0; p < t->info.phases; p++)
-        SR_TRY(sr_phase_compare(sr_engine_get_phase(t->engine, p)));
+    for (int s = 0; s < t->info.sets; s++)
+        SR_TRY(sr_param_set_compare(sr_engine_get_set(t->engine, s)));
     return SR_OK;
 }
 

@@ -57,7 +57,8 @@ typedef struct sr_training {
     sr_device_properties device; // that this rank computes on
     sr_engine *engine;
     sr_engine_info info; // of it
-    sr_schedule schedules[SR_MAX_PHASES];
+    int logged;          // the first phase that runs in every step
+    sr_schedule schedules[SR_MAX_SETS];
     sr_arena arena;
 
     sr_inputs inputs;

@@ -11,10 +11,11 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 3    // of sr_task_desc
-#define SR_MAX_PHASES 4  // of a step
-#define SR_MAX_SCALARS 8 // that a task logs besides the loss
-#define SR_TASK_INPUTS 8 // that a task reads
+#define SR_TASK_ABI 4     // of sr_task_desc
+#define SR_MAX_SETS 4     // of a task
+#define SR_MAX_PHASES 8   // of a step
+#define SR_MAX_SCALARS 32 // that a task logs besides the loss
+#define SR_TASK_INPUTS 16 // that a task reads
 
 // An array that a task reads of every lane.
 typedef struct sr_task_input {
@@ -23,13 +24,26 @@ typedef struct sr_task_input {
     bool is_class;    // i32 below sr_lane_recording.classes; negative ones are ignored
 } sr_task_input;
 
-// One recording of a phase's lane program (or of an evaluation).
+// A parameter set of a task: a model with its optimiser.
+typedef struct sr_task_set {
+    const char *name; // that recipes give it; "" for the only set of a task
+} sr_task_set;
+
+// A phase of a step: what is recorded for it trains one set, and may read all others.
+typedef struct sr_task_phase {
+    const char *name; // that recipes give it; "" for the only phase of a task
+    int set;          // that it trains
+    int64_t every;    // unless the recipe says otherwise, it runs in every such step; 0: 1
+    bool optional;    // recipes may leave it out
+} sr_task_phase;
+
+// One recording of a phase's lane program (or of inference).
 typedef struct sr_lane_recording {
     sr_context *context;
-    int phase;
+    int phase; // of the task; inference: -1
     bool training;
     sr_dtype dtype;
-    sr_model *const *models; // of all phases
+    sr_model *const *models; // of all sets
     const double *mean, *std;
     const sr_loss_desc *loss_desc; // NULL if the task has its own loss
     const void *loss_options;
@@ -49,16 +63,20 @@ typedef struct sr_lane_recording {
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
     const char *name;
-    const char *transformer;                      // of the data pipeline
-    sr_task_input inputs[SR_TASK_INPUTS];         // arrays of its slots, with their types and
-                                                  // shapes; after the last, name is NULL
-    int phases;                                   // exact number; 0: one
-    const char *phase_names[SR_MAX_PHASES];       // in order, if there are several
-    bool uses_loss;                               // the recipe's `loss`; else the task has its own
-    int scalars;                                  // logged sums besides the loss
+    const char *transformer;              // of the data pipeline
+    sr_task_input inputs[SR_TASK_INPUTS]; // arrays of its slots, with their types and
+                                          // shapes; after the last, name is NULL
+    // Sets in the order in which phases first name them, and phases in that of a step; after the
+    // last, name is NULL. A phase that is optional follows another one of its set.
+    sr_task_set sets[SR_MAX_SETS];
+    sr_task_phase phases[SR_MAX_PHASES];
+    int infers;     // the set that inference uses: it is evaluated, averaged by default, and saved
+                    // first
+    bool uses_loss; // the recipe's `loss`; else the task has its own
+    int scalars;    // logged sums besides the loss
     const char *scalar_names[SR_MAX_SCALARS];     // "top1": number of hits
     void (*record)(sr_lane_recording *recording); // of training: fills loss and scalars
-    // Records the samples as the network of the first phase sees them, mixed by recording->mix;
+    // Records the samples as the network sees them, mixed by recording->mix;
     // NULL: the recipe must not have `mix`.
     sr_mixed (*mix)(sr_lane_recording *recording);
     // Records inference: f32 logits [N,classes] from the inputs that are no targets; NULL: no
@@ -69,8 +87,12 @@ typedef struct sr_task_desc {
 // The task named by a recipe's `task`, or NULL.
 const sr_task_desc *sr_task_find(const char *name);
 
-// Records the forward pass of a phase's model, and returns its output of this name.
-sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
+// Numbers of a task's sets and phases.
+int sr_task_sets(const sr_task_desc *task);
+int sr_task_phases(const sr_task_desc *task);
+
+// Records the forward pass of a set's model, and returns its output of this name.
+sr_tensor sr_task_forward(sr_lane_recording *recording, int set, const sr_tensor *inputs,
                           const char *output, bool with_statistics);
 
 #ifdef __cplusplus

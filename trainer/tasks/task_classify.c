@@ -7,7 +7,7 @@
 #include "trainer/tasks/task.h"
 
 #define LOGITS "logits"       // the model's output
-#define MIX_SCOPE 0x6d780000u // models use numbers from phase << 16 on
+#define MIX_SCOPE 0x6d780000u // models use numbers from set << 16 on
 
 enum { IMAGE, LABEL }; // inputs
 enum { WIDTH = 2 };    // of the dimensions of pictures
@@ -102,7 +102,8 @@ const sr_task_desc sr_task_classify = {
     .transformer = "classify",
     .inputs = {[IMAGE] = {.name = "image"},
                [LABEL] = {.name = "label", .target = true, .is_class = true}},
-    .phases = 1,
+    .sets = {{.name = ""}},
+    .phases = {{.name = ""}},
     .uses_loss = true,
     .scalars = 1,
     .scalar_names = {"hits"},

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014), as two
-// phases of a step: D learns to tell real from generated images, then G to make D take its images
-// for real. Both phases read both networks; each trains its own.
+// Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014): two
+// parameter sets, the critic D and the generator G, and two phases of a step. In phase D the critic
+// learns to tell real from generated pictures, in phase G the generator to make the critic take its
+// pictures for real. Both phases read both networks; each trains its own.
 #include "trainer/tasks/task.h"
 
-enum { PHASE_D = 0, PHASE_G = 1, NOISE = 32 };
+enum { SET_D, SET_G };
+enum { PHASE_D, PHASE_G };
+enum { NOISE = 32 };
 enum { IMAGE }; // inputs
 
 static sr_tensor noise(sr_lane_recording *r, int64_t n) {
@@ -27,22 +30,24 @@ static void record(sr_lane_recording *r) {
     if (!sr_tensor_info(r->inputs[IMAGE], &info))
         return;
     sr_tensor z = noise(r, info.dim[0]);
-    sr_tensor fake = sr_task_forward(r, PHASE_G, &z, "picture", r->phase == PHASE_G);
+    sr_tensor fake = sr_task_forward(r, SET_G, &z, "picture", r->phase == PHASE_G);
     if (r->phase == PHASE_G) {
-        r->loss = per_sample(sr_task_forward(r, PHASE_D, &fake, "logits", false), 1);
+        r->loss = per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 1);
         return;
     }
     sr_tensor real = sr_normalize(r->inputs[IMAGE], centre, centre, r->dtype);
-    r->loss = sr_add(per_sample(sr_task_forward(r, PHASE_D, &real, "logits", true), 1),
-                     per_sample(sr_task_forward(r, PHASE_D, &fake, "logits", false), 0));
+    r->loss = sr_add(per_sample(sr_task_forward(r, SET_D, &real, "logits", true), 1),
+                     per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 0));
 }
 
 extern const sr_task_desc sr_task_gan;
-const sr_task_desc sr_task_gan = {.struct_size = sizeof(sr_task_desc),
-                                  .abi = SR_TASK_ABI,
-                                  .name = "gan",
-                                  .transformer = "classify",
-                                  .inputs = {[IMAGE] = {.name = "image"}},
-                                  .phases = 2,
-                                  .phase_names = {"D", "G"},
-                                  .record = record};
+const sr_task_desc sr_task_gan = {
+    .struct_size = sizeof(sr_task_desc),
+    .abi = SR_TASK_ABI,
+    .name = "gan",
+    .transformer = "classify",
+    .inputs = {[IMAGE] = {.name = "image"}},
+    .sets = {[SET_D] = {.name = "D"}, [SET_G] = {.name = "G"}},
+    .phases = {[PHASE_D] = {.name = "D", .set = SET_D}, [PHASE_G] = {.name = "G", .set = SET_G}},
+    .infers = SET_G,
+    .record = record};

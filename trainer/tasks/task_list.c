@@ -43,15 +43,29 @@ static sr_tensor output_of(const sr_lane_recording *recording, const sr_model *m
     return sr_op_refused(status, "forward");
 }
 
-sr_tensor sr_task_forward(sr_lane_recording *recording, int phase, const sr_tensor *inputs,
+int sr_task_sets(const sr_task_desc *task) {
+    int count = 0;
+    while (count < SR_MAX_SETS && task->sets[count].name)
+        count++;
+    return count;
+}
+
+int sr_task_phases(const sr_task_desc *task) {
+    int count = 0;
+    while (count < SR_MAX_PHASES && task->phases[count].name)
+        count++;
+    return count;
+}
+
+sr_tensor sr_task_forward(sr_lane_recording *recording, int set, const sr_tensor *inputs,
                           const char *output, bool with_statistics) {
-    const sr_model *model = recording->models[phase];
+    const sr_model *model = recording->models[set];
     recording->outputs.count = 0;
     sr_forward forward = {.context = recording->context,
                           .training = recording->training,
                           .dtype = recording->dtype,
                           .key = recording->key,
-                          .next_scope = (uint32_t)phase << 16,
+                          .next_scope = (uint32_t)set << 16,
                           .statistics = with_statistics ? recording->statistics : NULL,
                           .outputs = &recording->outputs};
     char name[SR_NAME_BYTES];

@@ -67,8 +67,8 @@ sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const 
     if (!f->comm)
         SR_TRY(sr_comm_create(&comm, &f->comm));
     SR_TRY(engine_create_for(f, task, threads));
-    for (int p = 0; p < sr_engine_get_info(f->engine).phases; p++)
-        SR_TRY(sr_phase_start_average(sr_engine_get_phase(f->engine, p)));
+    for (int s = 0; s < sr_engine_get_info(f->engine).sets; s++)
+        SR_TRY(sr_param_set_start_average(sr_engine_get_set(f->engine, s)));
     return fill_pictures(f);
 }
 
@@ -89,10 +89,13 @@ double engine_step(engine_fixture *f, int64_t number) {
     const sr_ema_settings ema = {.decay = 0.9, .due = true};
     double loss = 0;
     for (int p = 0; p < sr_engine_get_info(f->engine).phases; p++) {
-        sr_phase_set_step(sr_engine_get_phase(f->engine, p), number, number * ENGINE_BATCH, 0.05,
+        sr_phase *phase = sr_engine_get_phase(f->engine, p);
+        if (!sr_phase_is_due(phase, number))
+            continue;
+        sr_phase_set_step(phase, number, number * ENGINE_BATCH, 0.05,
                           f->gradient_scale != 0 ? f->gradient_scale : 1.0 / ENGINE_BATCH, ema);
         assert_ok(sr_engine_step(f->engine, p, number, &source));
-        loss = sr_phase_loss_sum(sr_engine_get_phase(f->engine, p)) / ENGINE_BATCH;
+        loss = sr_phase_loss_sum(phase) / ENGINE_BATCH;
         assert_true(loss == loss);
     }
     return loss;

@@ -54,13 +54,13 @@ static void begin(training_rank *j, const golden_training *g) {
                                        .image_width = g->side,
                                        .seed = g->seed};
     assert_ok(sr_engine_create(&options, &j->engine));
-    sr_phase *phase = sr_engine_get_phase(j->engine, 0);
+    sr_param_set *set = sr_engine_get_set(j->engine, 0);
     float *values = NULL;
-    assert_ok(sr_phase_map(phase, SR_PHASE_VALUES, &values));
-    const sr_model *model = sr_phase_get_info(phase).model;
+    assert_ok(sr_param_set_map(set, SR_SET_VALUES, &values));
+    const sr_model *model = sr_param_set_get_info(set).model;
     for (int i = 0; i < model->param_count; i++)
         g->fill(g->user, model, i, values + model->params[i].offset);
-    assert_ok(sr_phase_unmap(phase, SR_PHASE_VALUES, values, true));
+    assert_ok(sr_param_set_unmap(set, SR_SET_VALUES, values, true));
     j->images = sr_alloc((size_t)(g->batch * g->side * g->side * 3), "pictures");
     j->labels = sr_alloc_array((size_t)g->batch, sizeof *j->labels, "labels");
     assert_non_null(j->images);

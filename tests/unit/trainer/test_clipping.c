@@ -7,19 +7,19 @@
 
 #include "kernels/base/memory.h"
 #include "tests/unit/trainer/engine_fixture.h"
-#include "trainer/engine/phase_internal.h"
+#include "trainer/engine/param_set_internal.h"
 
 #define TINY "tests/recipes/tiny.yaml"
 #define PLAIN "momentum: 0, weight_decay: 0, lr: 0.05, name: sgd"
 #define LR 0.05 // of engine_step
 
 // The parameters as they are now.
-static float *values_of(const sr_phase *phase) {
-    float *mapped, *copy = sr_alloc_array((size_t)phase->elements, sizeof *copy, "values");
+static float *values_of(const sr_param_set *set) {
+    float *mapped, *copy = sr_alloc_array((size_t)set->elements, sizeof *copy, "values");
     assert_non_null(copy);
-    assert_ok(sr_phase_map(phase, SR_PHASE_VALUES, &mapped));
-    memcpy(copy, mapped, (size_t)phase->elements * sizeof *copy);
-    assert_ok(sr_phase_unmap(phase, SR_PHASE_VALUES, mapped, false));
+    assert_ok(sr_param_set_map(set, SR_SET_VALUES, &mapped));
+    memcpy(copy, mapped, (size_t)set->elements * sizeof *copy);
+    assert_ok(sr_param_set_unmap(set, SR_SET_VALUES, mapped, false));
     return copy;
 }
 
@@ -28,15 +28,15 @@ static float *values_of(const sr_phase *phase) {
 static double *gradients(const char *extra, double *norm, double *told) {
     engine_fixture f = {0};
     engine_begin(&f, TINY, 2, extra);
-    const sr_phase *phase = sr_engine_get_phase(f.engine, 0);
-    float *before = values_of(phase);
+    const sr_param_set *set = sr_engine_get_set(f.engine, 0);
+    float *before = values_of(set);
     (void)engine_step(&f, 0);
-    float *after = values_of(phase);
-    double *g = sr_alloc_array((size_t)phase->elements, sizeof *g, "gradients"), squares = 0;
+    float *after = values_of(set);
+    double *g = sr_alloc_array((size_t)set->elements, sizeof *g, "gradients"), squares = 0;
     assert_non_null(g);
-    for (int s = 0; s < phase->segment_count; s++) {
-        const sr_segment *segment = &phase->segments[s];
-        if (phase->uses[s].kind != SR_SEGMENT_PARAM)
+    for (int s = 0; s < set->segment_count; s++) {
+        const sr_segment *segment = &set->segments[s];
+        if (set->uses[s].kind != SR_SEGMENT_PARAM)
             continue;
         for (int64_t i = segment->begin; i < segment->begin + segment->count; i++) {
             g[i] = ((double)before[i] - (double)after[i]) / LR;
@@ -44,7 +44,7 @@ static double *gradients(const char *extra, double *norm, double *told) {
         }
     }
     *norm = sqrt(squares);
-    *told = phase->gradient_norm;
+    *told = set->gradient_norm;
     sr_free(before);
     sr_free(after);
     engine_end(&f);
@@ -78,7 +78,7 @@ static void test_value(void **state) {
     double *limited = gradients("optimizer={" PLAIN ", clip_value: 0.01}", &norm, &told);
     engine_fixture f = {0};
     engine_begin(&f, TINY, 1, NULL);
-    int64_t changed = 0, elements = sr_engine_get_phase(f.engine, 0)->elements;
+    int64_t changed = 0, elements = sr_engine_get_set(f.engine, 0)->elements;
     engine_end(&f);
     assert_true(isnan(told));
     for (int64_t i = 0; i < elements; i++) {
@@ -140,22 +140,22 @@ static void test_overflow_skips_a_step(void **state) {
     (void)state;
     engine_fixture f = {0};
     engine_begin_fp16(&f, "16777216");
-    const sr_phase *phase = sr_engine_get_phase(f.engine, 0);
-    const size_t bytes = (size_t)phase->scalar_begin * sizeof(float);
-    for (int step = 0; step < 40 && phase->loss_scale.steps == 0; step++) {
-        float *before = values_of(phase);
-        const sr_loss_scale old = phase->loss_scale;
+    const sr_param_set *set = sr_engine_get_set(f.engine, 0);
+    const size_t bytes = (size_t)set->scalar_begin * sizeof(float);
+    for (int step = 0; step < 40 && set->loss_scale.steps == 0; step++) {
+        float *before = values_of(set);
+        const sr_loss_scale old = set->loss_scale;
         (void)engine_step(&f, step);
-        float *after = values_of(phase);
-        assert_true(phase->skipped == (phase->loss_scale.skipped == old.skipped + 1));
-        assert_true(phase->skipped == (phase->loss_scale.scale == 0.5 * old.scale));
-        assert_true(phase->skipped == (memcmp(before, after, bytes) == 0));
+        float *after = values_of(set);
+        assert_true(set->skipped == (set->loss_scale.skipped == old.skipped + 1));
+        assert_true(set->skipped == (set->loss_scale.scale == 0.5 * old.scale));
+        assert_true(set->skipped == (memcmp(before, after, bytes) == 0));
         sr_free(before);
         sr_free(after);
     }
-    assert_true(phase->loss_scale.skipped >= 1);
-    assert_true(phase->loss_scale.steps == 1);
-    assert_true(isfinite(phase->gradient_norm));
+    assert_true(set->loss_scale.skipped >= 1);
+    assert_true(set->loss_scale.steps == 1);
+    assert_true(isfinite(set->gradient_norm));
     engine_end(&f);
 }
 
@@ -170,7 +170,7 @@ static void test_gradients_are_unscaled(void **state) {
         else
             engine_begin_fp16(&f, "1024");
         (void)engine_step(&f, 0);
-        norm[i] = sr_engine_get_phase(f.engine, 0)->gradient_norm;
+        norm[i] = sr_engine_get_set(f.engine, 0)->gradient_norm;
         engine_end(&f);
     }
     assert_close(norm[1], norm[0], 0.02);

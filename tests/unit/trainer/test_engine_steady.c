@@ -183,7 +183,7 @@ static void begin(steady_fixture *f, int lanes, const char *precision) {
                                        .image_width = SIDE,
                                        .seed = 3};
     assert_ok(sr_engine_create(&options, &f->engine));
-    assert_ok(sr_phase_start_average(sr_engine_get_phase(f->engine, 0)));
+    assert_ok(sr_param_set_start_average(sr_engine_get_set(f->engine, 0)));
     look_for_gpu(f);
     sr_rng_init(&rng, 7, 0, 0, 0);
     for (int lane = 0; lane < LANES; lane++) {

@@ -95,7 +95,7 @@ typedef struct update_rank {
 
 // The loss scale is part of a checkpoint.
 static sr_status resume(update_rank *r, update_fixture *f) {
-    const sr_loss_scale scale = f->phase->loss_scale;
+    const sr_loss_scale scale = f->set->loss_scale;
     float *half;
     SR_TRY(update_read(f, &half, &r->count));
     update_close(f);
@@ -103,7 +103,7 @@ static sr_status resume(update_rank *r, update_fixture *f) {
     sr_status status = update_open(f, &r->settings, r->comm);
     f->broken_step = r->broken_step;
     if (status == SR_OK) {
-        f->phase->loss_scale = scale;
+        f->set->loss_scale = scale;
         status = update_write(f, half);
     }
     sr_free(half);
@@ -112,15 +112,15 @@ static sr_status resume(update_rank *r, update_fixture *f) {
 
 // A rank has all of a matrix or nothing of it.
 static sr_status check_matrices(const update_fixture *f) {
-    const sr_phase *phase = f->phase;
+    const sr_param_set *set = f->set;
     int count;
-    const sr_range *owned = sr_exchange_owned(phase->exchange, &count);
-    for (int s = 0; s < phase->segment_count; s++) {
-        const int64_t begin = phase->segments[s].begin, end = begin + phase->segments[s].count;
-        for (int i = 0; i < count && phase->uses[s].rows > 0; i++) {
+    const sr_range *owned = sr_exchange_owned(set->exchange, &count);
+    for (int s = 0; s < set->segment_count; s++) {
+        const int64_t begin = set->segments[s].begin, end = begin + set->segments[s].count;
+        for (int i = 0; i < count && set->uses[s].rows > 0; i++) {
             const bool apart = end <= owned[i].begin || owned[i].end <= begin;
             if (!apart && (begin < owned[i].begin || owned[i].end < end))
-                return SR_FAIL(SR_E_INTERNAL, "%s has several owners", phase->segments[s].name);
+                return SR_FAIL(SR_E_INTERNAL, "%s has several owners", set->segments[s].name);
         }
     }
     return SR_OK;
@@ -134,7 +134,7 @@ static sr_status work(update_rank *r, update_fixture *f) {
     if (r->resumes)
         SR_TRY(resume(r, f));
     SR_TRY(update_steps(f, MIDDLE, STEPS));
-    r->skipped = sr_phase_get_gradients(f->phase).skipped_steps;
+    r->skipped = (int64_t)f->set->loss_scale.skipped;
     return update_read(f, &r->got, &r->count);
 }
 
@@ -268,8 +268,8 @@ static void test_states_that_options_do_not_use(void **state) {
         sr_comm *comm;
         assert_ok(sr_comm_create(&options, &comm));
         assert_ok(update_open(&f, &settings, comm));
-        assert_int_equal(cases[i].states, sr_phase_get_info(f.phase).states);
-        assert_int_equal(cases[i].states + cases[i].sums + 2, sr_phase_get_info(f.phase).arrays);
+        assert_int_equal(cases[i].states, sr_param_set_get_info(f.set).states);
+        assert_int_equal(cases[i].states + cases[i].sums + 2, sr_param_set_get_info(f.set).arrays);
         update_close(&f);
         sr_comm_free(comm);
     }

@@ -61,7 +61,7 @@ static void release(subject *s) {
 static int group_of(const subject *s, const char *name) {
     for (int i = 0; i < s->model->param_count; i++)
         if (strcmp(s->model->params[i].name, name) == 0)
-            return sr_param_group_of(&s->recipe->phases[0].optimizer, &s->model->params[i]);
+            return sr_param_group_of(&s->recipe->sets[0].optimizer, &s->model->params[i]);
     fail_msg("no tensor %s", name);
     return -1;
 }
@@ -106,7 +106,7 @@ static void words_that_match_nothing(void **state) {
     s.model->param_count = 0;
     sr_text text;
     sr_text_init(&text);
-    assert_ok(sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text));
+    assert_ok(sr_param_groups_describe(&s.recipe->sets[0].optimizer, s.model, &text));
     assert_non_null(strstr(text.data, "0 tensors"));
     sr_text_release(&text);
     s.model->param_count = count;
@@ -117,7 +117,7 @@ static void expect_report(subject s, const char *want) {
     sr_text text;
     sr_text_init(&text);
     assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
-    assert_ok(sr_param_groups_describe(&s.recipe->phases[0].optimizer, s.model, &text));
+    assert_ok(sr_param_groups_describe(&s.recipe->sets[0].optimizer, s.model, &text));
     assert_string_equal(want, text.data);
     sr_text_release(&text);
     release(&s);
@@ -140,7 +140,7 @@ static void report(void **state) {
 static sr_param_group settings_of(const subject *s, const char *name) {
     sr_param_groups groups;
     sr_param_group found = {0};
-    assert_ok(sr_param_groups_make(&s->recipe->phases[0].optimizer, s->model, &groups));
+    assert_ok(sr_param_groups_make(&s->recipe->sets[0].optimizer, s->model, &groups));
     for (int i = 0; i < s->model->param_count; i++)
         if (strcmp(s->model->params[i].name, name) == 0)
             found = groups.items[groups.of[i]];
@@ -258,7 +258,7 @@ static void check_timm(const char *model, int (*depth_of)(const char *), int las
                        const char *const *undecayed) {
     subject s = make_of(model, "layer_decay: 0.5\n  no_decay: [bias, norm, embedding, scale]");
     sr_param_groups groups;
-    const sr_recipe_optimizer *settings = &s.recipe->phases[0].optimizer;
+    const sr_recipe_optimizer *settings = &s.recipe->sets[0].optimizer;
     assert_ok(sr_param_groups_check(s.recipe, 0, s.model));
     assert_ok(sr_param_groups_make(settings, s.model, &groups));
     for (int i = 0; i < s.model->param_count; i++) {

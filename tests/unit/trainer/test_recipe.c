@@ -423,7 +423,7 @@ static void test_defaults(void **state) {
     assert_int_equal(r->eval.batch, 256);
     assert_int_equal(r->phase_count, 1);
     assert_string_equal(r->phases[0].name, "");
-    assert_string_equal(r->phases[0].schedule.choice.name, "constant");
+    assert_string_equal(r->sets[0].schedule.choice.name, "constant");
     assert_null(r->phases[0].loss.name);
     assert_null(r->data.train);
     assert_int_equal(r->data.mean.count, 3);
@@ -459,7 +459,7 @@ static void test_values(void **state) {
     assert_int_equal(r->eval.crop_width, 48);
     assert_int_equal(r->eval.resize_height, 32);
     assert_int_equal(r->eval.resize_width, 48);
-    const sr_recipe_optimizer *optimizer = &r->phases[0].optimizer;
+    const sr_recipe_optimizer *optimizer = &r->sets[0].optimizer;
     assert_true(optimizer->lr == 2.0);
     assert_true(optimizer->lr_given == 0.5);
     assert_int_equal(optimizer->group_count, 2);
@@ -468,7 +468,7 @@ static void test_values(void **state) {
     assert_true(optimizer->groups[0].decay_scale == 0.0);
     assert_true(optimizer->groups[0].lr_scale == 1.0);
     assert_true(optimizer->groups[1].frozen);
-    assert_int_equal(r->phases[0].schedule.warmup.unit, SR_LENGTH_EPOCHS);
+    assert_int_equal(r->sets[0].schedule.warmup.unit, SR_LENGTH_EPOCHS);
     assert_int_equal(r->augment_count, 2);
     assert_string_equal(r->augment[0].name, "flip");
     assert_string_equal(r->augment[0].arguments, "");
@@ -496,11 +496,11 @@ static void test_phases(void **state) {
                                     "  D: {model: {name: disc}, optimizer: {lr: 1e-4}, loss: d}\n");
     assert_int_equal(r->phase_count, 2);
     assert_string_equal(r->phases[0].name, "G");
-    assert_true(r->phases[0].optimizer.lr == 2e-4);
-    assert_string_equal(r->phases[1].model.name, "disc");
-    assert_string_equal(r->phases[1].optimizer.choice.name, "adam");
-    assert_string_equal(r->phases[1].optimizer.choice.path, "phases.D.optimizer");
-    assert_true(r->phases[1].optimizer.lr == 1e-4);
+    assert_true(r->sets[0].optimizer.lr == 2e-4);
+    assert_string_equal(r->sets[1].model.name, "disc");
+    assert_string_equal(r->sets[1].optimizer.choice.name, "adam");
+    assert_string_equal(r->sets[1].optimizer.choice.path, "phases.D.optimizer");
+    assert_true(r->sets[1].optimizer.lr == 1e-4);
     assert_null(sr_recipe_get(r, "optimizer.lr"));
     assert_string_equal(sr_recipe_get(r, "phases.D.optimizer.lr"), "0.0001");
     sr_recipe_free(r);

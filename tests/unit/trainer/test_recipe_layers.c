@@ -29,7 +29,7 @@ static void test_circle(void **state) {
     recipe_put("plain.yaml", "base: plain\nbatch: 16\n");
     recipe = recipe_load("plain.yaml", NULL, 0);
     assert_int_equal(recipe->batch, 16);
-    assert_string_equal(recipe->phases[0].model.name, "net");
+    assert_string_equal(recipe->sets[0].model.name, "net");
     sr_recipe_free(recipe);
     assert_int_equal(remove("plain.yaml"), 0);
 }
@@ -113,7 +113,7 @@ static void test_lengths_of_a_base(void **state) {
     recipe_put("b.yaml", "base: a\nepochs: 18\n"); // the share of 90 epochs, still
     sr_recipe *r = recipe_load("b.yaml", NULL, 0);
     assert_string_equal(sr_recipe_get(r, "schedule.warmup"), "10%");
-    assert_true(r->phases[0].optimizer.groups[0].until.unit == SR_LENGTH_PERCENT);
+    assert_true(r->sets[0].optimizer.groups[0].until.unit == SR_LENGTH_PERCENT);
     sr_recipe_free(r);
 }
 
@@ -159,7 +159,7 @@ static void test_bases(void **state) {
     assert_true(r->epochs == 0.0);
     assert_int_equal(r->augment_count, 1);
     assert_string_equal(r->augment[0].name, "crop");
-    assert_true(r->phases[0].optimizer.lr == 2.0);
+    assert_true(r->sets[0].optimizer.lr == 2.0);
     assert_string_equal(sr_recipe_get(r, "optimizer.momentum"), "0.9");
     assert_int_equal(r->data.workers, 2);
     assert_string_equal(r->data.train, "x");
@@ -169,7 +169,7 @@ static void test_bases(void **state) {
     recipe_put("deep/other.yaml",
                "base: [low, high]\nmodel: b\noptimizer: {name: adam, lr: 3}\nbatch:\n");
     r = recipe_load("deep/other.yaml", NULL, 0);
-    assert_string_equal(r->phases[0].model.name, "b");
+    assert_string_equal(r->sets[0].model.name, "b");
     assert_null(sr_recipe_get(r, "model.width"));
     assert_null(sr_recipe_get(r, "optimizer.momentum"));
     assert_int_equal(r->batch, 256);
@@ -192,9 +192,9 @@ static void test_overrides(void **state) {
                                      "data.train=a=b c",
                                      "model.width=4"};
     sr_recipe *r = recipe_load("plain", overrides, 8);
-    assert_string_equal(r->phases[0].optimizer.choice.name, "adam");
-    assert_true(r->phases[0].optimizer.lr == 3.0);
-    assert_string_equal(r->phases[0].model.name, "net");
+    assert_string_equal(r->sets[0].optimizer.choice.name, "adam");
+    assert_true(r->sets[0].optimizer.lr == 3.0);
+    assert_string_equal(r->sets[0].model.name, "net");
     assert_string_equal(sr_recipe_get(r, "model.width"), "4");
     assert_int_equal(r->steps, 12);
     assert_true(r->epochs == 0.0);

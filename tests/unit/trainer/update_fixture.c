@@ -73,40 +73,40 @@ static void draw(uint32_t seed, int64_t count, float *out) {
 }
 
 static sr_status draw_values(update_fixture *f) {
-    const sr_model *model = f->phase->model;
+    const sr_model *model = f->set->model;
     float *values;
-    SR_TRY(sr_phase_map(f->phase, SR_PHASE_VALUES, &values));
+    SR_TRY(sr_param_set_map(f->set, SR_SET_VALUES, &values));
     for (int i = 0; i < model->param_count; i++)
         draw(100 + (uint32_t)i, sr_info_count(&model->params[i].info),
              values + model->params[i].offset);
-    SR_TRY(sr_phase_unmap(f->phase, SR_PHASE_VALUES, values, true));
-    return sr_phase_start_average(f->phase);
+    SR_TRY(sr_param_set_unmap(f->set, SR_SET_VALUES, values, true));
+    return sr_param_set_start_average(f->set);
 }
 
-// ---- The phase ----
+// ---- The parameter set ----
 
-static sr_status make_phase(update_fixture *f, sr_comm *comm) {
+static sr_status make_set(update_fixture *f, sr_comm *comm) {
     const update_settings *s = &f->settings;
     sr_choice_optimizer optimizer;
     SR_TRY(sr_choose_optimizer(f->recipe, 0, &f->arena, &optimizer));
-    sr_phase_options options = {.name = "",
-                                .device = f->device,
-                                .context = f->context,
-                                .comm = comm,
-                                .task = &task,
-                                .optimizer = optimizer.desc,
-                                .optimizer_options = optimizer.options,
-                                .settings = &f->recipe->phases[0].optimizer,
-                                .has_ema = s->averages,
-                                .ema_buffers = !s->keeps_buffers,
-                                .loss_scale = s->loss_scale,
-                                .loss_scale_every = 2,
-                                .lanes = s->lanes,
-                                .bucket_bytes = s->bucket_bytes,
-                                .seed = 1};
+    sr_param_set_options options = {.name = "",
+                                    .device = f->device,
+                                    .context = f->context,
+                                    .comm = comm,
+                                    .task = &task,
+                                    .optimizer = optimizer.desc,
+                                    .optimizer_options = optimizer.options,
+                                    .settings = &f->recipe->sets[0].optimizer,
+                                    .has_ema = s->averages,
+                                    .ema_buffers = !s->keeps_buffers,
+                                    .loss_scale = s->loss_scale,
+                                    .loss_scale_every = 2,
+                                    .lanes = s->lanes,
+                                    .bucket_bytes = s->bucket_bytes,
+                                    .seed = 1};
     const sr_model_build build = {.desc = &models[s->large], .prefix = "", .classes = 2};
     SR_TRY(sr_model_create(&build, &options.model));
-    SR_TRY(sr_phase_create(&options, &f->phase));
+    SR_TRY(sr_param_set_create(&options, &f->set));
     f->first_lane = sr_lanes_first(s->lanes, sr_comm_size(comm), sr_comm_rank(comm));
     f->end_lane = sr_lanes_first(s->lanes, sr_comm_size(comm), sr_comm_rank(comm) + 1);
     return draw_values(f);
@@ -121,8 +121,8 @@ static sr_status open_all(update_fixture *f, sr_comm *comm) {
     SR_TRY(sr_device_open(f->settings.device, &f->device));
     const sr_context_options context = {.use_device = f->device, .threads = 1};
     SR_TRY(sr_context_create(&context, &f->context));
-    SR_TRY(make_phase(f, comm));
-    const size_t bytes = (size_t)f->phase->elements * sizeof(float);
+    SR_TRY(make_set(f, comm));
+    const size_t bytes = (size_t)f->set->elements * sizeof(float);
     SR_TRY(sr_stream_create(f->device, &direct, &f->stream));
     SR_TRY(sr_device_alloc(f->device, bytes, "gradients", &f->gradients));
     f->host = sr_alloc(bytes, "gradients");
@@ -137,8 +137,8 @@ sr_status update_open(update_fixture *f, const update_settings *settings, sr_com
 }
 
 void update_close(update_fixture *f) {
-    if (f->phase)
-        sr_phase_free(f->phase);
+    if (f->set)
+        sr_param_set_free(f->set);
     sr_stream_free(f->stream);
     sr_device_free(f->device, f->gradients);
     sr_context_free(f->context);
@@ -151,65 +151,68 @@ void update_close(update_fixture *f) {
 // ---- Steps ----
 
 static sr_status give_lane(update_fixture *f, int64_t step, int lane) {
-    const sr_phase *phase = f->phase;
-    for (int s = 0; s < phase->loss_segment; s++) {
-        const sr_segment *segment = &phase->segments[s];
+    const sr_param_set *set = f->set;
+    for (int s = 0; s < set->loss_segment; s++) {
+        const sr_segment *segment = &set->segments[s];
         const uint32_t seed =
-            (uint32_t)(1000 + 100 * step + 10 * lane + (int64_t)phase->uses[s].param);
+            (uint32_t)(1000 + 100 * step + 10 * lane + (int64_t)set->uses[s].param);
         draw(seed, segment->count, f->host + segment->begin);
         for (int64_t i = 0; f->settings.loss_scale > 0 && i < segment->count; i++)
-            f->host[segment->begin + i] *= (float)phase->now.loss_seed;
+            f->host[segment->begin + i] *= (float)set->now.loss_seed;
     }
     if (step == f->broken_step && lane == 1)
-        f->host[phase->segments[0].begin] = INFINITY;
-    SR_TRY(sr_device_upload(f->device, f->gradients, f->host,
-                            (size_t)phase->elements * sizeof(float)));
-    for (int s = phase->segment_count - 1; s >= 0; s--) {
-        const sr_segment *segment = &phase->segments[s];
-        const bool given = s < phase->loss_segment;
+        f->host[set->segments[0].begin] = INFINITY;
+    SR_TRY(
+        sr_device_upload(f->device, f->gradients, f->host, (size_t)set->elements * sizeof(float)));
+    for (int s = set->segment_count - 1; s >= 0; s--) {
+        const sr_segment *segment = &set->segments[s];
+        const bool given = s < set->loss_segment;
         const sr_address from =
             given ? sr_address_add(f->gradients, (size_t)segment->begin * sizeof(float))
                   : sr_address_none();
         SR_TRY(
-            sr_exchange_put(phase->exchange, lane, s, from, given ? segment->count : 0, f->stream));
+            sr_exchange_put(set->exchange, lane, s, from, given ? segment->count : 0, f->stream));
     }
     return sr_stream_wait(f->stream); // the array is filled again
 }
 
 sr_status update_steps(update_fixture *f, int64_t first, int64_t end) {
-    sr_phase *phase = f->phase;
+    sr_param_set *set = f->set;
     const sr_ema_settings ema = {.decay = 0.75, .due = f->settings.averages};
     for (int64_t step = first; step < end; step++) {
-        sr_phase_set_step(phase, step, step, f->recipe->phases[0].optimizer.lr,
-                          1.0 / f->settings.lanes, ema);
-        SR_TRY(sr_phase_begin_step(phase));
-        SR_TRY(sr_exchange_step_begin(phase->exchange, step));
+        sr_param_set_use(set, &(sr_set_step){.updates = step,
+                                             .position = step,
+                                             .lr = f->recipe->sets[0].optimizer.lr,
+                                             .gradient_scale = 1.0 / f->settings.lanes,
+                                             .ema = ema});
+        SR_TRY(sr_param_set_begin_step(set));
+        SR_TRY(sr_exchange_step_begin(set->exchange, step));
         for (int lane = f->first_lane; lane < f->end_lane; lane++)
             SR_TRY(give_lane(f, step, lane));
-        SR_TRY(sr_exchange_step_wait(phase->exchange));
-        SR_TRY(sr_phase_end_step(phase));
+        SR_TRY(sr_exchange_step_wait(set->exchange));
+        SR_TRY(sr_param_set_end_step(set, f->host));
     }
     return SR_OK;
 }
 
 // ---- Results ----
 
-enum { ARRAYS = SR_PHASE_STATE + SR_OPTIMIZER_MAX_STATES };
+enum { ARRAYS = SR_SET_STATE + SR_OPTIMIZER_MAX_STATES };
 
-static bool exists(const sr_phase *phase, int array) {
-    return array == SR_PHASE_VALUES ||
-           (array == SR_PHASE_AVERAGE ? sr_phase_has_average(phase)
-                                      : sr_phase_has_state(phase, array - SR_PHASE_STATE));
+static bool exists(const sr_param_set *set, int array) {
+    return array == SR_SET_VALUES ||
+           (array == SR_SET_AVERAGE ? sr_param_set_has_average(set)
+                                    : sr_param_set_has_state(set, array - SR_SET_STATE));
 }
 
 // Copies the elements of all tensors of an array to or from 'packed'; returns their number.
 static sr_status copy_array(const update_fixture *f, int array, float *packed, bool write,
                             int64_t *used) {
-    const sr_phase *phase = f->phase;
+    const sr_param_set *set = f->set;
     float *mapped;
-    SR_TRY(sr_phase_map(phase, array, &mapped));
-    for (int i = 0; i < phase->model->param_count; i++) {
-        const sr_param *p = &phase->model->params[i];
+    SR_TRY(sr_param_set_map(set, array, &mapped));
+    for (int i = 0; i < set->model->param_count; i++) {
+        const sr_param *p = &set->model->params[i];
         const int64_t count = sr_info_count(&p->info);
         const size_t bytes = (size_t)count * sizeof(float);
         if (write)
@@ -218,34 +221,34 @@ static sr_status copy_array(const update_fixture *f, int array, float *packed, b
             memcpy(packed + *used, mapped + p->offset, bytes);
         *used += count;
     }
-    return sr_phase_unmap(phase, array, mapped, write);
+    return sr_param_set_unmap(set, array, mapped, write);
 }
 
 static sr_status copy_all(const update_fixture *f, float *packed, bool write, int64_t *used) {
     *used = 0;
     for (int array = 0; array < ARRAYS; array++)
-        if (exists(f->phase, array))
+        if (exists(f->set, array))
             SR_TRY(copy_array(f, array, packed, write, used));
     return SR_OK;
 }
 
 sr_status update_read(const update_fixture *f, float **out, int64_t *count) {
-    sr_phase *phase = f->phase;
-    if (sr_phase_has_average(phase))
-        SR_TRY(sr_phase_gather_average(phase));
+    sr_param_set *set = f->set;
+    if (sr_param_set_has_average(set))
+        SR_TRY(sr_param_set_gather_average(set));
     for (int i = 0; i < SR_OPTIMIZER_MAX_STATES; i++)
-        if (sr_phase_has_state(phase, i))
-            SR_TRY(sr_exchange_gather(phase->exchange, phase->states[i], "gather a state"));
-    *out = sr_alloc_array((size_t)phase->elements * ARRAYS, sizeof **out, "results");
+        if (sr_param_set_has_state(set, i))
+            SR_TRY(sr_exchange_gather(set->exchange, set->states[i], "gather a state"));
+    *out = sr_alloc_array((size_t)set->elements * ARRAYS, sizeof **out, "results");
     return *out ? copy_all(f, *out, false, count) : SR_E_MEMORY;
 }
 
 sr_status update_write(const update_fixture *f, const float *from) {
     int64_t used;
-    float *copy = sr_alloc_array((size_t)f->phase->elements * ARRAYS, sizeof *copy, "results");
+    float *copy = sr_alloc_array((size_t)f->set->elements * ARRAYS, sizeof *copy, "results");
     if (!copy)
         return SR_E_MEMORY;
-    memcpy(copy, from, (size_t)f->phase->elements * ARRAYS * sizeof *copy);
+    memcpy(copy, from, (size_t)f->set->elements * ARRAYS * sizeof *copy);
     const sr_status status = copy_all(f, copy, true, &used);
     sr_free(copy);
     return status;

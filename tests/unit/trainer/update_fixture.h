@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A phase whose gradients are drawn, not computed: what its exchange and its optimiser make of
-// them. tests/golden/optimizers_golden.py draws the same.
+// A parameter set whose gradients are drawn, not computed: what its exchange and its optimiser make
+// of them. tests/golden/optimizers_golden.py draws the same.
 #ifndef SR_TESTS_UNIT_UPDATE_FIXTURE_H
 #define SR_TESTS_UNIT_UPDATE_FIXTURE_H
 
-#include "trainer/engine/phase_internal.h"
+#include "trainer/engine/param_set_internal.h"
 
 // What a run is made of.
 typedef struct update_settings {
@@ -25,10 +25,10 @@ typedef struct update_fixture {
     sr_arena arena;
     sr_device *device;
     sr_context *context;
-    sr_phase *phase;
+    sr_param_set *set;
     int first_lane, end_lane; // of this rank
     sr_stream *stream;
-    sr_address gradients; // of a lane, f32, as the phase's flat space
+    sr_address gradients; // of a lane, f32, as the set's flat space
     float *host;
     int64_t broken_step; // its gradients have an infinity; -1: none
 } update_fixture;

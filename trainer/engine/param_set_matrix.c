@@ -11,14 +11,14 @@
 // products. All of it is f32, by the kernels of matrix products and of averages, on the stream of
 // the owner: one rank has the whole matrix, so the order of sums is that of the product's kernel.
 #include "kernels/kernel_params.h"
-#include "trainer/engine/phase_internal.h"
+#include "trainer/engine/param_set_internal.h"
 
 enum { STEPS = 5 };
 static const double quintic[] = {3.4445, -4.775, 2.0315}; // a, b, c
 
-int64_t sr_phase_matrix(const sr_phase *phase, const sr_param *param, int64_t *columns) {
+int64_t sr_param_set_matrix(const sr_param_set *set, const sr_param *param, int64_t *columns) {
     const int64_t rows = param->info.dim[0], count = sr_info_count(&param->info);
-    if (!phase->optimizer->fill_matrix || param->kind != SR_PARAM_WEIGHT || param->info.rank < 2)
+    if (!set->optimizer->fill_matrix || param->kind != SR_PARAM_WEIGHT || param->info.rank < 2)
         return 0;
     *columns = count / rows;
     return rows;
@@ -28,12 +28,12 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-int64_t sr_phase_matrix_scratch(int64_t rows, int64_t columns) {
+int64_t sr_param_set_matrix_scratch(int64_t rows, int64_t columns) {
     const int64_t side = smaller(rows, columns);
     return rows * columns + 2 * side * side + 2 * SR_FLAT_ALIGN;
 }
 
-void sr_phase_fill_matrix(double norm, float *row) {
+void sr_param_set_fill_matrix(double norm, float *row) {
     row[4] = (float)quintic[2]; // A^2 = c A^2 + b A
     row[5] = (float)quintic[1];
     row[6] = 1;
@@ -46,7 +46,7 @@ void sr_phase_fill_matrix(double norm, float *row) {
 }
 
 typedef struct iteration {
-    sr_phase *phase;
+    sr_param_set *set;
     sr_stream *stream;
     int64_t rows, columns, side;
     sr_address row;                  // of numbers
@@ -62,16 +62,16 @@ static sr_status multiply(const iteration *it, sr_address a, sr_address b, sr_ad
     params.alpha = 1;
     for (int i = 0; i < SR_MATMUL_DIMS; i++)
         params.dim[i] = 1;
-    return sr_phase_launch(it->phase, SR_KERNEL_matmul, &params, sizeof params, p,
-                           "orthogonal direction", it->stream);
+    return sr_param_set_launch(it->set, SR_KERNEL_matmul, &params, sizeof params, p,
+                               "orthogonal direction", it->stream);
 }
 
 // y = keep y + take x, with the numbers at a place of the row.
 static sr_status blend(const iteration *it, sr_address y, sr_address x, int64_t count, int place) {
     const sr_count_params params = {.count = count};
-    const sr_address p[] = {y, x, sr_phase_element(it->row, place)};
-    return sr_phase_launch(it->phase, SR_KERNEL_ema, &params, sizeof params, p,
-                           "orthogonal direction", it->stream);
+    const sr_address p[] = {y, x, sr_param_set_element(it->row, place)};
+    return sr_param_set_launch(it->set, SR_KERNEL_ema, &params, sizeof params, p,
+                               "orthogonal direction", it->stream);
 }
 
 // X' from X.
@@ -96,19 +96,19 @@ static int64_t aligned(int64_t count) {
     return (count + SR_FLAT_ALIGN - 1) / SR_FLAT_ALIGN * SR_FLAT_ALIGN;
 }
 
-sr_status sr_phase_orthogonalise(sr_phase *phase, int64_t rows, int64_t columns, sr_address u,
-                                 sr_address row, sr_stream *stream) {
+sr_status sr_param_set_orthogonalise(sr_param_set *set, int64_t rows, int64_t columns, sr_address u,
+                                     sr_address row, sr_stream *stream) {
     const int64_t side = smaller(rows, columns), count = rows * columns;
     const iteration it = {
-        .phase = phase,
+        .set = set,
         .stream = stream,
         .rows = rows,
         .columns = columns,
         .side = side,
         .row = row,
-        .other = phase->matrices,
-        .gram = sr_phase_element(phase->matrices, aligned(count)),
-        .squared = sr_phase_element(phase->matrices, aligned(count) + aligned(side * side))};
+        .other = set->matrices,
+        .gram = sr_param_set_element(set->matrices, aligned(count)),
+        .squared = sr_param_set_element(set->matrices, aligned(count) + aligned(side * side))};
     sr_address x = u, next = it.other;
     SR_TRY(blend(&it, x, x, count, 12));
     for (int i = 0; i < STEPS; i++) {
