@@ -18,7 +18,7 @@ extern "C" {
 
 // The kind of records that packing makes.
 typedef enum sr_schema {
-    SR_SCHEMA_CLASS = 0, // a picture with a class
+    SR_SCHEMA_CLASS = 0, // a picture with a class, or without one if there are no classes
     SR_SCHEMA_OBJECTS,   // a picture with boxes
     SR_SCHEMA_MASK,      // a picture with a class for each pixel
     SR_SCHEMA_RECORD,    // existing records, copied unchanged

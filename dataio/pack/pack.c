@@ -170,7 +170,8 @@ static size_t files_of(const packing *p, int split, uint32_t *order) {
 
 // Moves the last part (val_fraction) of each class of train to val.
 static sr_status hold_out(packing *p, uint32_t *order) {
-    size_t classes = p->layout.schema == SR_SCHEMA_CLASS ? (size_t)p->layout.class_count : 1;
+    const bool by_class = p->layout.schema == SR_SCHEMA_CLASS && p->layout.class_count > 0;
+    const size_t classes = by_class ? (size_t)p->layout.class_count : 1;
     uint64_t *left = sr_alloc_array(classes, sizeof *left, "classes");
     if (left == NULL)
         return SR_E_MEMORY;

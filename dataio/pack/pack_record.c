@@ -70,7 +70,8 @@ static sr_status make_class(const sr_pack_job *job, sr_pack_worker *worker,
                             sr_pack_sample *sample) {
     sr_sample picture;
     SR_TRY(make_picture(job, worker, sample, &picture));
-    picture.label = job->layout->files[sample->file].label;
+    if (job->layout->class_count > 0)
+        picture.label = job->layout->files[sample->file].label;
     SR_TRY(sr_sample_write(&sample->record, &picture));
     return finish(worker, sample, &picture);
 }

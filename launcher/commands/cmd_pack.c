@@ -63,7 +63,8 @@ static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"format-in", KEY_FORMAT_IN, "NAME", 0,
-     "format of SRC, instead of detecting it: classes, coco, voc, yolo, masks, webdataset, cifar, "
+     "format of SRC, instead of detecting it: classes, pictures, coco, voc, yolo, masks, "
+     "webdataset, cifar, "
      "idx or kplrecord",
      0},
     {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
@@ -216,6 +217,9 @@ static void print_notes(const sr_pack_options *o, const sr_pack_report *r, bool 
     if (r->classes == 1 && r->annotations == 0)
         fputs("note: all pictures belong to one class; is there a folder for each class?\n",
               stderr);
+    if (r->classes == 0)
+        fputs("note: no picture has a class; to classify them, make a folder for each class\n",
+              stderr);
     if (r->unlabelled > 0)
         fprintf(stderr, "note: %" PRId64 " picture%s left out: without a label, or in no list\n",
                 r->unlabelled, r->unlabelled == 1 ? "" : "s");
@@ -241,8 +245,9 @@ static void print_report(const sr_pack_options *o, const sr_pack_report *r) {
             printf("%s%" PRId64 " %s", between, r->records[s], sr_split_names[s]);
             between = ", ";
         }
-    printf("; %" PRId64 " class%s, %s", r->classes, r->classes == 1 ? "" : "es",
-           sr_text_bytes(r->bytes, size));
+    if (r->classes > 0)
+        printf("; %" PRId64 " class%s", r->classes, r->classes == 1 ? "" : "es");
+    printf("%s%s", r->classes > 0 ? ", " : "; ", sr_text_bytes(r->bytes, size));
     if (r->was_complete)
         printf(" (was already packed)\n");
     else

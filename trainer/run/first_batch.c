@@ -14,11 +14,12 @@
 #include "trainer/draw/samples_picture.h"
 #include "trainer/run/training_internal.h"
 
-enum { MAX_TILES = 36, ABSENT = -2 };
+enum { MAX_TILES = 36 };
+enum { ABSENT = -2, NO_CLASS = -3 }; // instead of a label
 
 // A sample as it is sent to rank 0; its pixels follow.
 typedef struct sent_sample {
-    int32_t label; // ABSENT: its lane could not be read
+    int32_t label; // ABSENT: its lane could not be read; NO_CLASS: the task has none
     int32_t partner;
     float weight;
 } sent_sample;
@@ -94,16 +95,17 @@ static sr_status put_sample(const first_batch *b, int lane, int i, const uint8_t
 
 static sr_status put_lane(const first_batch *b, int lane, uint8_t *scratch) {
     const sr_slot *slot;
-    const sr_array *image, *label;
+    const sr_array *image;
     const int64_t pixels = b->width * b->height * 3;
     SR_TRY(sr_feed_peek(b->training->feed, lane, &slot));
     SR_TRY(sr_slot_get(slot, "image", &image));
-    SR_TRY(sr_slot_get(slot, "label", &label));
+    const sr_array *label = sr_slot_find(slot, "label");
     if (b->mixed.x)
         SR_TRY(sr_engine_mix(b->training->engine, 0, lane, slot, &b->mixed));
     for (int i = 0; i < b->per_lane; i++) {
         const uint8_t *rgb = (const uint8_t *)image->data + i * pixels;
-        sent_sample s = {.label = ((const int32_t *)label->data)[i], .weight = 1};
+        sent_sample s = {.label = label ? ((const int32_t *)label->data)[i] : NO_CLASS,
+                         .weight = 1};
         if (b->mixed.x) {
             restore_pixels(b, b->mixed.x + i * pixels, scratch);
             rgb = scratch;
@@ -160,6 +162,8 @@ static const char *name_of(const sr_training *t, int32_t number) {
 // "cat" alone, or "70 % cat" with "30 % dog" below.
 static void describe(const sr_training *t, const sent_sample *s, sr_tile *tile, char text[2][160]) {
     const double percent = 100 * (double)s->weight;
+    if (s->label == NO_CLASS)
+        return;
     tile->caption = name_of(t, s->label);
     if (s->weight >= 1)
         return;

@@ -191,8 +191,9 @@ static void print_data(const sr_recipe *r, const sr_inputs *in) {
         (void)printf("\ndata: data.train is missing; %d classes are assumed\n", CLASSES);
         return;
     }
-    (void)printf("\ndata: %lld picture%s of %d class%s", (long long)in->count,
-                 in->count == 1 ? "" : "s", in->class_count, in->class_count == 1 ? "" : "es");
+    (void)printf("\ndata: %lld picture%s", (long long)in->count, in->count == 1 ? "" : "s");
+    if (in->class_count > 0)
+        (void)printf(" of %d class%s", in->class_count, in->class_count == 1 ? "" : "es");
     if (in->val_path[0])
         (void)printf(", %lld for evaluation\n", (long long)in->val_count);
     else

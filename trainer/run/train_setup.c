@@ -301,19 +301,21 @@ static void announce_draws(const sr_training *t) {
 }
 
 static void announce(const sr_training *t) {
-    char parameters[32], fields[128], cpus[128];
+    char parameters[32], classes[32] = "", fields[128], cpus[128];
     const sr_model *model = model_of(t, t->info.infers);
     if (t->rank != 0)
         return;
     (void)snprintf(parameters, sizeof parameters, "%.2f M", model->parameters * 1e-6);
+    if (t->inputs.class_count > 0)
+        (void)snprintf(classes, sizeof classes, " of %d class%s", t->inputs.class_count,
+                       t->inputs.class_count == 1 ? "" : "es");
     if (t->location.generation)
         SR_INFO("resuming %s at step %lld of %lld", t->location.folder, (long long)t->step,
                 (long long)t->total_steps);
-    SR_INFO("%s: %s, %s parameters, %lld picture%s of %d class%s, batch %lld in %d lane%s, %d "
+    SR_INFO("%s: %s, %s parameters, %lld picture%s%s, batch %lld in %d lane%s, %d "
             "rank%s x %d thread%s, %lld step%s",
             t->recipe_name, model->desc->name, parameters, (long long)t->inputs.count,
-            t->inputs.count == 1 ? "" : "s", t->inputs.class_count,
-            t->inputs.class_count == 1 ? "" : "es", (long long)t->info.batch, t->info.lanes,
+            t->inputs.count == 1 ? "" : "s", classes, (long long)t->info.batch, t->info.lanes,
             t->info.lanes == 1 ? "" : "s", t->ranks, t->ranks == 1 ? "" : "s", t->info.threads,
             t->info.threads == 1 ? "" : "s", (long long)t->total_steps,
             t->total_steps == 1 ? "" : "s");

@@ -45,7 +45,7 @@ const sr_task_desc sr_task_gan = {
     .struct_size = sizeof(sr_task_desc),
     .abi = SR_TASK_ABI,
     .name = "gan",
-    .transformer = "classify",
+    .transformer = "picture",
     .inputs = {[IMAGE] = {.name = "image"}},
     .sets = {[SET_D] = {.name = "D"}, [SET_G] = {.name = "G"}},
     .phases = {[PHASE_D] = {.name = "D", .set = SET_D}, [PHASE_G] = {.name = "G", .set = SET_G}},

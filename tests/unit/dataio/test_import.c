@@ -22,6 +22,19 @@ static void check_classes(const sr_pack_report *r) {
     assert_int_equal(1, label_of("train", "dog/2.jpg"));
 }
 
+static void make_pictures(void) {
+    put_jpeg("src/train/1.jpg", 40, 30);
+    put_jpeg("src/train/2.jpg", 40, 30);
+    put_jpeg("src/val/3.jpg", 40, 30);
+}
+
+static void check_pictures(const sr_pack_report *r) {
+    assert_int_equal(2, r->records[SR_SPLIT_TRAIN]);
+    assert_int_equal(1, r->records[SR_SPLIT_VAL]);
+    assert_int_equal(0, class_count("train", NULL));
+    assert_int_equal(-1, label_of("train", "train/2.jpg"));
+}
+
 #define VOC_OBJECT(name, x1, y1, x2, y2, rest)                                                     \
     "<object><name>" name "</name><bndbox><xmin>" #x1 "</xmin><ymin>" #y1 "</ymin><xmax>" #x2      \
     "</xmax><ymax>" #y2 "</ymax></bndbox>" rest "</object>"
@@ -338,6 +351,7 @@ static const struct {
     bool listed;
 } cases[] = {
     {"classes", make_classes, check_classes, false},
+    {"pictures", make_pictures, check_pictures, false},
     {"voc", make_voc, check_voc, false},
     {"masks", make_masks, check_masks, false},
     {"coco", make_coco, check_coco, false},

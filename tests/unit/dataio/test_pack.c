@@ -416,10 +416,21 @@ static void test_layouts(void **state) {
     assert_ok(pack(in_top("three"), in_top("d3"), (sr_pack_options){0}, &report));
     assert_int_equal(1, list_split(in_top("d3"), "train", names, 16));
     assert_string_equal("0:1.jpg", names[0]);
-    put_jpeg("four/train/1.jpg", 1); // no class folders
-    put_jpeg("four/val/1.jpg", 1);
-    assert_status(SR_E_DATA, pack(in_top("four"), in_top("d4"), (sr_pack_options){0}, &report));
+    put_jpeg("four/1.jpg", 1); // no class folders
+    put_jpeg("four/2.jpg", 2);
+    put_jpeg("four/3.jpg", 3);
+    assert_ok(pack(in_top("four"), in_top("d4"), (sr_pack_options){.val_fraction = 0.4}, &report));
+    assert_true(report.records[SR_SPLIT_TRAIN] == 2 && report.records[SR_SPLIT_VAL] == 1);
+    assert_int_equal(0, report.classes);
+    sr_pack_options classes = {.source_format = "classes"};
+    assert_status(SR_E_DATA, pack(in_top("four"), in_top("d5"), classes, &report));
     assert_message("CLASS/picture");
+    char file[1024];
+    (void)snprintf(file, sizeof file, "%s", in_top("names.txt"));
+    assert_ok(sr_file_write_atomic(file, "a\nb\n", 4));
+    sr_pack_options named = {.classes = file};
+    assert_status(SR_E_DATA, pack(in_top("four"), in_top("d6"), named, &report));
+    assert_message("no picture is in a class folder, so --classes names none");
 }
 
 static void test_links(void **state) {
