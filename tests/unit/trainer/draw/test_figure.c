@@ -5,6 +5,7 @@
 
 #include "tests/unit/support/guarded_page.h"
 #include "tests/unit/trainer/plot_fixture.h"
+#include "trainer/draw/drawing.h"
 #include "trainer/draw/drawing_internal.h"
 #include "trainer/draw/figure_internal.h"
 #include "trainer/draw/palette.h"
@@ -435,6 +436,38 @@ static void estimates_widths(void **state) {
     assert_true(sr_figure_text_width(10, "\xe4\xb8") > 0); // invalid UTF-8
 }
 
+static int notified;
+
+static void count_drawn(void *user, const char *folder, const char *name, int64_t step) {
+    notified += user == &notified && strcmp(folder, plot_folder) == 0 &&
+                strcmp(name, "all.png") == 0 && step == 7;
+}
+
+// Asked for in a run: who waits for pictures is told of one that was drawn, and one that cannot be
+// drawn is a picture that was missed.
+static void drawn_for_a_run(void **state) {
+    (void)state;
+    sr_drawing *drawing;
+    sr_figure f;
+    plot_needs_cairo();
+    notified = 0;
+    assert_ok(sr_drawing_create(&drawing));
+    sr_drawing_notify(drawing, count_drawn, &notified);
+    sr_drawing_set_step(drawing, 7);
+    record_all(&f);
+    sr_drawing_figure(NULL, &f, "nothing", plot_folder);
+    sr_drawing_figure(drawing, &f, "all", plot_folder);
+    assert_int_equal(notified, 1);
+    assert_true(sr_drawing_finish(drawing, 1));
+    sr_figure_add_text(&f, (sr_figure_text){.text = "no size"});
+    sr_drawing_figure(drawing, &f, "all", plot_folder);
+    assert_message("operation 5 of a figure (text)");
+    assert_int_equal(notified, 1);
+    assert_false(sr_drawing_finish(drawing, 1));
+    sr_drawing_free(drawing);
+    sr_figure_release(&f);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, plot_set_up, plot_tear_down)
     const struct CMUnitTest tests[] = {
@@ -450,6 +483,7 @@ int main(void) {
         CASE(draws_styles_of_text),
         CASE(draws_panels),
         CASE(estimates_widths),
+        CASE(drawn_for_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
