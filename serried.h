@@ -78,6 +78,7 @@
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
 #include "trainer/engine/feed.h"
+#include "trainer/engine/from_recipe.h"
 #include "trainer/engine/param_set.h"
 #include "trainer/engine/phase.h"
 #include "trainer/engine/state.h"
@@ -85,6 +86,7 @@
 #include "trainer/recipe/recipe.h"
 #include "trainer/run/inference.h"
 #include "trainer/run/train.h"
-#include "trainer/tasks/metrics.h"
+#include "trainer/tasks/eval_view.h"
+#include "trainer/tasks/metric.h"
 
 #endif

@@ -155,7 +155,8 @@ sr_box *sr_canvas_boxes(sr_canvas *canvas, int64_t *count) {
 
 sr_status sr_canvas_add_box(sr_canvas *canvas, const sr_box *box) {
     if (canvas->box_count == canvas->box_capacity)
-        return SR_FAIL(SR_E_LIMIT, "more than %lld boxes in one picture; raise boxes_per_sample",
+        return SR_FAIL(SR_E_LIMIT,
+                       "more than %lld boxes in one picture; raise data.boxes_per_sample",
                        (long long)canvas->box_capacity);
     canvas->boxes[canvas->box_count++] = *box;
     return SR_OK;

@@ -85,7 +85,7 @@ static sr_status apply(const sr_transformer_context *context, sr_transformer_cal
     if (call->counts[1] > most_boxes(o))
         return SR_FAIL(
             SR_E_LIMIT,
-            "%lld boxes in one picture, more than the limit of %lld; raise boxes_per_sample",
+            "%lld boxes in one picture, more than the limit of %lld; raise data.boxes_per_sample",
             (long long)call->counts[1], (long long)most_boxes(o));
     memcpy(call->rows[1], boxes, (size_t)call->counts[1] * sizeof *boxes);
     return SR_OK;

@@ -6,6 +6,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 #include "trainer/engine/choices.h"
+#include "trainer/engine/from_recipe.h"
 
 // Random labels cannot be learned; the low rate keeps parameters finite.
 static const double learning_rate = 1e-4;
@@ -66,17 +67,12 @@ sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, 
         SR_TRY(sr_choose_device(r, sr_comm_rank(comm), &chosen));
         device = chosen.name;
     }
-    const sr_engine_options options = {.recipe = r,
-                                       .task = task,
-                                       .comm = comm,
-                                       .device = device,
-                                       .threads = threads,
-                                       .classes = classes,
-                                       .batch = r->batch,
-                                       .lanes = r->lanes,
-                                       .image_height = r->image_height,
-                                       .image_width = r->image_width,
-                                       .seed = 1};
+    sr_engine_options options = sr_engine_options_of(r, task);
+    options.comm = comm;
+    options.device = device;
+    options.threads = threads;
+    options.classes = classes;
+    options.seed = 1;
     SR_TRY(sr_engine_create(&options, &e->engine));
     const sr_schedule_lengths lengths = {
         .total = INT64_C(1) << 40, .epoch = INT64_C(1) << 20, .batch = r->batch};

@@ -65,21 +65,32 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     }
 }
 
-static sr_status print(const sr_metrics *m, bool json) {
+static void add_value(const sr_measures *m, int i, bool json, sr_text *out) {
+    const sr_column *column = m->columns[i];
+    if (json) {
+        sr_text_add(out, ", \"val_%s\": ", column->name);
+        sr_text_add_json_number(out, m->values[i]);
+        return;
+    }
+    sr_text_add(out, "val_%s %.*f\n", column->name, column->unit == SR_UNIT_FRACTION ? 4 : 6,
+                m->values[i]);
+}
+
+// Losses come last.
+static void add_values(const sr_measures *m, bool json, sr_text *out) {
+    for (int losses = 0; losses < 2; losses++)
+        for (int i = 0; i < m->count; i++)
+            if ((m->columns[i]->unit == SR_UNIT_LOSS) == (losses == 1))
+                add_value(m, i, json, out);
+}
+
+static sr_status print(const sr_measures *m, bool json) {
     sr_text text;
     sr_text_init(&text);
-    if (json) {
-        sr_text_add(&text, "{\"samples\": %lld, \"val_top1\": ", (long long)m->samples);
-        sr_text_add_json_number(&text, m->top1);
-        sr_text_add(&text, ", \"val_top5\": ");
-        sr_text_add_json_number(&text, m->top5);
-        sr_text_add(&text, ", \"val_loss\": ");
-        sr_text_add_json_number(&text, m->loss);
+    sr_text_add(&text, json ? "{\"samples\": %lld" : "samples %lld\n", (long long)m->samples);
+    add_values(m, json, &text);
+    if (json)
         sr_text_add(&text, "}\n");
-    } else {
-        sr_text_add(&text, "samples %lld\nval_top1 %.4f\nval_top5 %.4f\nval_loss %.6f\n",
-                    (long long)m->samples, m->top1, m->top5, m->loss);
-    }
     return sr_command_print(SR_OK, &text);
 }
 
@@ -87,7 +98,7 @@ int sr_cmd_val(int argc, char **argv) {
     static const struct argp parser = {options, parse, "MODEL [key=value...]", about, 0, 0, 0};
     val_arguments a = {.open = {0}};
     sr_inference *inference;
-    sr_metrics metrics;
+    sr_measures metrics;
     a.open.overrides = a.overrides;
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/memory.h"
+#include "tests/unit/support/infer_logits.h"
 #include "tests/unit/support/picture_slot.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/engine/choices.h"
@@ -72,8 +73,8 @@ static sr_status run(model_job *j, char **argv) {
     sr_safetensors_free(file);
     SR_TRY(status);
     const sr_slot slot = picture_slot(j->samples, j->side, j->images, NULL);
-    SR_TRY(sr_engine_infer(j->engine, &slot, j->logits,
-                           (size_t)(j->samples * j->classes) * sizeof *j->logits));
+    SR_TRY(infer_logits(j->engine, &slot, j->logits,
+                        (size_t)(j->samples * j->classes) * sizeof *j->logits));
     const sr_stored_tensor out = {.name = "logits",
                                   .dtype = SR_F32,
                                   .rank = 2,

@@ -29,35 +29,19 @@ static sr_status open_job(job *j, const char *recipe, const char *const *values,
     SR_TRY(sr_fingerprint_agree(j->comm, &device, false));
     SR_TRY(sr_dataset_open(j->recipe->data.train, "train", &j->data));
     const sr_recipe *r = j->recipe;
-    const sr_engine_options engine = {.recipe = j->recipe,
-                                      .task = j->task,
-                                      .comm = j->comm,
-                                      .device = device.name,
-                                      .threads = 1,
-                                      .classes = sr_dataset_class_count(j->data),
-                                      .batch = r->batch,
-                                      .lanes = r->lanes,
-                                      .image_height = r->image_height,
-                                      .image_width = r->image_width,
-                                      .seed = (uint64_t)r->seed};
+    sr_engine_options engine = sr_engine_options_of(j->recipe, j->task);
+    engine.comm = j->comm;
+    engine.device = device.name;
+    engine.threads = 1;
+    engine.classes = sr_dataset_class_count(j->data);
     const sr_schedule_lengths lengths = {
         .total = r->steps * r->batch, .epoch = sr_dataset_count(j->data), .batch = r->batch};
     SR_TRY(sr_engine_create(&engine, &j->engine));
     sr_engine_set_lengths(j->engine, &lengths);
     SR_TRY(sr_choose_schedule(j->recipe, 0, &j->arena, &lengths, &j->schedule));
-    const sr_pipeline_options pipeline = {.dataset = r->data.train,
-                                          .split = "train",
-                                          .transforms = r->augment,
-                                          .transform_count = r->augment_count,
-                                          .image_height = r->image_height,
-                                          .image_width = r->image_width,
-                                          .order = (sr_data_order)r->data.order,
-                                          .seed = (uint64_t)r->seed,
-                                          .batch = r->batch,
-                                          .lanes = (int)r->lanes,
-                                          .lane_begin = sr_engine_get_info(j->engine).lane_begin,
-                                          .lane_end = sr_engine_get_info(j->engine).lane_end,
-                                          .workers = 1};
+    sr_pipeline_options pipeline = sr_pipeline_options_of(r, j->task, NULL);
+    pipeline.lane_begin = sr_engine_get_info(j->engine).lane_begin;
+    pipeline.lane_end = sr_engine_get_info(j->engine).lane_end;
     return sr_feed_create(&pipeline, 1, sr_engine_get_info(j->engine).device, &j->feed);
 }
 

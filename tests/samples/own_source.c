@@ -43,14 +43,17 @@ static void done(void *user, int lane) { // the lane's buffers may be refilled
 
 static sr_status evaluate(sr_engine *e, const char *of) {
     static struct samples seen;
-    static float logits[MOST][CLASSES];
+    sr_task_outputs outputs;
+    const sr_task_output *logits;
     int n = 0;
     const sr_slot slot = draw(UINT32_MAX, 0, MOST, &seen);
-    SR_TRY(sr_engine_infer(e, &slot, logits[0], sizeof logits));
+    SR_TRY(sr_engine_infer(e, &slot, &outputs));
+    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
     for (int i = 0; i < MOST; i++) {
+        const float *row = (const float *)logits->data + (ptrdiff_t)i * CLASSES;
         int better = 0;
         for (int k = 0; k < CLASSES; k++)
-            better += logits[i][k] > logits[i][seen.label[i]];
+            better += row[k] > row[seen.label[i]];
         n += better == 0;
     }
     printf("rank %d, %s: %d of %d right\n", sr_comm_rank(sr_engine_get_info(e).comm), of, n, MOST);

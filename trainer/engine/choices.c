@@ -255,21 +255,47 @@ sr_image_growth sr_choose_growth(const sr_recipe *recipe, const sr_schedule_leng
                              .end = end > begin ? end : begin};
 }
 
-static const char *const metric_names[SR_BEST_METRICS] = {
-    [SR_BEST_TOP1] = "val/top1", [SR_BEST_TOP5] = "val/top5", [SR_BEST_LOSS] = "val/loss"};
-
-const char *sr_best_metric_name(sr_best_metric metric) {
-    return metric_names[metric];
+// The columns of which one value is better than another; returns their number.
+static int comparable(const sr_task_desc *task, int out[SR_TASK_COLUMNS],
+                      char names[SR_TASK_COLUMNS][64]) {
+    const sr_column *columns[SR_TASK_COLUMNS];
+    const int all = sr_task_columns(task, columns);
+    int count = 0;
+    for (int i = 0; i < all; i++) {
+        if (columns[i]->better == SR_BETTER_NEITHER)
+            continue;
+        (void)snprintf(names[count], sizeof names[count], "val/%s", columns[i]->name);
+        out[count++] = i;
+    }
+    return count;
 }
 
-sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out) {
-    int index = SR_BEST_TOP1;
-    if (recipe->checkpoint.metric) {
-        SR_TRY(sr_recipe_choose(recipe, "checkpoint.metric", "metric", metric_names,
-                                SR_BEST_METRICS, &index));
-    }
-    *out = (sr_best_metric)index;
+// The column that a key of the recipe names; *out stays where it names none.
+static sr_status choose_metric(sr_recipe *recipe, const sr_task_desc *task, const char *key,
+                               const char *chosen, int *out) {
+    char names[SR_TASK_COLUMNS][64];
+    const char *choices[SR_TASK_COLUMNS];
+    int columns[SR_TASK_COLUMNS], index = 0;
+    const int count = comparable(task, columns, names);
+    if (!chosen)
+        return SR_OK;
+    if (count == 0)
+        return sr_recipe_fail(recipe, key, "task %s has no metrics", task->name);
+    for (int i = 0; i < count; i++)
+        choices[i] = names[i];
+    SR_TRY(sr_recipe_choose(recipe, key, "metric", choices, count, &index));
+    *out = columns[index];
     return SR_OK;
+}
+
+sr_status sr_choose_metrics(sr_recipe *recipe, const sr_task_desc *task, sr_choice_metrics *out) {
+    out->best = sr_task_best_column(task);
+    SR_TRY(choose_metric(recipe, task, "checkpoint.metric", recipe->checkpoint.metric, &out->best));
+    out->stop = out->best;
+    if (recipe->stop.patience > 0 && !task->metrics)
+        return sr_recipe_fail(recipe, "stop.patience",
+                              "task %s has no metrics that could get better", task->name);
+    return choose_metric(recipe, task, "stop.metric", recipe->stop.metric, &out->stop);
 }
 
 sr_status sr_check_ranks(sr_recipe *recipe, int ranks) {
@@ -348,7 +374,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     const sr_task_desc *task;
     sr_choice_model model;
     sr_choice_optimizer optimizer;
-    sr_best_metric metric;
+    sr_choice_metrics metrics;
     sr_choice_loss loss;
     if (!sr_plugins_loaded(recipe))
         return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
@@ -357,7 +383,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));
     SR_TRY(check_mix(recipe, task));
-    SR_TRY(sr_choose_metric(recipe, &metric));
+    SR_TRY(sr_choose_metrics(recipe, task, &metrics));
     SR_TRY(sr_choose_loss(recipe, task, 0, arena, &loss));
     for (int i = 0; i < recipe->set_count; i++) {
         SR_TRY(sr_choose_model(recipe, i, arena, &model));

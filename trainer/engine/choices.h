@@ -67,18 +67,14 @@ SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int set, sr_arena *
 // How the recipe's images grow during a run of these lengths; all zero if they do not grow.
 sr_image_growth sr_choose_growth(const sr_recipe *recipe, const sr_schedule_lengths *lengths);
 
-// Values of checkpoint.metric, named like the columns of metrics.csv. The default is val/top1.
-typedef enum sr_best_metric {
-    SR_BEST_TOP1 = 0,
-    SR_BEST_TOP5,
-    SR_BEST_LOSS, // the lowest is best
-    SR_BEST_METRICS
-} sr_best_metric;
-
-// Its name in checkpoint.metric, such as "val/top1". Static storage.
-const char *sr_best_metric_name(sr_best_metric metric);
-// The metric that the recipe's checkpoint.metric names.
-SR_NODISCARD sr_status sr_choose_metric(sr_recipe *recipe, sr_best_metric *out);
+// Columns of the task's metrics, by their numbers among sr_task_columns; a recipe names them as in
+// metrics.csv ("val/top1").
+typedef struct sr_choice_metrics {
+    int best; // of checkpoint.metric, that chooses the best checkpoint, or else the task's own
+    int stop; // of stop.metric, or else the same
+} sr_choice_metrics;
+SR_NODISCARD sr_status sr_choose_metrics(sr_recipe *recipe, const sr_task_desc *task,
+                                         sr_choice_metrics *out);
 // The device that the recipe's `device` names ("auto": the default of sr_device_open), without
 // opening it. If there are several such devices, each rank of a host takes the next one: 'index' is
 // the rank's number on its host.

@@ -31,8 +31,6 @@ typedef struct sr_lane_run {
     int next;                   // the set to fill
     sr_slot ahead;              // copied there ahead of the request; no arrays: none
     uint64_t ahead_source;      // sr_lane_source.number: the addresses of closed sources are reused
-    float *out;                 // of an inference
-    size_t out_bytes;
 } sr_lane_run;
 
 // ---- Creation ----
@@ -188,6 +186,19 @@ static void use_chooser(const sr_recipe *recipe, const sr_device *device) {
 static const sr_dtype dtypes[] = {
     [SR_PRECISION_FP32] = SR_F32, [SR_PRECISION_BF16] = SR_BF16, [SR_PRECISION_FP16] = SR_F16};
 
+// What the arrays of a slot depend on, for pictures of this size.
+static sr_pipeline_options slot_options(const sr_engine *e, int64_t height, int64_t width) {
+    return (sr_pipeline_options){.transformer = e->task->transformer,
+                                 .image_height = height,
+                                 .image_width = width,
+                                 .boxes_per_sample = e->recipe->data.boxes_per_sample};
+}
+
+static sr_status describe_lane(sr_engine *e, int64_t height, int64_t width) {
+    const sr_pipeline_options options = slot_options(e, height, width);
+    return sr_input_feed_describe(&e->feed, &options, e->lane_samples);
+}
+
 static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     int rank = sr_comm_rank(o->comm), ranks = sr_comm_size(o->comm);
     e->task = o->task;
@@ -212,7 +223,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     SR_TRY(sr_device_open(o->device, &e->device));
     use_chooser(o->recipe, e->device);
     SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));
-    SR_TRY(sr_input_feed_describe(&e->feed, e->lane_samples, e->image_height, e->image_width));
+    SR_TRY(describe_lane(e, e->image_height, e->image_width));
     // A checked plan keeps the result of every operator in memory of its own; the bits are the
     // same.
     const sr_context_options context = {
@@ -268,6 +279,8 @@ void sr_engine_free(sr_engine *e) {
     sr_free(e->statistics.items);
     sr_free(e->report);
     sr_free(e->trace);
+    for (int i = 0; i < SR_TASK_OUTPUTS; i++)
+        sr_free(e->results[i].data);
     sr_arena_release(&e->arena);
     sr_free(e);
 }
@@ -291,7 +304,7 @@ static sr_status use_size(sr_engine *e, int64_t height, int64_t width) {
     if (width == e->lane_side)
         return SR_OK;
     e->lane_side = width;
-    return sr_input_feed_describe(&e->feed, e->lane_samples, height, width);
+    return describe_lane(e, height, width);
 }
 
 static sr_status use_size_of(sr_engine *e, int64_t step) {
@@ -654,41 +667,65 @@ static sr_status replay_once(sr_engine *e, sr_plan *plan, const sr_slot *slot,
 
 static sr_status inference_sink(void *user, int index, sr_address data, size_t bytes,
                                 sr_stream *stream) {
-    const sr_lane_run *run = user;
-    (void)index;
-    if (bytes != run->out_bytes)
-        return SR_FAIL(SR_E_SHAPE, "the model returned %zu bytes where %zu were expected", bytes,
-                       run->out_bytes);
-    return sr_stream_download(stream, run->out, data, bytes);
+    const sr_engine *e = user;
+    return sr_stream_download(stream, e->results[index].data, data, bytes);
 }
 
-static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_plan **out) {
+// Records inference and compiles it. *outputs: what it gives, without data.
+static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_task_outputs *outputs,
+                                   sr_plan **out) {
+    sr_target targets[SR_TASK_OUTPUTS];
     sr_lane_recording r;
     sr_float_control();
+    *outputs = (sr_task_outputs){0};
     if (!e->task->infer)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s has nothing to evaluate", e->task->name);
     SR_TRY(begin_record(e, NULL, 0, slot, &r));
-    const sr_target target = {.tensor = e->task->infer(&r)};
+    e->task->infer(&r);
     SR_TRY(sr_context_status(e->context));
-    return sr_compile(e->context, &target, 1, out);
+    for (int i = 0; i < SR_TASK_OUTPUTS && e->task->outputs[i]; i++) {
+        sr_task_output *o = &outputs->item[outputs->count++];
+        o->name = e->task->outputs[i];
+        targets[i] = (sr_target){.tensor = r.results[i]};
+        if (!sr_tensor_info(r.results[i], &o->info))
+            return SR_FAIL(SR_E_INTERNAL, "task %s has not recorded its output '%s'", e->task->name,
+                           o->name);
+    }
+    return sr_compile(e->context, targets, outputs->count, out);
+}
+
+// Memory for the outputs; what was there before may be lost.
+static sr_status reserve_results(sr_engine *e, sr_task_outputs *outputs) {
+    for (int i = 0; i < outputs->count; i++) {
+        sr_engine_result *r = &e->results[i];
+        const sr_info *info = &outputs->item[i].info;
+        const size_t bytes = (size_t)sr_info_count(info) * sr_dtype_size(info->dtype);
+        if (bytes > r->capacity) {
+            sr_free(r->data);
+            *r = (sr_engine_result){.data = sr_alloc(bytes, "results of inference")};
+            if (!r->data)
+                return SR_E_MEMORY;
+            r->capacity = bytes;
+        }
+        outputs->item[i].data = r->data;
+    }
+    return SR_OK;
 }
 
 sr_status sr_engine_compile_inference(sr_engine *e, int64_t samples, int64_t height, int64_t width,
                                       sr_plan **out) {
-    const sr_pipeline_options options = {
-        .transformer = e->task->transformer, .image_height = height, .image_width = width};
+    const sr_pipeline_options options = slot_options(e, height, width);
+    sr_task_outputs outputs;
     sr_slot slot;
     SR_TRY(sr_pipeline_describe(&options, samples, &slot));
-    return compile_inference(e, &slot, out);
+    return compile_inference(e, &slot, &outputs, out);
 }
 
-sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, float *out, size_t bytes) {
+sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, sr_task_outputs *out) {
     sr_plan *plan = NULL;
-    sr_lane_run *run = &e->runs[0];
-    SR_TRY(compile_inference(e, slot, &plan));
-    run->out = out;
-    run->out_bytes = bytes;
-    return replay_once(e, plan, slot, NULL, inference_sink, run);
+    SR_TRY(compile_inference(e, slot, out, &plan));
+    SR_TRY(reserve_results(e, out));
+    return replay_once(e, plan, slot, NULL, inference_sink, e);
 }
 
 typedef struct mix_targets {

@@ -93,12 +93,12 @@ SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int6
 // it. SR_E_UNSUPPORTED for a task without evaluation.
 SR_NODISCARD sr_status sr_engine_compile_inference(sr_engine *engine, int64_t samples,
                                                    int64_t height, int64_t width, sr_plan **out);
-// Writes the task's results for a slot (classification: logits), as f32, into 'out' of 'bytes'
-// bytes. It uses the values that sr_engine_use_average selected, with fixed running statistics. The
-// slot needs the arrays that the task reads, except targets (classification: "image" u8 [N,H,W,3],
-// 64-byte aligned), with any number of samples.
-SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, const sr_slot *slot, float *out,
-                                       size_t bytes);
+// The task's outputs for a slot (classification: "logits", f32 [N,classes]), in memory of the
+// engine until the next call. It uses the values that sr_engine_use_average selected, with fixed
+// running statistics. The slot needs the arrays that the task reads, except targets
+// (classification: "image" u8 [N,H,W,3], 64-byte aligned), with any number of samples.
+SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, const sr_slot *slot,
+                                       sr_task_outputs *out);
 // A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.
 typedef struct sr_mixed_lane {
     float *x;         // [n,H,W,3], normalised by data.mean and data.std

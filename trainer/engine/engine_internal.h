@@ -8,6 +8,12 @@
 #include "trainer/engine/feed_internal.h"
 #include "trainer/engine/phase_internal.h"
 
+// Host memory of an output of inference.
+typedef struct sr_engine_result {
+    void *data;
+    size_t capacity;
+} sr_engine_result;
+
 struct sr_engine {
     const sr_task_desc *task;
     sr_recipe *recipe;
@@ -43,6 +49,7 @@ struct sr_engine {
     int *report; // index of a buffer's first report in 'statistics', by the variable's slot
     uint32_t report_capacity;
     sr_input_feed feed;
+    sr_engine_result results[SR_TASK_OUTPUTS];
     struct sr_engine_trace *trace; // NULL: none
 };
 

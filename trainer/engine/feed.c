@@ -194,11 +194,9 @@ void sr_input_feed_release(sr_input_feed *feed) {
     sr_stream_free(feed->copies);
 }
 
-sr_status sr_input_feed_describe(sr_input_feed *feed, int64_t samples, int64_t height,
-                                 int64_t width) {
-    const sr_pipeline_options options = {
-        .transformer = feed->task->transformer, .image_height = height, .image_width = width};
-    SR_TRY(sr_pipeline_describe(&options, samples, &feed->lane));
+sr_status sr_input_feed_describe(sr_input_feed *feed, const sr_pipeline_options *options,
+                                 int64_t samples) {
+    SR_TRY(sr_pipeline_describe(options, samples, &feed->lane));
     for (int i = 0; i < feed->inputs; i++)
         if (!sr_slot_find(&feed->lane, feed->task->inputs[i].name))
             return SR_FAIL(SR_E_INTERNAL, "task %s reads '%s', which transformer %s does not fill",

@@ -30,10 +30,11 @@ typedef struct sr_input_feed {
 SR_NODISCARD sr_status sr_input_feed_init(sr_input_feed *feed, sr_device *device,
                                           const sr_task_desc *task, double act_seconds);
 void sr_input_feed_release(sr_input_feed *feed);
-// Sets feed->lane, for lanes of 'samples' samples with pictures of this size. SR_E_INTERNAL if the
-// task reads an array that its transformer does not provide.
-SR_NODISCARD sr_status sr_input_feed_describe(sr_input_feed *feed, int64_t samples, int64_t height,
-                                              int64_t width);
+// Sets feed->lane, for lanes of 'samples' samples as pipelines with these options give them
+// (sr_pipeline_describe). SR_E_INTERNAL if the task reads an array that its transformer does not
+// provide.
+SR_NODISCARD sr_status sr_input_feed_describe(sr_input_feed *feed,
+                                              const sr_pipeline_options *options, int64_t samples);
 
 // Records the task's inputs with the types and shapes that a slot's arrays have, and the key.
 // SR_E_ARGUMENT for an array that is missing.

@@ -134,16 +134,17 @@ typedef struct sr_recipe {
     sr_string_list weights_reset;
 
     struct {
-        const char *train, *val; // data set folder or shards; NULL if not given
-        int64_t workers;         // DataTransformer processes per rank; 0: one per core
-        int64_t memory;          // bytes of the rings per rank; 0: 256 MiB
-        bool threads;            // data.processes: 0
-        int on_corrupt;          // sr_on_corrupt
-        int64_t skip_limit;      // of on_corrupt: skip:N
-        int order;               // sr_data_order
-        int64_t repeats;         // copies of each sample in a batch
-        double balance;          // power of class frequencies that draws make up for; 0: none
-        sr_float_list mean, std; // 0..1 scale, of red, green, blue
+        const char *train, *val;  // data set folder or shards; NULL if not given
+        int64_t workers;          // DataTransformer processes per rank; 0: one per core
+        int64_t memory;           // bytes of the rings per rank; 0: 256 MiB
+        bool threads;             // data.processes: 0
+        int on_corrupt;           // sr_on_corrupt
+        int64_t skip_limit;       // of on_corrupt: skip:N
+        int order;                // sr_data_order
+        int64_t repeats;          // copies of each sample in a batch
+        int64_t boxes_per_sample; // most boxes of a picture after its transforms
+        double balance;           // power of class frequencies that draws make up for; 0: none
+        sr_float_list mean, std;  // 0..1 scale, of red, green, blue
     } data;
     int64_t image_height, image_width; // of training images after all transforms
     struct {
@@ -198,6 +199,10 @@ typedef struct sr_recipe {
         int64_t keep;
         const char *metric; // that selects best/; NULL: the task's default
     } checkpoint;
+    struct {
+        const char *metric;               // NULL: that of checkpoint.metric
+        int64_t patience;                 // evaluations; 0: the run has its full length
+    } stop;                               // of a run that gets no better
     int chooser;                          // sr_chooser
     int64_t chooser_workspace;            // bytes
     double deadline_report, deadline_act; // seconds

@@ -60,6 +60,8 @@ static const sr_option recipe_options[] = {
      SR_OPT_INT, AT(raw_processes), "1", 0, 1, NULL, NEUTRAL},
     {"data.memory", "memory of the data pipeline per rank (0: 256 MiB)", SR_OPT_SIZE,
      AT(recipe.data.memory), "0", 0, MANY_BYTES, NULL, NEUTRAL},
+    {"data.boxes_per_sample", "most boxes of a picture, where a task reads boxes", SR_OPT_INT,
+     AT(recipe.data.boxes_per_sample), "64", 1, 65536, NULL, NEUTRAL},
     {"data.on_corrupt", "what to do with a damaged sample: stop, or skip:N to skip up to N samples",
      SR_OPT_STRING, AT(raw_on_corrupt), "stop", 0, 0, NULL, NEUTRAL},
     {"image", "side of training images, or [height, width]", SR_OPT_INTS, AT(raw_image), "224", 1,
@@ -160,6 +162,12 @@ static const sr_option recipe_options[] = {
     {"checkpoint.metric",
      "metric that selects the best checkpoint: val/top1, val/top5 or val/loss (default: val/top1)",
      SR_OPT_STRING, AT(recipe.checkpoint.metric), NULL, 0, 0, NULL, NEUTRAL},
+    {"stop.metric", "metric of stop.patience (default: that of checkpoint.metric)", SR_OPT_STRING,
+     AT(recipe.stop.metric), NULL, 0, 0, NULL, NEUTRAL},
+    {"stop.patience",
+     "evaluations in a row without a better value of stop.metric after which the run ends (0: it "
+     "has its full length)",
+     SR_OPT_INT, AT(recipe.stop.patience), "0", 0, MANY, NULL, NEUTRAL},
     {"chooser",
      "on: time kernels that give the same bits and use the fastest; off: time nothing (class: old "
      "name of on)",

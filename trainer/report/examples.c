@@ -11,7 +11,7 @@
 
 #include "kernels/base/memory.h"
 #include "trainer/draw/samples_picture.h"
-#include "trainer/tasks/metrics.h"
+#include "trainer/tasks/metric_topk.h"
 
 typedef enum example_kind {
     FIXED = 0, // evenly spaced positions
@@ -117,7 +117,7 @@ static void keep_pixels(sr_examples *e, int picture, const uint8_t *rgb) {
 
 void sr_examples_add(sr_examples *e, int64_t position, const uint8_t *rgb, const float *logits,
                      int classes, int label) {
-    const sr_prediction p = sr_metrics_predict(logits, classes, label);
+    const sr_prediction p = sr_topk_predict(logits, classes, label);
     const example x = {.position = position,
                        .loss = isnan(p.loss) ? (double)INFINITY : p.loss,
                        .probability = p.probability,

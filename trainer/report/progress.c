@@ -59,7 +59,7 @@ static void add_where(progress_line *l, const sr_progress *p) {
 }
 
 static void add_values(progress_line *l, const sr_progress *p) {
-    char text[24];
+    char text[24], value[SR_COLUMN_TEXT];
     if (isfinite(p->eta_seconds) && p->eta_seconds >= 0 && p->eta_seconds < 1e9)
         add(l, "  ETA %s", sr_progress_duration(p->eta_seconds, text));
     if (!isnan(p->loss))
@@ -76,12 +76,13 @@ static void add_values(progress_line *l, const sr_progress *p) {
         add(l, "  MFU %.1f %%", 100 * p->mfu);
     if (p->memory_bytes > 0)
         add(l, "  %s", sr_text_bytes(p->memory_bytes, text));
-    if (isnan(p->val_top1))
+    if (isnan(p->val))
         return;
+    add(l, "  val %s %s", p->val_column->label, sr_column_text(p->val_column, p->val, value));
     if (p->val_epoch > 0)
-        add(l, "  val top-1 %.2f %% (epoch %g)", 100 * p->val_top1, p->val_epoch);
+        add(l, " (epoch %g)", p->val_epoch);
     else
-        add(l, "  val top-1 %.2f %% (step %" PRId64 ")", 100 * p->val_top1, p->val_step);
+        add(l, " (step %" PRId64 ")", p->val_step);
 }
 
 char *sr_progress_format(const sr_progress *progress, char *out, size_t bytes) {

@@ -6,25 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/tasks/metric.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // What the line shows. A value that is not known is NaN (or 0 where it says so) and left out.
 typedef struct sr_progress {
-    const char *what;     // "train", "val"; NULL: train
-    double epoch, epochs; // the current one, from 1; epochs 0: a run measured in steps
-    int64_t step, steps;  // steps 0: not known
-    double eta_seconds;   //
-    double loss, lr;      //
-    double val_top1;     // of the latest evaluation: 0..1; shown in percent, as the fractions below
-    double val_epoch;    // after which it was made; 0: a run measured in steps
-    int64_t val_step;    // the same in steps
-    double images_per_s; //
-    double data_wait;    // 0..1 of the time
-    double comm_exposed; // 0..1 of the time
-    double mfu;          // 0..1 of the device's peak
-    uint64_t memory_bytes; // in use on this rank; 0: not known
+    const char *what;            // "train", "val"; NULL: train
+    double epoch, epochs;        // the current one, from 1; epochs 0: a run measured in steps
+    int64_t step, steps;         // steps 0: not known
+    double eta_seconds;          //
+    double loss, lr;             //
+    double val;                  // of the latest evaluation
+    const sr_column *val_column; // what it is; NULL where 'val' is NaN
+    double val_epoch;            // after which it was made; 0: a run measured in steps
+    int64_t val_step;            // the same in steps
+    double images_per_s;         //
+    double data_wait;            // 0..1 of the time; shown in percent, as those below
+    double comm_exposed;         // 0..1 of the time
+    double mfu;                  // 0..1 of the device's peak
+    uint64_t memory_bytes;       // in use on this rank; 0: not known
 } sr_progress;
 
 // "epoch 3/90  step 1200/36000  ETA 1:02:33  loss 2.3145  lr 0.0987  1032 images/s  data 0.3 %

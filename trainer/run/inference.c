@@ -18,12 +18,13 @@
 #include "kernels/base/watch.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/engine/from_recipe.h"
 #include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
-#include "trainer/run/eval_view.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
+#include "trainer/tasks/eval_view.h"
 
 // ---- Opening ----
 
@@ -94,18 +95,12 @@ static sr_status create_engine(sr_inference *in, int threads) {
     SR_TRY(sr_placement_index(in->comm, &index));
     SR_TRY(sr_choose_device(in->recipe, index, &device));
     SR_TRY(sr_fingerprint_agree(in->comm, &device, r->numerics_strict));
-    const sr_engine_options options = {.recipe = in->recipe,
-                                       .task = in->task,
-                                       .comm = in->comm,
-                                       .device = device.name,
-                                       .classes = in->class_count,
-                                       .batch = r->batch,
-                                       .lanes = r->lanes,
-                                       .threads = threads,
-                                       .one_executor = true,
-                                       .image_height = r->image_height,
-                                       .image_width = r->image_width,
-                                       .seed = (uint64_t)r->seed};
+    sr_engine_options options = sr_engine_options_of(in->recipe, in->task);
+    options.comm = in->comm;
+    options.device = device.name;
+    options.threads = threads;
+    options.one_executor = true;
+    options.classes = in->class_count;
     return sr_engine_create(&options, &in->engine);
 }
 
@@ -233,7 +228,7 @@ static sr_status check_data_of_run(const sr_inference *in, const sr_dataset *dat
                    path, in->val_identity[0] ? " (its content differs)" : " (the run had none)");
 }
 
-sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metrics *out) {
+sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measures *out) {
     const sr_recipe *r = in->recipe;
     const char *key = r->data.val ? "data.val" : "data.train";
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
@@ -254,10 +249,14 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_metric
         status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
     char identity[SR_SHA256_HEX];
     (void)snprintf(identity, sizeof identity, "%s", sr_dataset_identity(data));
+    const sr_evaluation evaluation = {.dataset = path,
+                                      .identity = identity,
+                                      .classes = in->class_count,
+                                      .class_names = in->class_names,
+                                      .samples = sr_dataset_count(data)};
     sr_dataset_free(data);
     SR_TRY(status);
-    const sr_evaluation evaluation = {.dataset = path, .identity = identity};
-    return sr_evaluate_split(in->engine, in->comm, &evaluation, in->class_count, out);
+    return sr_evaluate_split(in->engine, in->comm, &evaluation, out);
 }
 
 // Turns picture files into the model's input.
@@ -330,7 +329,6 @@ static void write_row(const sr_inference *in, const sr_picture_file *file, const
 
 typedef struct batch_buffers {
     void *image; // 64-byte aligned, for kernels
-    float *logits;
     int64_t samples;
 } batch_buffers;
 
@@ -355,12 +353,14 @@ static sr_status predict_batch(sr_inference *in, const picture_reader *from, con
                                      .rank = 4,
                                      .shape = {m->samples, height, width, 3},
                                      .data = m->image}}};
-    SR_TRY(sr_engine_infer(in->engine, &slot, m->logits,
-                           (size_t)m->samples * classes * sizeof *m->logits));
+    sr_task_outputs outputs;
+    const sr_task_output *logits;
+    SR_TRY(sr_engine_infer(in->engine, &slot, &outputs));
+    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
     if (pixels)
         memcpy(pixels, m->image, size * (size_t)count);
     for (int i = 0; i < count; i++)
-        write_row(in, &files[i], m->logits + (size_t)i * classes,
+        write_row(in, &files[i], (const float *)logits->data + (size_t)i * classes,
                   probabilities + (size_t)i * classes, &statuses[i]);
     return SR_OK;
 }
@@ -374,15 +374,13 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
     const size_t size = (size_t)(from->view.height * from->view.width * 3);
     const size_t classes = (size_t)in->class_count;
     m.image = sr_alloc_array((size_t)m.samples, size, "pictures");
-    m.logits = sr_alloc_array((size_t)m.samples * classes, sizeof *m.logits, "logits");
-    sr_status status = m.image && m.logits ? SR_OK : SR_E_MEMORY;
+    sr_status status = m.image ? SR_OK : SR_E_MEMORY;
     for (int i = 0; i < count && status == SR_OK; i += (int)m.samples) {
         int now = count - i < m.samples ? count - i : (int)m.samples;
         status = predict_batch(in, from, &m, files + i, now, probabilities + (size_t)i * classes,
                                pixels ? pixels + (size_t)i * size : NULL, statuses + i);
     }
     sr_free(m.image);
-    sr_free(m.logits);
     return status;
 }
 

@@ -11,7 +11,7 @@
 #define SR_TRAINER_INFERENCE_H
 
 #include "trainer/engine/engine.h"
-#include "trainer/tasks/metrics.h"
+#include "trainer/tasks/metric.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,7 +55,7 @@ void sr_inference_free(sr_inference *inference);
 // get the same result. SR_E_USAGE, SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED
 // for a task without evaluation.
 SR_NODISCARD sr_status sr_inference_evaluate(sr_inference *inference, const char *dataset,
-                                             sr_metrics *out);
+                                             sr_measures *out);
 
 // A picture in memory, borrowed during a call: the bytes of a JPEG or PNG file or, where height is
 // above 0, pixels.
@@ -69,7 +69,7 @@ typedef struct sr_picture_file {
 } sr_picture_file;
 
 // Classifies pictures of any sizes: each is prepared as the recipe's section eval says
-// (trainer/run/eval_view.h), and passed through the model.
+// (trainer/tasks/eval_view.h), and passed through the model.
 // probabilities: f32 [count, class_count], each row adds up to 1. pixels: NULL, or u8 [count,
 // eval.crop_height, eval.crop_width, 3], the pictures as they went into the model. statuses:
 // [count]; SR_OK; SR_E_DATA or SR_E_LIMIT for a picture that cannot be read, which is black for the

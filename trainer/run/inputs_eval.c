@@ -6,9 +6,9 @@
 
 #include "dataio/jpeg/decode.h"
 #include "kernels/base/text.h"
-#include "trainer/run/eval_view.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/training_internal.h"
+#include "trainer/tasks/eval_view.h"
 
 sr_status sr_inputs_check_eval_batch(sr_recipe *r) {
     const int64_t batch = r->eval.batch, lanes = r->lanes, below = batch / lanes * lanes;

@@ -11,6 +11,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 #include "trainer/engine/choices.h"
+#include "trainer/engine/from_recipe.h"
 #include "trainer/engine/param_groups.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/report/model_summary.h"
@@ -167,17 +168,11 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     SR_TRY(sr_choose_device(r, 0, &device));
     SR_TRY(open_inputs(r, w));
     SR_TRY(sr_comm_create(&comm, &w->comm));
-    const sr_engine_options options = {.recipe = r,
-                                       .task = w->task,
-                                       .comm = w->comm,
-                                       .device = device.name,
-                                       .classes = w->inputs.train ? w->inputs.class_count : classes,
-                                       .batch = r->batch,
-                                       .lanes = r->lanes,
-                                       .image_height = r->image_height,
-                                       .image_width = r->image_width,
-                                       .seed = (uint64_t)r->seed,
-                                       .plans_only = true};
+    sr_engine_options options = sr_engine_options_of(r, w->task);
+    options.comm = w->comm;
+    options.device = device.name;
+    options.classes = w->inputs.train ? w->inputs.class_count : classes;
+    options.plans_only = true;
     SR_TRY(sr_engine_create(&options, &w->engine));
     SR_TRY(sr_inputs_check_lanes(w->engine, false));
     SR_TRY(sr_inputs_check_memory(w->engine, &w->inputs, 1));

@@ -24,18 +24,32 @@ static double run_seconds(const sr_training *t) {
     return t->previous_seconds + session;
 }
 
-enum { METRICS = 5 };
+enum { METRICS_MAX = SR_MAX_PHASES + SR_TASK_COLUMNS + 1 };
 // How long the end of a run waits for its pictures; one that is stopped may have little time left.
 enum { PICTURES_S = 60, PICTURES_STOPPED_S = 10 };
 
+// The metrics of exit.json.
+typedef struct result_metrics {
+    sr_run_metric list[METRICS_MAX];
+    int count;
+    char best[96];
+} result_metrics;
+
 static sr_run_result make_result(const sr_training *t, sr_status status, const char *message,
-                                 sr_run_metric metrics[METRICS]) {
-    const sr_run_metric all[METRICS] = {{"train_loss", t->last_loss},
-                                        {"val_loss", t->val_loss},
-                                        {"val_top1", t->val_top1},
-                                        {"val_top5", t->val_top5},
-                                        {"best_val_top1", t->best_top1}};
-    memcpy(metrics, all, sizeof all);
+                                 result_metrics *metrics) {
+    const sr_run_columns *c = &t->columns;
+    metrics->count = 0;
+    for (int i = 0; i < c->of[SR_RUN_LOSS]; i++)
+        metrics->list[metrics->count++] =
+            (sr_run_metric){c->keys[c->at[SR_RUN_LOSS] + i], t->last_losses[i]};
+    for (int i = 0; i < c->of[SR_RUN_VAL]; i++)
+        metrics->list[metrics->count++] =
+            (sr_run_metric){c->keys[c->at[SR_RUN_VAL] + i], t->val[i]};
+    if (c->of[SR_RUN_VAL] > 0) {
+        (void)snprintf(metrics->best, sizeof metrics->best, "best_%s",
+                       c->keys[c->at[SR_RUN_VAL] + c->main]);
+        metrics->list[metrics->count++] = (sr_run_metric){metrics->best, t->best_main};
+    }
     return (sr_run_result){.status = status == SR_OK              ? SR_RUN_FINISHED
                                      : status == SR_E_INTERRUPTED ? SR_RUN_STOPPED
                                                                   : SR_RUN_FAILED,
@@ -45,17 +59,17 @@ static sr_run_result make_result(const sr_training *t, sr_status status, const c
                            .samples = t->position,
                            .digest = t->digest[0] ? t->digest : NULL,
                            .wall_seconds = run_seconds(t),
-                           .metrics = metrics,
-                           .metric_count = METRICS};
+                           .metrics = metrics->list,
+                           .metric_count = metrics->count};
 }
 
 // A run without exit.json does not count as finished.
 static sr_status write_exit(sr_training *t, sr_status status, const char *message) {
-    sr_run_metric metrics[METRICS];
+    result_metrics metrics;
     if (!t->run)
         return SR_OK;
     SR_TRY(sr_run_folder_check(t->run));
-    const sr_run_result result = make_result(t, status, message, metrics);
+    const sr_run_result result = make_result(t, status, message, &metrics);
     SR_TRY(sr_run_finish(t->run, &result));
     char fields[128];
     (void)snprintf(fields, sizeof fields,
@@ -66,9 +80,9 @@ static sr_status write_exit(sr_training *t, sr_status status, const char *messag
 }
 
 static void print_json(const sr_training *t, sr_status status, const char *message) {
-    sr_run_metric metrics[METRICS];
+    result_metrics metrics;
     sr_text line;
-    const sr_run_result result = make_result(t, status, message, metrics);
+    const sr_run_result result = make_result(t, status, message, &metrics);
     sr_text_init(&line);
     sr_run_result_add_line(&result, t->location.folder, &line);
     if (sr_text_check(&line) == SR_OK)
@@ -83,6 +97,18 @@ static void draw_results(const sr_training *t) {
     sr_results_draw(t->location.folder, t->drawing);
 }
 
+// The task's own column, and losses.
+static void print_values(const sr_training *t) {
+    const sr_run_columns *c = &t->columns;
+    const int first = c->at[SR_RUN_VAL], own = c->main;
+    if (c->of[SR_RUN_VAL] == 0 || isnan(t->val[own]))
+        return;
+    (void)printf("%s %.4f\n", c->keys[first + own], t->val[own]);
+    for (int i = 0; i < c->of[SR_RUN_VAL]; i++)
+        if (i != own && c->list[first + i].unit == SR_UNIT_LOSS)
+            (void)printf("%s %.4f\n", c->keys[first + i], t->val[i]);
+}
+
 static void print_result(const sr_training *t) {
     char time[24];
     SR_INFO("finished %lld step%s in %s, %.0f images/s; digest %.16s...", (long long)t->step,
@@ -92,8 +118,7 @@ static void print_result(const sr_training *t) {
             t->digest);
     if (t->request->json)
         return;
-    if (!isnan(t->val_top1))
-        (void)printf("val_top1 %.4f\nval_loss %.4f\n", t->val_top1, t->val_loss);
+    print_values(t);
     (void)printf("digest %s\nrun %s\n", t->digest, t->location.folder);
     (void)fflush(stdout);
 }

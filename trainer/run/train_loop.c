@@ -11,11 +11,11 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/watch.h"
-#include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"
+#include "trainer/tasks/eval_view.h"
 
 // Rows of metrics.csv: one every LOG_STEPS steps, each step in a short run.
-enum { LOG_STEPS = 50, SHORT_RUN = 20, MAX_CONFUSION = 1000 };
+enum { LOG_STEPS = 50, SHORT_RUN = 20 };
 
 // Time without evaluations and checkpoints.
 static int64_t train_ns(const sr_training *t) {
@@ -34,17 +34,19 @@ static int64_t exposed_ns(const sr_training *t) {
 }
 
 static void start_window(sr_training *t) {
-    t->window = (sr_window){
-        .start_ns = train_ns(t), .data_wait_ns = data_wait_ns(t), .exposed_ns = exposed_ns(t)};
+    t->window = (sr_window){.start_position = t->position,
+                            .start_ns = train_ns(t),
+                            .data_wait_ns = data_wait_ns(t),
+                            .exposed_ns = exposed_ns(t)};
 }
 
 // Continues the sums of a window that a checkpoint interrupted; its times start here.
 static void continue_window(sr_training *t) {
-    sr_window before = t->window;
+    const sr_window before = t->window;
     start_window(t);
-    t->window.loss = before.loss;
-    t->window.hits1 = before.hits1;
-    t->window.samples = t->window.carried = before.samples;
+    memcpy(t->window.losses, before.losses, sizeof before.losses);
+    memcpy(t->window.samples, before.samples, sizeof before.samples);
+    memcpy(t->window.scalars, before.scalars, sizeof before.scalars);
 }
 
 // ---- One step ----
@@ -128,16 +130,14 @@ static sr_status run_step(sr_training *t, bool *stop) {
         SR_TRY(check_finite(t, phase));
         report_skipped(t, phase);
         *stop = *stop || sr_phase_stop_agreed(phase);
-        if (p != t->logged)
-            continue;
-        t->last_loss = loss / batch;
-        t->window.loss += loss;
-        if (t->task->scalars)
-            t->window.hits1 += (int64_t)sr_phase_scalar(phase, 0, 0);
+        t->last_losses[p] = loss / batch;
+        t->window.losses[p] += loss;
+        t->window.samples[p] += t->info.batch;
+        for (int i = 0; p == t->logged && i < t->task->scalar_count; i++)
+            t->window.scalars[i] += (int64_t)sr_phase_scalar(phase, i, 0);
     }
     t->step++;
     t->position += t->info.batch;
-    t->window.samples += t->info.batch;
     t->evaluated_here = false;
     sr_drawing_set_step(t->drawing, t->step);
     return SR_OK;
@@ -154,9 +154,9 @@ static double exposed_share(const sr_training *t, int64_t span) {
     return t->ranks > 1 ? share(exposed_ns(t) - t->window.exposed_ns, span) : (double)NAN;
 }
 
-// The learning rate of the step before this position.
-static double last_lr(const sr_training *t) {
-    const sr_phase_info info = sr_phase_get_info(sr_engine_get_phase(t->engine, t->logged));
+// A phase's learning rate of the step before this position.
+static double last_lr(const sr_training *t, int phase) {
+    const sr_phase_info info = sr_phase_get_info(sr_engine_get_phase(t->engine, phase));
     return sr_schedule_lr(&t->schedules[info.set], t->position - t->info.batch);
 }
 
@@ -182,9 +182,10 @@ static void show(sr_training *t) {
         .step = t->step,
         .steps = t->total_steps,
         .eta_seconds = (double)(t->total_samples - t->position) / rate,
-        .loss = t->last_loss,
-        .lr = last_lr(t),
-        .val_top1 = t->val_top1,
+        .loss = t->last_losses[t->logged],
+        .lr = last_lr(t, t->logged),
+        .val = t->val[t->columns.main],
+        .val_column = &t->columns.list[t->columns.at[SR_RUN_VAL] + t->columns.main],
         .val_epoch = t->recipe->epochs > 0 ? epoch_at(t, t->val_position) : 0,
         .val_step = t->val_position / t->info.batch,
         .images_per_s = rate,
@@ -197,67 +198,92 @@ static void show(sr_training *t) {
     sr_progress_show(&progress);
 }
 
-static void add_gradient_columns(const sr_phase *phase, double *row) {
-    const sr_gradient_report g = sr_phase_get_gradients(phase);
-    row[SR_COLUMN_GRADIENT_NORM] = g.norm;
+// What a phase's columns hold; 'at': of its kinds.
+static void fill_phase(const sr_training *t, int p, const int *at, double *row) {
+    const sr_gradient_report g = sr_phase_get_gradients(sr_engine_get_phase(t->engine, p));
+    if (t->window.samples[p] > 0)
+        row[at[SR_RUN_LOSS] + p] = t->window.losses[p] / (double)t->window.samples[p];
+    row[at[SR_RUN_LR] + p] = last_lr(t, p);
+    row[at[SR_RUN_GRADIENT_NORM] + p] = g.norm;
     if (g.loss_scale <= 0)
         return;
-    row[SR_COLUMN_LOSS_SCALE] = g.loss_scale;
-    row[SR_COLUMN_SKIPPED_STEPS] = (double)g.skipped_steps;
+    row[at[SR_RUN_LOSS_SCALE] + p] = g.loss_scale;
+    row[at[SR_RUN_SKIPPED_STEPS] + p] = (double)g.skipped_steps;
+}
+
+static void fill_window(const sr_training *t, const int *at, double *row) {
+    const int64_t span = train_ns(t) - t->window.start_ns;
+    const double samples = (double)t->window.samples[t->logged];
+    if (t->window.samples[t->logged] == 0)
+        return;
+    for (int i = 0; i < t->task->scalar_count; i++)
+        row[at[SR_RUN_TRAIN] + i] = (double)t->window.scalars[i] / samples;
+    row[at[SR_RUN_IMAGES_PER_S]] =
+        (double)(t->position - t->window.start_position) / ((double)span / 1e9);
+    row[at[SR_RUN_DATA_WAIT]] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
+    row[at[SR_RUN_COMM_EXPOSED]] = exposed_share(t, span);
 }
 
 static sr_status write_row(sr_training *t, bool with_evaluation) {
-    double row[SR_METRICS_COLUMNS];
-    int64_t span = train_ns(t) - t->window.start_ns;
+    double row[SR_RUN_COLUMNS_MAX];
+    const int *at = t->columns.at, epoch = at[SR_RUN_EPOCH];
     if (t->rank != 0)
         return SR_OK;
-    for (int i = 0; i < SR_METRICS_COLUMNS; i++)
+    for (int i = 0; i < t->columns.count; i++)
         row[i] = (double)NAN;
-    row[SR_COLUMN_STEP] = (double)t->step;
-    row[SR_COLUMN_SAMPLES] = (double)t->position;
-    row[SR_COLUMN_EPOCH] = (double)t->position / (double)t->inputs.count;
-    if (t->window.samples > 0) {
-        double samples = (double)t->window.samples;
-        row[SR_COLUMN_TRAIN_LOSS] = t->window.loss / samples;
-        if (t->task->scalars)
-            row[SR_COLUMN_TRAIN_TOP1] = (double)t->window.hits1 / samples;
-        row[SR_COLUMN_IMAGES_PER_S] = (samples - (double)t->window.carried) / ((double)span / 1e9);
-        row[SR_COLUMN_DATA_WAIT] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
-        row[SR_COLUMN_COMM_EXPOSED] = exposed_share(t, span);
-    }
-    add_gradient_columns(sr_engine_get_phase(t->engine, t->logged), row);
-    row[SR_COLUMN_LR] = last_lr(t);
-    row[SR_COLUMN_MEM_PEAK] = (double)sr_memory_get_stats().peak_bytes;
-    if (with_evaluation) {
-        row[SR_COLUMN_VAL_LOSS] = t->val_loss;
-        row[SR_COLUMN_VAL_TOP1] = t->val_top1;
-        row[SR_COLUMN_VAL_TOP5] = t->val_top5;
-    }
-    row[SR_COLUMN_SECONDS] =
+    row[at[SR_RUN_STEP]] = (double)t->step;
+    row[at[SR_RUN_SAMPLES]] = (double)t->position;
+    row[epoch] = (double)t->position / (double)t->inputs.count;
+    fill_window(t, at, row);
+    for (int p = 0; p < t->info.phases; p++)
+        fill_phase(t, p, at, row);
+    row[at[SR_RUN_MEM_PEAK]] = (double)sr_memory_get_stats().peak_bytes;
+    for (int i = 0; with_evaluation && i < t->columns.of[SR_RUN_VAL]; i++)
+        row[at[SR_RUN_VAL] + i] = t->val[i];
+    row[at[SR_RUN_SECONDS]] =
         t->previous_seconds + (double)(sr_clock_ns() - t->session_start_ns) / 1e9;
-    sr_event_file_add_scalars(t->events, t->step, sr_metrics_column_names + SR_COLUMN_EPOCH,
-                              row + SR_COLUMN_EPOCH, SR_METRICS_COLUMNS - SR_COLUMN_EPOCH);
+    sr_event_file_add_scalars(t->events, t->step, t->columns.names + epoch, row + epoch,
+                              (size_t)(t->columns.count - epoch));
     return sr_csv_add_numbers(t->metrics, row);
 }
 
 // ---- Between steps ----
 
+// "  val loss 1.2345  val top-1 31.20 %"; for the log, or as members of a JSON object.
+static void add_values(const sr_training *t, bool json, sr_text *out) {
+    const int first = t->columns.at[SR_RUN_VAL];
+    for (int i = 0; i < t->columns.of[SR_RUN_VAL]; i++) {
+        const sr_column *column = &t->columns.list[first + i];
+        char text[SR_COLUMN_TEXT];
+        if (json)
+            sr_text_add(out, ", \"%s\": %.9g", t->columns.keys[first + i], t->val[i]);
+        else
+            sr_text_add(out, "  val %s %s", column->label, sr_column_text(column, t->val[i], text));
+    }
+}
+
 static void report_evaluation(const sr_training *t) {
-    char fields[192], epoch[64] = "";
+    char epoch[64] = "";
+    sr_text values, fields;
+    const int64_t samples = t->window.samples[t->logged];
     const double epochs = t->recipe->epochs;
     if (epochs > 0)
         (void)snprintf(epoch, sizeof epoch, "epoch %g/%g  ", epoch_at(t, t->position), epochs);
-    SR_INFO(
-        "%sstep %lld/%lld  train loss %.4f  val loss %.4f  val top-1 %.2f %%  val top-5 %.2f %%",
-        epoch, (long long)t->step, (long long)t->total_steps,
-        t->window.samples ? t->window.loss / (double)t->window.samples : t->last_loss, t->val_loss,
-        100 * t->val_top1, 100 * t->val_top5);
-    (void)snprintf(fields, sizeof fields,
-                   "\"step\": %lld, \"samples\": %lld, \"val_loss\": %.9g, \"val_top1\": %.9g, "
-                   "\"val_top5\": %.9g",
-                   (long long)t->step, (long long)t->position, t->val_loss, t->val_top1,
-                   t->val_top5);
-    sr_run_event(t->run, "evaluation", fields);
+    sr_text_init(&values);
+    sr_text_init(&fields);
+    add_values(t, false, &values);
+    sr_text_add(&fields, "\"step\": %lld, \"samples\": %lld", (long long)t->step,
+                (long long)t->position);
+    add_values(t, true, &fields);
+    if (!values.failed)
+        SR_INFO("%sstep %lld/%lld  train loss %.4f%s", epoch, (long long)t->step,
+                (long long)t->total_steps,
+                samples ? t->window.losses[t->logged] / (double)samples : t->last_losses[t->logged],
+                values.data);
+    if (!fields.failed)
+        sr_run_event(t->run, "evaluation", fields.data);
+    sr_text_release(&values);
+    sr_text_release(&fields);
 }
 
 static sr_status explain_not_finite(const sr_training *t, sr_status status) {
@@ -272,51 +298,50 @@ static sr_status explain_not_finite(const sr_training *t, sr_status status) {
                    sr_training_describe_last(t, last));
 }
 
-static sr_status evaluate(sr_training *t, sr_confusion *confusion, sr_examples *examples) {
-    sr_metrics result;
+// 'last': of the run.
+static sr_status evaluate(sr_training *t, bool last, sr_examples *examples) {
+    sr_measures result;
     const sr_evaluation evaluation = {.dataset = t->inputs.val_path,
                                       .identity = t->inputs.val_identity,
+                                      .classes = t->inputs.class_count,
+                                      .class_names = t->inputs.class_names,
+                                      .samples = t->inputs.val_count,
                                       .average = t->recipe->ema.decay > 0,
-                                      .confusion = confusion,
-                                      .examples = examples};
-    SR_TRY(explain_not_finite(
-        t, sr_evaluate_split(t->engine, t->comm, &evaluation, t->inputs.class_count, &result)));
-    t->val_loss = result.loss;
-    t->val_top1 = result.top1;
-    t->val_top5 = result.top5;
+                                      .examples = examples,
+                                      .finish = last ? sr_training_finish_metric : NULL,
+                                      .user = t};
+    SR_TRY(explain_not_finite(t, sr_evaluate_split(t->engine, t->comm, &evaluation, &result)));
+    memcpy(t->val, result.values, sizeof t->val);
     t->val_position = t->position;
     t->evaluated_here = true;
-    if (!(t->val_top1 <= t->best_top1))
-        t->best_top1 = t->val_top1;
+    const int main = t->columns.main;
+    if (sr_column_is_better(result.columns[main], t->val[main], t->best_main))
+        t->best_main = t->val[main];
+    const int stop = t->columns.chosen.stop;
+    const bool better = sr_column_is_better(result.columns[stop], t->val[stop], t->stop_best);
+    t->stop_best = better ? t->val[stop] : t->stop_best;
+    t->stop_waited = better ? 0 : t->stop_waited + 1;
     if (t->rank == 0)
         report_evaluation(t);
     return SR_OK;
 }
 
-// The last evaluation also draws the confusion matrix, unless it has too many classes to view.
-static sr_status evaluate_and_draw(sr_training *t, bool end) {
-    const bool with_confusion = end && t->inputs.class_count <= MAX_CONFUSION;
-    sr_confusion confusion = {0};
+static sr_status evaluate_and_draw(sr_training *t, bool last) {
     sr_examples *examples = NULL;
     sr_eval_view view;
     sr_eval_view_of(t->recipe, &view);
     sr_status status = sr_examples_create(t->inputs.val_count, view.width, view.height, &examples);
-    if (status == SR_OK && with_confusion)
-        status = sr_confusion_create(t->inputs.class_count, &confusion);
     if (status == SR_OK)
-        status = evaluate(t, with_confusion ? &confusion : NULL, examples);
+        status = evaluate(t, last, examples);
     if (status == SR_OK)
         sr_training_draw_examples(t, examples);
-    if (status == SR_OK && with_confusion)
-        sr_training_draw_confusion(t, &confusion);
-    sr_confusion_release(&confusion);
     sr_examples_free(examples);
     return status;
 }
 
 static sr_status evaluate_epoch(sr_training *t, bool end) {
     const int64_t begin = sr_clock_ns();
-    const sr_status status = evaluate_and_draw(t, end);
+    const sr_status status = evaluate_and_draw(t, end || t->recipe->stop.patience > 0);
     t->aside_ns += sr_clock_ns() - begin;
     return status;
 }
@@ -384,6 +409,22 @@ static sr_status evaluate_if_due(sr_training *t, bool to_save, bool stop) {
     return SR_OK;
 }
 
+// Ends the run here if it has not become better for long enough.
+static void end_early(sr_training *t) {
+    const int64_t patience = t->recipe->stop.patience;
+    if (patience == 0 || !t->evaluated_here || t->stop_waited < patience ||
+        t->step == t->total_steps)
+        return;
+    if (t->rank == 0)
+        SR_INFO(
+            "ending at step %lld of %lld: %s has been no better than %.6g for %lld evaluation%s "
+            "(stop.patience)",
+            (long long)t->step, (long long)t->total_steps,
+            t->columns.names[t->columns.at[SR_RUN_VAL] + t->columns.chosen.stop], t->stop_best,
+            (long long)t->stop_waited, t->stop_waited == 1 ? "" : "s");
+    t->total_steps = t->step;
+}
+
 static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool end = t->step == t->total_steps;
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
@@ -391,10 +432,12 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     SR_TRY(checkpoint_by_time(t, &by_time));
     if (epoch_end || stop)
         SR_TRY(sr_training_share_damage(t));
-    const bool to_save =
-        checkpoint_due(t, before) || by_time || stop || t->saved_position == t->position;
+    bool to_save = checkpoint_due(t, before) || by_time || stop || t->saved_position == t->position;
     t->evaluation_due = epoch_end && t->inputs.val_path[0];
     SR_TRY(evaluate_if_due(t, to_save, stop));
+    end_early(t);
+    end = end || t->step == t->total_steps;
+    to_save = to_save || end;
     if (epoch_end || t->step % LOG_STEPS == 0 || t->total_steps <= SHORT_RUN) {
         SR_TRY(add_row(t));
         start_window(t);
@@ -408,7 +451,7 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
 // shows what led to the failure.
 static sr_status note_failure(sr_training *t, sr_status status) {
     sr_kept_error kept = {.status = SR_OK};
-    if (status != SR_E_NON_FINITE || t->window.samples == 0)
+    if (status != SR_E_NON_FINITE || t->window.samples[t->logged] == 0)
         return status;
     sr_error_keep(&kept, status);
     if (add_row(t) != SR_OK)
@@ -425,6 +468,7 @@ sr_status sr_training_run(sr_training *t) {
     sr_rate_mark(&t->rate, t->position, train_ns(t));
     if (t->evaluation_due)
         SR_TRY(after_step(t, t->position - t->info.batch, false));
+    end_early(t);
     while (t->step < t->total_steps) {
         bool stop;
         int64_t before = t->position;

@@ -7,32 +7,28 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "trainer/run/training_internal.h"
-#include "trainer/tasks/confusion_figure.h"
 
-void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion) {
-    char *csv = t->run ? sr_run_folder_file(t->run, "confusion.csv") : NULL;
-    if (!csv)
+void sr_training_finish_metric(void *training, const sr_metric_desc *metric, const void *state) {
+    sr_training *t = training;
+    if (!t->run || sr_run_folder_check(t->run) != SR_OK) // the next checkpoint reports it
         return;
-    if (sr_run_folder_check(t->run) != SR_OK) { // the next checkpoint reports it
-        sr_free(csv);
-        return;
-    }
-    if (sr_confusion_write_csv(confusion, t->inputs.class_names, csv) != SR_OK)
+    if (metric->write && metric->write(state, t->location.folder) != SR_OK)
         SR_WARN("%s", sr_error_message());
-    sr_confusion_draw(confusion, t->inputs.class_names, t->location.folder, t->drawing);
-    sr_free(csv);
+    if (metric->draw)
+        metric->draw(state, t->drawing, t->location.folder);
 }
 
 void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
-    char title[160];
+    const sr_column *column = &t->columns.list[t->columns.at[SR_RUN_VAL] + t->columns.main];
+    char title[160], value[SR_COLUMN_TEXT];
     char *folder = t->run ? sr_run_folder_file(t->run, "samples") : NULL;
     char *path = folder ? sr_path_join(folder, "val.png") : NULL;
     if (!t->run)
         return;
-    (void)snprintf(
-        title, sizeof title,
-        "val samples after step %lld (top-1 %.2f %%), each above its class and its prediction",
-        (long long)t->step, 100 * t->val_top1);
+    (void)snprintf(title, sizeof title,
+                   "val samples after step %lld (%s %s), each above its class and its prediction",
+                   (long long)t->step, column->label,
+                   sr_column_text(column, t->val[t->columns.main], value));
     sr_status status = path ? sr_run_folder_check(t->run) : SR_E_MEMORY;
     if (status == SR_OK)
         status = sr_make_folders(folder);

@@ -7,58 +7,93 @@
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
+#include "kernels/base/memory.h"
 #include "kernels/base/watch.h"
 #include "trainer/checkpoint/checkpoint_state.h"
 #include "trainer/engine/fingerprint.h"
-#include "trainer/run/eval_view.h"
 #include "trainer/run/training_internal.h"
+#include "trainer/tasks/eval_view.h"
+
+static const sr_column *val_column(const sr_training *t, int which) {
+    return &t->columns.list[t->columns.at[SR_RUN_VAL] + which];
+}
 
 // NaN where this position was not evaluated.
 static double metric_now(const sr_training *t) {
-    const double values[SR_BEST_METRICS] = {
-        [SR_BEST_TOP1] = t->val_top1, [SR_BEST_TOP5] = t->val_top5, [SR_BEST_LOSS] = t->val_loss};
-    return t->evaluated_here ? values[t->metric] : (double)NAN;
+    return t->evaluated_here ? t->val[t->columns.chosen.best] : (double)NAN;
 }
 
 bool sr_training_is_best(const sr_training *t) {
-    double now = metric_now(t), best = t->best_saved;
-    if (isnan(now) || isnan(best))
-        return !isnan(now);
-    return t->metric == SR_BEST_LOSS ? now < best : now > best;
+    return sr_column_is_better(val_column(t, t->columns.chosen.best), metric_now(t), t->best_saved);
 }
 
 // ---- Numbers that exit.json and the next row of metrics.csv need in addition to the state ----
 
-enum { NUMBERS = 10, NUMBER_BYTES = 32, VIEW_BYTES = 192 };
+enum { NUMBERS_MAX = SR_RUN_COLUMNS_MAX + 16, NUMBER_BYTES = 32, KEY_BYTES = 96, VIEW_BYTES = 192 };
 
 typedef struct saved_number {
-    const char *key;
+    char key[KEY_BYTES];
     double *real;
     int64_t *integer; // instead of 'real'
+    char text[NUMBER_BYTES];
 } saved_number;
 
-static void list_numbers(sr_training *t, saved_number out[NUMBERS]) {
-    const saved_number all[NUMBERS] = {
-        {"train_loss", &t->last_loss, NULL},     {"val_loss", &t->val_loss, NULL},
-        {"val_top1", &t->val_top1, NULL},        {"val_top5", &t->val_top5, NULL},
-        {"val_samples", NULL, &t->val_position}, {"best_val_top1", &t->best_top1, NULL},
-        {"window_loss", &t->window.loss, NULL},  {"window_samples", NULL, &t->window.samples},
-        {"window_hits", NULL, &t->window.hits1}, {"evaluation_due", NULL, &t->evaluation_due}};
-    memcpy(out, all, sizeof all);
+typedef struct saved_numbers {
+    saved_number list[NUMBERS_MAX];
+    int count;
+} saved_numbers;
+
+static void add_number(saved_numbers *n, double *real, int64_t *integer, const char *prefix,
+                       const char *name) {
+    saved_number *number = &n->list[n->count++];
+    number->real = real;
+    number->integer = integer;
+    (void)snprintf(number->key, KEY_BYTES, "%s%s", prefix, name);
 }
 
-static void format_numbers(sr_training *t, char text[NUMBERS][NUMBER_BYTES],
-                           sr_metadata out[NUMBERS]) {
-    saved_number numbers[NUMBERS];
-    list_numbers(t, numbers);
-    for (int i = 0; i < NUMBERS; i++) {
-        const saved_number *n = &numbers[i];
-        if (n->real)
-            (void)snprintf(text[i], NUMBER_BYTES, "%.17g", *n->real);
-        else
-            (void)snprintf(text[i], NUMBER_BYTES, "%lld", (long long)*n->integer);
-        out[i] = (sr_metadata){.key = n->key, .value = text[i]};
+static saved_numbers *list_numbers(sr_training *t) {
+    const sr_run_columns *c = &t->columns;
+    const char *const *losses = c->keys + c->at[SR_RUN_LOSS], *const *val =
+                                                                  c->keys + c->at[SR_RUN_VAL];
+    char window[KEY_BYTES - 16];
+    saved_numbers *n = sr_alloc(sizeof *n, "numbers of a checkpoint");
+    if (!n)
+        return NULL;
+    for (int i = 0; i < c->of[SR_RUN_LOSS]; i++)
+        add_number(n, &t->last_losses[i], NULL, "", losses[i]);
+    for (int i = 0; i < c->of[SR_RUN_VAL]; i++)
+        add_number(n, &t->val[i], NULL, "", val[i]);
+    add_number(n, NULL, &t->val_position, "", "val_samples");
+    if (c->of[SR_RUN_VAL] > 0)
+        add_number(n, &t->best_main, NULL, "best_", val[c->main]);
+    for (int i = 0; i < c->of[SR_RUN_LOSS]; i++) {
+        const char *phase = t->recipe->phases[i].name;
+        (void)snprintf(window, sizeof window, "window_%s%s", phase, *phase ? "." : "");
+        add_number(n, &t->window.losses[i], NULL, window, "loss");
+        add_number(n, NULL, &t->window.samples[i], window, "samples");
     }
+    for (int i = 0; i < t->task->scalar_count; i++)
+        add_number(n, NULL, &t->window.scalars[i], "window_", t->task->scalars[i].name);
+    add_number(n, NULL, &t->evaluation_due, "", "evaluation_due");
+    add_number(n, &t->stop_best, NULL, "", "stop_best");
+    add_number(n, NULL, &t->stop_waited, "", "stop_waited");
+    return n;
+}
+
+static void format_numbers(saved_numbers *n, sr_metadata *out) {
+    for (int i = 0; i < n->count; i++) {
+        saved_number *number = &n->list[i];
+        if (number->real)
+            (void)snprintf(number->text, NUMBER_BYTES, "%.17g", *number->real);
+        else
+            (void)snprintf(number->text, NUMBER_BYTES, "%lld", (long long)*number->integer);
+        out[i] = (sr_metadata){.key = number->key, .value = number->text};
+    }
+}
+
+// As checkpoint.metric names it; "" where nothing is evaluated.
+static const char *best_name(const sr_training *t) {
+    return t->columns.of[SR_RUN_VAL] > 0 ? val_column(t, t->columns.chosen.best)->name : "";
 }
 
 // The settings of an evaluation that its metrics depend on.
@@ -70,16 +105,19 @@ static const char *describe_view(const sr_training *t, char out[VIEW_BYTES]) {
     return out;
 }
 
-static void read_numbers(sr_training *t, const sr_manifest *m) {
-    saved_number numbers[NUMBERS];
-    list_numbers(t, numbers);
-    for (int i = 0; i < NUMBERS; i++) {
-        const char *value = sr_manifest_extra(m, numbers[i].key);
-        if (value && numbers[i].real)
-            *numbers[i].real = strtod(value, NULL);
+static sr_status read_numbers(sr_training *t, const sr_manifest *m) {
+    saved_numbers *n = list_numbers(t);
+    if (!n)
+        return SR_E_MEMORY;
+    for (int i = 0; i < n->count; i++) {
+        const char *value = sr_manifest_extra(m, n->list[i].key);
+        if (value && n->list[i].real)
+            *n->list[i].real = strtod(value, NULL);
         else if (value)
-            *numbers[i].integer = strtoll(value, NULL, 10);
+            *n->list[i].integer = strtoll(value, NULL, 10);
     }
+    sr_free(n);
+    return SR_OK;
 }
 
 // Whether the manifest has this text under the key, or nothing (of an earlier version).
@@ -91,14 +129,14 @@ static bool is_as_before(const sr_manifest *m, const char *key, const char *now)
 // Values of another metric, of other pictures or of pictures seen otherwise are not comparable with
 // those that follow.
 static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
-    const char *now = sr_best_metric_name(t->metric), *other = NULL;
+    const char *now = best_name(t), *other = NULL;
     char view[VIEW_BYTES];
     if (!is_as_before(m, SR_EXTRA_VAL_DATA, t->inputs.val_identity)) {
         other = "evaluation pictures";
-        t->best_top1 = (double)NAN;
+        t->best_main = (double)NAN;
     } else if (!is_as_before(m, SR_EXTRA_VAL_VIEW, describe_view(t, view))) {
         other = "evaluation settings (eval)";
-        t->best_top1 = (double)NAN;
+        t->best_main = (double)NAN;
     } else if (strcmp(m->metric, now) != 0) {
         other = "checkpoint.metric";
     }
@@ -132,7 +170,7 @@ static sr_manifest make_manifest(const sr_training *t, const char *fingerprint) 
                      .image_height = t->info.image_height,
                      .image_width = t->info.image_width,
                      .channels = 3,
-                     .metric = sr_best_metric_name(t->metric),
+                     .metric = best_name(t),
                      .metric_value = metric_now(t),
                      .best_value = t->best_saved,
                      .best_step = t->best_step};
@@ -211,25 +249,34 @@ static sr_status write_generation(sr_training *t, sr_manifest *manifest) {
     return t->rank == 0 ? log_saved(t) : SR_OK;
 }
 
-static sr_status save(sr_training *t) {
-    char fingerprint[SR_FINGERPRINT_BYTES], text[NUMBERS][NUMBER_BYTES], view[VIEW_BYTES];
-    sr_metadata extra[NUMBERS + 2];
+static sr_status save_with(sr_training *t, saved_numbers *numbers) {
+    char fingerprint[SR_FINGERPRINT_BYTES], view[VIEW_BYTES];
+    sr_metadata extra[NUMBERS_MAX + 2];
     if (sr_training_is_best(t)) {
         t->best_saved = metric_now(t);
         t->best_step = t->step;
     }
     sr_manifest manifest = make_manifest(t, sr_fingerprint(&t->device, fingerprint));
-    format_numbers(t, text, extra);
-    extra[NUMBERS] = (sr_metadata){.key = SR_EXTRA_VAL_DATA, .value = t->inputs.val_identity};
-    extra[NUMBERS + 1] = (sr_metadata){.key = SR_EXTRA_VAL_VIEW, .value = describe_view(t, view)};
+    format_numbers(numbers, extra);
+    extra[numbers->count] =
+        (sr_metadata){.key = SR_EXTRA_VAL_DATA, .value = t->inputs.val_identity};
+    extra[numbers->count + 1] =
+        (sr_metadata){.key = SR_EXTRA_VAL_VIEW, .value = describe_view(t, view)};
     manifest.extra = extra;
-    manifest.extra_count = NUMBERS + 2;
+    manifest.extra_count = numbers->count + 2;
     if (t->rank == 0) {
         SR_TRY(sr_run_folder_check(t->run));
         SR_TRY(sr_csv_sync(t->metrics));
         SR_TRY(sr_csv_sync(t->digests));
     }
     return write_generation(t, &manifest);
+}
+
+static sr_status save(sr_training *t) {
+    saved_numbers *numbers = list_numbers(t);
+    const sr_status status = numbers ? save_with(t, numbers) : SR_E_MEMORY;
+    sr_free(numbers);
+    return status;
 }
 
 sr_status sr_training_save(sr_training *t) {
@@ -289,7 +336,7 @@ sr_status sr_training_load(sr_training *t) {
         t->best_saved = m->best_value;
         t->best_step = m->best_step;
         t->evaluated_here = !isnan(m->metric_value);
-        read_numbers(t, m);
+        status = read_numbers(t, m);
         forget_other_evaluation(t, m);
         t->saved_position = t->position;
         if (t->rank == 0 && sr_checkpoint_link(t->location.folder, m) != SR_OK)

@@ -20,6 +20,7 @@
 #include "kernels/base/watch.h"
 #include "trainer/checkpoint/run_identity.h"
 #include "trainer/engine/fingerprint.h"
+#include "trainer/engine/from_recipe.h"
 #include "trainer/run/agreement.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
@@ -32,19 +33,12 @@ static sr_schedule_lengths lengths_of(const sr_training *t) {
 }
 
 static sr_status create_engine(sr_training *t) {
-    const sr_recipe *r = t->recipe;
-    const sr_engine_options options = {.recipe = t->recipe,
-                                       .task = t->task,
-                                       .comm = t->comm,
-                                       .device = t->device.name,
-                                       .threads = t->cores.threads,
-                                       .classes = t->inputs.class_count,
-                                       .batch = r->batch,
-                                       .lanes = r->lanes,
-                                       .image_height = r->image_height,
-                                       .image_width = r->image_width,
-                                       .seed = (uint64_t)r->seed};
+    sr_engine_options options = sr_engine_options_of(t->recipe, t->task);
     const sr_schedule_lengths lengths = lengths_of(t);
+    options.comm = t->comm;
+    options.device = t->device.name;
+    options.threads = t->cores.threads;
+    options.classes = t->inputs.class_count;
     SR_TRY(sr_engine_create(&options, &t->engine));
     t->info = sr_engine_get_info(t->engine);
     sr_engine_set_lengths(t->engine, &lengths);
@@ -80,29 +74,20 @@ static sr_status set_lengths(sr_training *t) {
 // shorter side is resized to the longer side of the image size, so that the crop lies inside.
 static sr_status read_pictures(sr_training *t, int64_t count, uint8_t *out, int64_t *have) {
     const sr_recipe *r = t->recipe;
-    char resize[48];
     const int64_t side = r->image_height > r->image_width ? r->image_height : r->image_width;
+    sr_eval_view view;
+    char resize[48];
     (void)snprintf(resize, sizeof resize, "size=%lld", (long long)side);
-    const sr_transform_spec specs[2] = {{"resize", resize}, {"center_crop", NULL}};
-    const sr_pipeline_options options = {.dataset = r->data.train,
-                                         .identity = t->inputs.identity,
-                                         .split = "train",
-                                         .transformer = t->task->transformer,
-                                         .transforms = specs,
-                                         .transform_count = 2,
-                                         .image_height = r->image_height,
-                                         .image_width = r->image_width,
-                                         .order = SR_ORDER_SEQUENTIAL,
-                                         .batch = count < INIT_BATCH ? count : INIT_BATCH,
-                                         .lanes = 1,
-                                         .lane_end = 1,
-                                         .steps = (count + INIT_BATCH - 1) / INIT_BATCH,
-                                         .workers = 1,
-                                         .threads = r->data.threads,
-                                         .on_corrupt = (sr_on_corrupt)r->data.on_corrupt,
-                                         .skip_limit = r->data.skip_limit,
-                                         .report_seconds = r->deadline_report,
-                                         .act_seconds = r->deadline_act};
+    sr_eval_view_crop(resize, r->image_height, r->image_width, &view);
+    sr_pipeline_options options = sr_pipeline_options_of(r, t->task, &view);
+    options.dataset = r->data.train;
+    options.identity = t->inputs.identity;
+    options.split = "train";
+    options.batch = count < INIT_BATCH ? count : INIT_BATCH;
+    options.lanes = options.lane_end = options.workers = 1;
+    options.steps = (count + INIT_BATCH - 1) / INIT_BATCH;
+    options.on_corrupt = (sr_on_corrupt)r->data.on_corrupt;
+    options.skip_limit = r->data.skip_limit;
     sr_pipeline *pipeline;
     size_t size = (size_t)(r->image_height * r->image_width * 3);
     sr_status status = SR_OK;
@@ -259,8 +244,9 @@ static sr_status open_tables(sr_training *t) {
     sr_status status = metrics && digests ? SR_OK : SR_E_MEMORY;
     // An evaluation that is still due will write its row, even if it did so before a crash.
     if (status == SR_OK)
-        status = sr_csv_open(metrics, sr_metrics_column_names, SR_METRICS_COLUMNS,
-                             SR_COLUMN_SAMPLES, t->position - t->evaluation_due, &t->metrics);
+        status =
+            sr_csv_open(metrics, t->columns.names, t->columns.count, t->columns.at[SR_RUN_SAMPLES],
+                        t->position - t->evaluation_due, &t->metrics);
     // The checkpoint's own row is written again: a crash may have prevented it.
     if (status == SR_OK)
         status = sr_csv_open(digests, digest_columns, 3, 1, t->position - 1, &t->digests);
@@ -332,39 +318,19 @@ static void announce(const sr_training *t) {
 }
 
 static sr_status open_feed(sr_training *t) {
-    const sr_recipe *r = t->recipe;
     const sr_schedule_lengths lengths = lengths_of(t);
     const sr_transform_window *windows;
     SR_TRY(sr_inputs_windows(t->recipe, &lengths, &t->arena, &windows));
-    const sr_pipeline_options options = {.dataset = r->data.train,
-                                         .identity = t->inputs.identity,
-                                         .split = "train",
-                                         .transformer = t->task->transformer,
-                                         .transforms = r->augment,
-                                         .transform_count = r->augment_count,
-                                         .windows = windows,
-                                         .image_height = r->image_height,
-                                         .image_width = r->image_width,
-                                         .growth = sr_choose_growth(r, &lengths),
-                                         .order = (sr_data_order)r->data.order,
-                                         .seed = (uint64_t)r->seed,
-                                         .repeats = (int)r->data.repeats,
-                                         .balance = r->data.balance,
-                                         .labels = t->inputs.labels,
-                                         .batch = r->batch,
-                                         .lanes = (int)r->lanes,
-                                         .lane_begin = t->info.lane_begin,
-                                         .lane_end = t->info.lane_end,
-                                         .position = t->position,
-                                         .steps = t->total_steps - t->step,
-                                         .workers = (int)r->data.workers,
-                                         .threads = r->data.threads,
-                                         .memory = r->data.memory,
-                                         .on_corrupt = (sr_on_corrupt)r->data.on_corrupt,
-                                         .skip_limit = r->data.skip_limit,
-                                         .report_seconds = r->deadline_report,
-                                         .act_seconds = r->deadline_act};
-    return sr_feed_create(&options, r->phase_count, t->info.device, &t->feed);
+    sr_pipeline_options options = sr_pipeline_options_of(t->recipe, t->task, NULL);
+    options.identity = t->inputs.identity;
+    options.windows = windows;
+    options.growth = sr_choose_growth(t->recipe, &lengths);
+    options.labels = t->inputs.labels;
+    options.lane_begin = t->info.lane_begin;
+    options.lane_end = t->info.lane_end;
+    options.position = t->position;
+    options.steps = t->total_steps - t->step;
+    return sr_feed_create(&options, t->recipe->phase_count, t->info.device, &t->feed);
 }
 
 // ---- The whole start ----
@@ -408,9 +374,13 @@ static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_agree_on_recipe(t->comm, t->recipe));
     SR_TRY(sr_check_weights(t->recipe));
     SR_TRY(sr_choose_task(t->recipe, &t->task));
-    SR_TRY(sr_choose_metric(t->recipe, &t->metric));
+    SR_TRY(sr_run_columns_make(t->recipe, t->task, &t->arena, &t->columns));
     SR_TRY(check_folder(t));
     SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
+    if (!t->inputs.val_path[0] && t->recipe->stop.patience > 0)
+        return sr_recipe_fail(t->recipe, "stop.patience",
+                              "%s has no val split, so nothing is evaluated: give data.val",
+                              t->recipe->data.train);
     if (t->rank == 0 && !t->inputs.val_path[0])
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
@@ -425,8 +395,11 @@ static sr_status check_inputs(sr_training *t) {
 }
 
 static sr_status begin(sr_training *t) {
-    t->val_loss = t->val_top1 = t->val_top5 = t->last_loss = (double)NAN;
-    t->best_top1 = t->best_saved = (double)NAN;
+    for (int i = 0; i < SR_TASK_COLUMNS; i++)
+        t->val[i] = (double)NAN;
+    for (int i = 0; i < SR_MAX_PHASES; i++)
+        t->last_losses[i] = (double)NAN;
+    t->best_main = t->best_saved = t->stop_best = (double)NAN;
     // Each run has a recipe.yaml, whose own name says nothing.
     t->recipe_name = t->request->stored_recipe ? t->recipe->file : t->recipe->name;
     SR_TRY(check_inputs(t));

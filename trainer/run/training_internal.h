@@ -18,11 +18,11 @@
 #include "trainer/report/progress.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/rank_board.h"
+#include "trainer/run/run_columns.h"
 #include "trainer/run/run_events.h"
 #include "trainer/run/run_folder.h"
 #include "trainer/run/train.h"
 #include "trainer/schedules/schedule.h"
-#include "trainer/tasks/metrics.h"
 
 // The run folder and checkpoint that rank 0 chose, sent to the other ranks.
 typedef struct sr_run_location {
@@ -32,10 +32,11 @@ typedef struct sr_run_location {
 
 // Sums since the last row of metrics.csv.
 typedef struct sr_window {
-    double loss;
-    int64_t samples, hits1;
-    int64_t carried;  // of the samples: from the previous session, whose time does not count here
-    int64_t start_ns; // excluding 'aside_ns'
+    double losses[SR_MAX_PHASES];
+    int64_t samples[SR_MAX_PHASES];  // of each phase
+    int64_t scalars[SR_MAX_SCALARS]; // first elements of the task's
+    int64_t start_position;          // in this session, as the times
+    int64_t start_ns;                // excluding 'aside_ns'
     int64_t data_wait_ns, exposed_ns;
 } sr_window;
 
@@ -81,13 +82,15 @@ typedef struct sr_training {
     sr_window window;
     sr_damage damage;
     sr_rate rate;
-    double val_loss, val_top1, val_top5; // latest; NaN before the first
-    int64_t val_position;                // samples before it
-    double best_top1;
-    sr_best_metric metric; // that chooses best/
-    double best_saved;     // its best value so far; NaN before the first
-    int64_t best_step;     // of that checkpoint
-    double last_loss;
+    sr_run_columns columns;
+    double val[SR_TASK_COLUMNS]; // of the latest evaluation; NaN before the first
+    int64_t val_position;        // samples before it
+    double best_main;            // best value of the task's own column so far; NaN: none
+    double best_saved;           // best of the column that chooses best/, columns.chosen.best
+    int64_t best_step;           // of that checkpoint
+    double stop_best;            // best of the column of stop.metric; NaN: none
+    int64_t stop_waited;         // evaluations since then
+    double last_losses[SR_MAX_PHASES];
     char digest[SR_SHA256_HEX];
     bool evaluated_here;     // the values above belong to 'position'
     int64_t evaluation_due;  // 1: the evaluation at 'position' is still due
@@ -122,7 +125,9 @@ SR_NODISCARD sr_status sr_training_trace_end(sr_training *t, bool last);
 // first_batch.c: on all ranks.
 SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
 // train_pictures.c
-void sr_training_draw_confusion(sr_training *t, const sr_confusion *confusion);
+// Rank 0: what the run's last evaluation writes and draws (sr_evaluation.finish; 'training' is an
+// sr_training).
+void sr_training_finish_metric(void *training, const sr_metric_desc *metric, const void *state);
 void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
 // Adds a picture that was drawn to the event file (sr_drawing_notify; 'training' is an
 // sr_training).
@@ -135,15 +140,19 @@ SR_NODISCARD sr_status sr_training_run(sr_training *t);
 typedef struct sr_evaluation {
     const char *dataset;
     const char *identity; // that its split had when it was opened before
+    int classes;
+    const char *const *class_names;
+    int64_t samples; // of the split
     bool average;
-    sr_confusion *confusion; // or NULL; of all ranks' samples on return
-    sr_examples *examples;   // or NULL; the same
+    sr_examples *examples; // or NULL; of all ranks' samples on return
+    // Gets each metric with the results of all ranks; NULL: nobody needs more than its columns.
+    void (*finish)(void *user, const sr_metric_desc *metric, const void *state);
+    void *user;
 } sr_evaluation;
 // The shared memory of its data pipeline on this rank; the errors that opening it would have.
 SR_NODISCARD sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset,
                                              uint64_t *bytes);
 SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
-                                         const sr_evaluation *evaluation, int classes,
-                                         sr_metrics *out);
+                                         const sr_evaluation *evaluation, sr_measures *out);
 
 #endif

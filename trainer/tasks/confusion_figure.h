@@ -4,7 +4,7 @@
 #define SR_TRAINER_CONFUSION_FIGURE_H
 
 #include "trainer/draw/drawing.h"
-#include "trainer/tasks/metrics.h"
+#include "trainer/tasks/confusion.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,6 +6,7 @@
 #include "trainer/losses/loss.h"
 #include "trainer/models/built_model.h"
 #include "trainer/recipe/recipe.h"
+#include "trainer/tasks/metric.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,8 +57,15 @@ typedef struct sr_lane_recording {
     // To be filled by the task:
     int64_t classes; // that labels are below, in training; 0: there are none
     sr_tensor loss;  // f32 [N]: one number per sample; the step's loss is the mean
-    sr_tensor scalars[SR_MAX_SCALARS]; // f32 sums over the lane, at most SR_FLAT_ALIGN each
+    sr_tensor scalars[SR_MAX_SCALARS];  // f32 sums over the lane, at most SR_FLAT_ALIGN each
+    sr_tensor results[SR_TASK_OUTPUTS]; // of inference, in the task's order
 } sr_lane_recording;
+
+// A sum over the samples of a step that a task logs.
+typedef struct sr_task_scalar {
+    const char *name; // "hits"
+    sr_column mean;   // its first element by the number of samples: a column "train/top1"
+} sr_task_scalar;
 
 // A task's descriptor. Immutable.
 typedef struct sr_task_desc {
@@ -73,19 +81,29 @@ typedef struct sr_task_desc {
     int infers;     // the set that inference uses: it is evaluated, averaged by default, and saved
                     // first
     bool uses_loss; // the recipe's `loss`; else the task has its own
-    int scalars;    // logged sums besides the loss
-    const char *scalar_names[SR_MAX_SCALARS];     // "top1": number of hits
+    int scalar_count;                             // logged sums besides the loss
+    sr_task_scalar scalars[SR_MAX_SCALARS];       // in the order of sr_lane_recording
     void (*record)(sr_lane_recording *recording); // of training: fills loss and scalars
     // Records the samples as the network sees them, mixed by recording->mix;
     // NULL: the recipe must not have `mix`.
     sr_mixed (*mix)(sr_lane_recording *recording);
-    // Records inference: f32 logits [N,classes] from the inputs that are no targets; NULL: no
-    // evaluation.
-    sr_tensor (*infer)(sr_lane_recording *recording);
+    // Records inference from the inputs that are no targets: fills recording->results, whose first
+    // dimension is the sample. NULL: no inference.
+    void (*infer)(sr_lane_recording *recording);
+    const char *outputs[SR_TASK_OUTPUTS]; // their names, as "logits" f32 [N,classes]
+    // What an evaluation measures, NULL at the end; NULL: there is none.
+    const sr_metric_desc *const *metrics;
+    const char *best;      // the column of its metrics that chooses the best checkpoint
+    const char *fractions; // what its columns of fractions are, as the title of a plot
 } sr_task_desc;
 
 // The task named by a recipe's `task`, or NULL.
 const sr_task_desc *sr_task_find(const char *name);
+
+// The columns of all metrics of a task, in order; returns their number.
+int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUMNS]);
+// The number of the task's column `best` among them.
+int sr_task_best_column(const sr_task_desc *task);
 
 // Numbers of a task's sets and phases.
 int sr_task_sets(const sr_task_desc *task);

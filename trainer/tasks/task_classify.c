@@ -4,6 +4,7 @@
 // If the recipe mixes samples (mixup, CutMix), the loss of a sample is that for its mixed target,
 // or the weighted sum of the losses for its own label and its partner's; hits in training count its
 // own label only. A model's auxiliary outputs have losses of the same kind.
+#include "trainer/tasks/metric_topk.h"
 #include "trainer/tasks/task.h"
 
 #define LOGITS "logits"       // the model's output
@@ -16,13 +17,14 @@ static sr_tensor images(const sr_lane_recording *r) {
     return sr_normalize(r->inputs[IMAGE], r->mean, r->std, r->dtype);
 }
 
-static sr_tensor infer(sr_lane_recording *r) {
+static void infer(sr_lane_recording *r) {
     sr_tensor x = images(r);
     sr_tensor logits = sr_cast(sr_task_forward(r, 0, &x, LOGITS, r->training), SR_F32);
+    r->results[0] = logits;
     if (!r->flip)
-        return logits;
+        return;
     sr_tensor mirrored = sr_flip(x, WIDTH);
-    return sr_scale(
+    r->results[0] = sr_scale(
         sr_add(logits, sr_cast(sr_task_forward(r, 0, &mirrored, LOGITS, r->training), SR_F32)), 0.5,
         0);
 }
@@ -94,6 +96,8 @@ static void record(sr_lane_recording *r) {
     r->scalars[0] = sr_topk_hits(logits, r->inputs[LABEL]);
 }
 
+static const sr_metric_desc *const metrics[] = {&sr_metric_topk, NULL};
+
 extern const sr_task_desc sr_task_classify;
 const sr_task_desc sr_task_classify = {
     .struct_size = sizeof(sr_task_desc),
@@ -105,8 +109,12 @@ const sr_task_desc sr_task_classify = {
     .sets = {{.name = ""}},
     .phases = {{.name = ""}},
     .uses_loss = true,
-    .scalars = 1,
-    .scalar_names = {"hits"},
+    .scalar_count = 1,
+    .scalars = {{"hits", {"top1", "top-1", SR_UNIT_FRACTION, SR_BETTER_HIGHER}}},
     .record = record,
     .mix = mix,
-    .infer = infer};
+    .infer = infer,
+    .outputs = {LOGITS},
+    .metrics = metrics,
+    .best = "top1",
+    .fractions = "Accuracy"};

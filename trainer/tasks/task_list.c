@@ -25,6 +25,23 @@ const sr_task_desc *sr_task_find(const char *name) {
     return NULL;
 }
 
+int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUMNS]) {
+    int count = 0;
+    for (int m = 0; task->metrics && task->metrics[m]; m++)
+        for (int c = 0; c < task->metrics[m]->column_count && count < SR_TASK_COLUMNS; c++)
+            out[count++] = &task->metrics[m]->columns[c];
+    return count;
+}
+
+int sr_task_best_column(const sr_task_desc *task) {
+    const sr_column *columns[SR_TASK_COLUMNS];
+    const int count = sr_task_columns(task, columns);
+    for (int i = 0; i < count; i++)
+        if (strcmp(columns[i]->name, task->best) == 0)
+            return i;
+    return 0;
+}
+
 // The output of the last pass, of a model that has it.
 static sr_tensor output_of(const sr_lane_recording *recording, const sr_model *model,
                            const char *name) {

@@ -58,7 +58,10 @@ static void expect_near_bound(const plan_fixture *f, const char *name, sr_dtype 
     e->lane_samples = samples;
     e->image_height = pixels ? pixels : f->recipe->image_height;
     e->image_width = pixels ? pixels : f->recipe->image_width;
-    assert_ok(sr_input_feed_describe(&e->feed, samples, e->image_height, e->image_width));
+    const sr_pipeline_options options = {.transformer = e->task->transformer,
+                                         .image_height = e->image_height,
+                                         .image_width = e->image_width};
+    assert_ok(sr_input_feed_describe(&e->feed, &options, samples));
     for (int p = 0; p < e->phase_count; p++) {
         assert_ok(sr_engine_compile(e, p, &plan));
         const double peak = (double)sr_plan_peak_bytes(plan),

@@ -334,7 +334,7 @@ static sr_status train_on(void) {
 static sr_status evaluate(void) {
     const sr_inference_options options = {.source = run_path};
     sr_inference *inference;
-    sr_metrics metrics;
+    sr_measures metrics;
     SR_TRY(sr_inference_open(&options, &inference));
     sr_status status = sr_inference_evaluate(inference, NULL, &metrics);
     sr_inference_free(inference);

@@ -4,6 +4,7 @@
 #include "tests/unit/support/test_support.h"
 
 #include "kernels/base/memory.h"
+#include "tests/unit/support/infer_logits.h"
 #include "tests/unit/support/picture_slot.h"
 #include "tests/unit/trainer/engine_fixture.h"
 #include "trainer/engine/choices.h"
@@ -233,8 +234,8 @@ static void test_evaluation_of_mirror_images(void **state) {
     engine_begin(&plain, "tests/recipes/tiny.yaml", 1, NULL);
     engine_begin(&flipped, "tests/recipes/tiny.yaml", 1, "eval.flip=true");
     sr_slot slot = picture_slot(N, ENGINE_SIDE, plain.images, plain.labels);
-    assert_ok(sr_engine_infer(plain.engine, &slot, logits[0], sizeof logits[0]));
-    assert_ok(sr_engine_infer(flipped.engine, &slot, logits[2], sizeof logits[2]));
+    assert_ok(infer_logits(plain.engine, &slot, logits[0], sizeof logits[0]));
+    assert_ok(infer_logits(flipped.engine, &slot, logits[2], sizeof logits[2]));
     for (int row = 0; row < N * ENGINE_SIDE; row++) {
         uint8_t *pixels = plain.images + (ptrdiff_t)row * ROW;
         for (int x = 0; x < ENGINE_SIDE / 2; x++) {
@@ -244,7 +245,7 @@ static void test_evaluation_of_mirror_images(void **state) {
             memcpy(pixels + ROW - 3 * (ptrdiff_t)(x + 1), kept, 3);
         }
     }
-    assert_ok(sr_engine_infer(plain.engine, &slot, logits[1], sizeof logits[1]));
+    assert_ok(infer_logits(plain.engine, &slot, logits[1], sizeof logits[1]));
     for (int i = 0; i < N * ENGINE_CLASSES; i++)
         assert_true(logits[2][i] == 0.5f * (logits[0][i] + logits[1][i]));
     assert_true(logits[0][0] != logits[1][0]);
@@ -262,10 +263,10 @@ static void record_boxes(sr_lane_recording *r) {
     r->scalars[0] = sr_reduce_sum(r->inputs[BOXES]);
 }
 
-static sr_tensor infer_boxes(sr_lane_recording *r) {
+static void infer_boxes(sr_lane_recording *r) {
     assert_true(sr_is_none(r->inputs[BOXES]) && sr_is_none(r->inputs[COUNTS]));
     sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
-    return sr_cast(sr_task_forward(r, 0, &x, "logits", r->training), SR_F32);
+    r->results[0] = sr_cast(sr_task_forward(r, 0, &x, "logits", r->training), SR_F32);
 }
 
 static const sr_task_desc task_boxes = {
@@ -279,10 +280,11 @@ static const sr_task_desc task_boxes = {
     .sets = {{.name = ""}},
     .phases = {{.name = ""}},
     .uses_loss = true,
-    .scalars = 1,
-    .scalar_names = {"sum"},
+    .scalar_count = 1,
+    .scalars = {{.name = "sum", .mean = {.name = "sum"}}},
     .record = record_boxes,
-    .infer = infer_boxes};
+    .infer = infer_boxes,
+    .outputs = {"logits"}};
 
 typedef struct box_source {
     const sr_slot *like;
@@ -364,7 +366,7 @@ static void test_a_task_of_other_inputs(void **state) {
         losses[d] = sr_phase_loss_sum(phase);
         sr_slot slot;
         assert_ok(get_boxes(&s, 0, &slot));
-        assert_ok(sr_engine_infer(f.engine, &slot, logits, sizeof logits));
+        assert_ok(infer_logits(f.engine, &slot, logits, sizeof logits));
         release_boxes(&f, &s);
     }
     assert_true(losses[0] == losses[1]);

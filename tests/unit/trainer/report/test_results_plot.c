@@ -8,7 +8,7 @@
 #include "trainer/draw/plots.h"
 #include "trainer/report/csv_file.h"
 #include "trainer/report/results_plot.h"
-#include "trainer/tasks/metrics.h"
+#include "trainer/tasks/confusion.h"
 
 static char csv_path[300];
 
@@ -19,23 +19,22 @@ static int set_up(void **state) {
 }
 
 static void write_metrics(int rows, double epochs) {
+    enum { STEP, SAMPLES, EPOCH, LOSS, LR, RATE, VAL_LOSS, VAL_TOP1, VAL_TOP5, COLUMNS };
+    static const char *const names[COLUMNS] = {"step",       "samples",  "epoch",
+                                               "train/loss", "lr",       "images_per_s",
+                                               "val/loss",   "val/top1", "val/top5"};
     sr_csv *csv;
-    assert_int_equal(
-        sr_csv_open(csv_path, sr_metrics_column_names, SR_METRICS_COLUMNS, 1, -1, &csv), SR_OK);
+    assert_int_equal(sr_csv_open(csv_path, names, COLUMNS, 1, -1, &csv), SR_OK);
     for (int i = 1; i <= rows; ++i) {
-        double row[SR_METRICS_COLUMNS];
-        for (int c = 0; c < SR_METRICS_COLUMNS; ++c)
-            row[c] = (double)NAN;
-        row[SR_COLUMN_STEP] = i;
-        row[SR_COLUMN_SAMPLES] = 64 * i;
-        row[SR_COLUMN_EPOCH] = epochs * i / rows;
-        row[SR_COLUMN_TRAIN_LOSS] = 2.3 / i + (i % 3) * 0.1;
-        row[SR_COLUMN_LR] = 0.1;
-        row[SR_COLUMN_IMAGES_PER_S] = 1000;
-        if (i % 10 == 0) {
-            row[SR_COLUMN_VAL_LOSS] = 2.5 / i;
-            row[SR_COLUMN_VAL_TOP1] = 1.0 - 0.5 / i;
-        }
+        double row[COLUMNS] = {[STEP] = i,
+                               [SAMPLES] = 64 * i,
+                               [EPOCH] = epochs * i / rows,
+                               [LOSS] = 2.3 / i + (i % 3) * 0.1,
+                               [LR] = 0.1,
+                               [RATE] = 1000,
+                               [VAL_LOSS] = i % 10 == 0 ? 2.5 / i : (double)NAN,
+                               [VAL_TOP1] = i % 10 == 0 ? 1.0 - 0.5 / i : (double)NAN,
+                               [VAL_TOP5] = (double)NAN};
         assert_int_equal(sr_csv_add_numbers(csv, row), SR_OK);
     }
     sr_csv_close(csv);

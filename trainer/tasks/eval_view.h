@@ -20,8 +20,10 @@ typedef struct sr_eval_view {
     char resize[96];                                  // arguments
 } sr_eval_view;
 
-// Fills *out from recipe->eval.
+// The recipe's section `eval`: resized, and cropped to the size of the model's input.
 void sr_eval_view_of(const sr_recipe *recipe, sr_eval_view *out);
+// The same with other arguments of `resize`.
+void sr_eval_view_crop(const char *resize, int64_t height, int64_t width, sr_eval_view *out);
 
 #ifdef __cplusplus
 }
