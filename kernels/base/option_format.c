@@ -39,6 +39,7 @@ size_t sr_option_field_size(sr_option_type type) {
         [SR_OPT_INTS] = sizeof(sr_int_list),
         [SR_OPT_FLOATS] = sizeof(sr_float_list),
         [SR_OPT_STRINGS] = sizeof(sr_string_list),
+        [SR_OPT_ALTERNATIVE] = sizeof(sr_alternative),
     };
     return sizes[type];
 }
@@ -175,6 +176,9 @@ void sr_options_format(const sr_option *option, const void *options, sr_text *ou
     case SR_OPT_FLOATS:
     case SR_OPT_STRINGS:
         add_list(option, field, out);
+        return;
+    case SR_OPT_ALTERNATIVE:
+        sr_text_add(out, "%s", value.alternative.name ? value.alternative.name : "");
         return;
     }
 }

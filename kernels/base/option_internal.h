@@ -17,6 +17,7 @@ typedef union sr_option_value {
     sr_int_list ints;
     sr_float_list floats;
     sr_string_list strings;
+    sr_alternative alternative;
 } sr_option_value;
 
 // Bytes of the field of an option of this type.

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/base/option_internal.h"
+#include "kernels/base/table.h"
 
 // What is being parsed, for messages, and where lists and strings go.
 typedef struct parse_state {
@@ -294,6 +295,41 @@ static sr_status parse_strings(const parse_state *at, sr_option_value *value) {
     return SR_OK;
 }
 
+const sr_option_table *sr_options_of(const sr_alternatives *alternatives, const char *name) {
+    size_t count;
+    const void *const *all = alternatives->all(&count);
+    for (size_t i = 0; name && i < count; i++)
+        if (strcmp(sr_table_item(all, i).name, name) == 0)
+            return alternatives->options(all[i]);
+    return NULL;
+}
+
+static sr_status unknown_alternative(const parse_state *at, const void *all, size_t count) {
+    const char **names = sr_arena_alloc(at->arena, (count + 1) * sizeof *names);
+    if (!names)
+        return SR_E_MEMORY;
+    sr_table_names(all, count, names);
+    const char *what = at->table->alternatives->what;
+    const char *near = sr_text_nearest(at->text, names, count);
+    return SR_FAIL(SR_E_USAGE, "%s.%s: unknown %s '%s'%s%s%s", at->table->name, at->option->name,
+                   what, at->text, near ? "; did you mean '" : "; 'serried info ",
+                   near ? near : what, near ? "'?" : "s' lists all");
+}
+
+// Its name; sr_options_set adds its options.
+static sr_status parse_alternative(const parse_state *at, sr_option_value *value) {
+    size_t count;
+    const void *all = at->table->alternatives->all(&count);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = sr_table_item(all, i).name;
+        if (strcmp(name, at->text) != 0)
+            continue;
+        value->alternative = (sr_alternative){.name = name};
+        return SR_OK;
+    }
+    return unknown_alternative(at, all, count);
+}
+
 sr_status sr_option_parse(const sr_option_table *table, const sr_option *option, const char *text,
                           sr_arena *arena, sr_option_value *value) {
     static sr_status (*const parsers[])(const parse_state *, sr_option_value *) = {
@@ -302,7 +338,7 @@ sr_status sr_option_parse(const sr_option_table *table, const sr_option *option,
         [SR_OPT_ENUM] = parse_enum,         [SR_OPT_SIZE] = parse_size,
         [SR_OPT_DURATION] = parse_duration, [SR_OPT_LENGTH] = parse_length,
         [SR_OPT_INTS] = parse_ints,         [SR_OPT_FLOATS] = parse_floats,
-        [SR_OPT_STRINGS] = parse_strings,
+        [SR_OPT_STRINGS] = parse_strings,   [SR_OPT_ALTERNATIVE] = parse_alternative,
     };
     parse_state at = {.table = table, .option = option, .text = text, .arena = arena};
     return parsers[option->type](&at, value);

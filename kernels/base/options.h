@@ -18,17 +18,18 @@ extern "C" {
 
 // The type of an option: how its text is parsed, and the C type of its field.
 typedef enum sr_option_type {
-    SR_OPT_BOOL,     // bool
-    SR_OPT_INT,      // int64_t
-    SR_OPT_FLOAT,    // double
-    SR_OPT_STRING,   // const char *
-    SR_OPT_ENUM,     // int, an index into 'choices'
-    SR_OPT_SIZE,     // int64_t bytes; KiB, MiB, GiB
-    SR_OPT_DURATION, // double seconds; "500ms", "10s", "2min", "1h"
-    SR_OPT_LENGTH,   // sr_length; "90ep", "5000it", "100000samples", "90%"
-    SR_OPT_INTS,     // sr_int_list; "[1, 2]" or "1,2"
-    SR_OPT_FLOATS,   // sr_float_list
-    SR_OPT_STRINGS,  // sr_string_list
+    SR_OPT_BOOL,        // bool
+    SR_OPT_INT,         // int64_t
+    SR_OPT_FLOAT,       // double
+    SR_OPT_STRING,      // const char *
+    SR_OPT_ENUM,        // int, an index into 'choices'
+    SR_OPT_SIZE,        // int64_t bytes; KiB, MiB, GiB
+    SR_OPT_DURATION,    // double seconds; "500ms", "10s", "2min", "1h"
+    SR_OPT_LENGTH,      // sr_length; "90ep", "5000it", "100000samples", "90%"
+    SR_OPT_INTS,        // sr_int_list; "[1, 2]" or "1,2"
+    SR_OPT_FLOATS,      // sr_float_list
+    SR_OPT_STRINGS,     // sr_string_list
+    SR_OPT_ALTERNATIVE, // sr_alternative; the name of a descriptor
 } sr_option_type;
 
 // The unit of a length of training.
@@ -63,6 +64,21 @@ typedef struct sr_string_list {
     size_t count;
 } sr_string_list;
 
+// A descriptor chosen by name, and its options.
+typedef struct sr_alternative {
+    const char *name;
+    void *options; // as its own table says; memory of the arena. NULL: its defaults
+} sr_alternative;
+
+struct sr_option_table;
+// The descriptors that an option chooses from.
+typedef struct sr_alternatives {
+    const char *what;                  // they are, as "model"
+    const void *(*all)(size_t *count); // T *const [*count], as sr_table_all (kernels/base/table.h)
+    // The option table of one; NULL: it has no options.
+    const struct sr_option_table *(*options)(const void *descriptor);
+} sr_alternatives;
+
 // What a change of the value affects.
 typedef enum sr_option_class {
     SR_OPTION_NUMERICS = 0, // part of the run's identity
@@ -88,13 +104,15 @@ typedef struct sr_option_table {
     const sr_option *options;
     size_t count;
     size_t struct_size;
+    const sr_alternatives *alternatives; // of options of type SR_OPT_ALTERNATIVE
 } sr_option_table;
 
 // Fills every field with its default. Memory comes from the arena.
 SR_NODISCARD sr_status sr_options_defaults(const sr_option_table *table, void *options,
                                            sr_arena *arena);
-// Parses 'text' into the named field. SR_E_USAGE with "unknown key 'x'; did you mean 'y'?",
-// "expected ...", or the range, when it is invalid; *options is then unchanged.
+// Parses 'text' into the named field. "a.b" is option b of the alternative that a names; another
+// name for a sets its options to their defaults. SR_E_USAGE with "unknown key 'x'; did you mean
+// 'y'?", "expected ...", or the range, when it is invalid; *options is then unchanged.
 SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *options, const char *name,
                                       const char *text, sr_arena *arena);
 // The row with this name, or NULL.
@@ -102,7 +120,10 @@ const sr_option *sr_options_find(const sr_option_table *table, const char *name)
 // Appends the allowed range of a number, as "0 to 1", "at least 1" or "1B to 1GiB"; nothing if
 // every number is allowed.
 void sr_options_range(const sr_option *option, sr_text *out);
-// Appends the field as text that sr_options_set parses to the same value.
+// The option table of the alternative of a name; NULL: it has none, or does not exist.
+const sr_option_table *sr_options_of(const sr_alternatives *alternatives, const char *name);
+// Appends the field as text that sr_options_set parses to the same value; of an alternative, its
+// name alone.
 void sr_options_format(const sr_option *option, const void *options, sr_text *out);
 
 #ifdef __cplusplus

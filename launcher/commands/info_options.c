@@ -24,10 +24,18 @@
 
 static const char *type_name(sr_option_type type) {
     static const char *const names[] = {
-        [SR_OPT_BOOL] = "true|false",   [SR_OPT_INT] = "integer",   [SR_OPT_FLOAT] = "number",
-        [SR_OPT_STRING] = "text",       [SR_OPT_ENUM] = "choice",   [SR_OPT_SIZE] = "size",
-        [SR_OPT_DURATION] = "duration", [SR_OPT_LENGTH] = "length", [SR_OPT_INTS] = "integers",
-        [SR_OPT_FLOATS] = "numbers",    [SR_OPT_STRINGS] = "texts",
+        [SR_OPT_BOOL] = "true|false",
+        [SR_OPT_INT] = "integer",
+        [SR_OPT_FLOAT] = "number",
+        [SR_OPT_STRING] = "text",
+        [SR_OPT_ENUM] = "choice",
+        [SR_OPT_SIZE] = "size",
+        [SR_OPT_DURATION] = "duration",
+        [SR_OPT_LENGTH] = "length",
+        [SR_OPT_INTS] = "integers",
+        [SR_OPT_FLOATS] = "numbers",
+        [SR_OPT_STRINGS] = "texts",
+        [SR_OPT_ALTERNATIVE] = "name, or map of name and its options",
     };
     return names[type];
 }

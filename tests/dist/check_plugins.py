@@ -14,7 +14,7 @@ import sys
 
 import suite
 
-PLUGINS = ["model_strided", "transform_channels", "loss_flooded", "op_swish", "optimizer_signum"]
+PLUGINS = ["model_strided", "model_headed", "transform_channels", "loss_flooded", "op_swish", "optimizer_signum"]
 WARNINGS = ["-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 

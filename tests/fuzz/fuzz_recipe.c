@@ -31,7 +31,7 @@ static sr_recipe *load(const void *data, size_t size) {
 static void describe(const sr_recipe *recipe, sr_text *text, char identity[65]) {
     if (sr_recipe_print_yaml(recipe, false, text) != SR_OK)
         abort();
-    if (!recipe->weights && sr_recipe_identity(recipe, "data", identity) != SR_OK)
+    if (recipe->weights_count == 0 && sr_recipe_identity(recipe, "data", identity) != SR_OK)
         abort();
 }
 

@@ -69,7 +69,7 @@ static sr_status run(model_job *j, char **argv) {
     SR_TRY(status);
     SR_TRY(make_engine(j));
     SR_TRY(sr_checkpoint_open_weights(j->weights, &file));
-    status = sr_state_load_weights(j->engine, file, &none);
+    status = sr_state_load_weights(j->engine, file, NULL, &none);
     sr_safetensors_free(file);
     SR_TRY(status);
     const sr_slot slot = picture_slot(j->samples, j->side, j->images, NULL);

@@ -58,7 +58,8 @@ static void build(sr_builder *b, const void *opaque, void *state) {
         sr_build_pop(b);
         sr_build_stage(b, out, 2 << i);
     }
-    sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
+    if (sr_build_classes(b) > 0)
+        sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
 }
 
 static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {

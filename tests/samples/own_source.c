@@ -61,11 +61,10 @@ static sr_status evaluate(sr_engine *e, const char *of) {
 }
 
 static sr_status load(sr_engine *engine, const char *path) {
-    const char *last[] = {"fc"}; // may have other classes there
-    const sr_string_list reset = {.items = last, .count = 1};
+    const sr_string_list reset = {.items = (const char *[]){"fc"}, .count = 1}; // other classes
     sr_safetensors *file;
     SR_TRY(sr_checkpoint_open_weights(path, &file));
-    sr_status status = sr_state_load_weights(engine, file, &reset); // also starts the average
+    sr_status status = sr_state_load_weights(engine, file, NULL, &reset); // starts the average
     sr_safetensors_free(file);
     return status;
 }

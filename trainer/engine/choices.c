@@ -316,16 +316,17 @@ bool sr_weights_are_pytorch(const char *path) {
 }
 
 sr_status sr_check_weights(sr_recipe *recipe) {
-    const char *path = recipe->weights;
-    if (!path)
-        return SR_OK;
-    if (sr_weights_are_pytorch(path))
-        return sr_recipe_fail(recipe, "weights",
-                              "a PyTorch file may run code when it is opened; convert it with "
-                              "'serried-convert %s FILE.safetensors'",
-                              path);
-    return sr_path_exists(path) ? SR_OK
-                                : sr_recipe_fail(recipe, "weights", "%s does not exist", path);
+    for (int i = 0; i < recipe->weights_count; i++) {
+        const char *path = recipe->weights[i].path, *key = recipe->weights[i].key;
+        if (sr_weights_are_pytorch(path))
+            return sr_recipe_fail(recipe, key,
+                                  "a PyTorch file may run code when it is opened; convert it with "
+                                  "'serried-convert %s FILE.safetensors'",
+                                  path);
+        if (!sr_path_exists(path))
+            return sr_recipe_fail(recipe, key, "%s does not exist", path);
+    }
+    return SR_OK;
 }
 
 sr_status sr_choose_device(sr_recipe *recipe, int index, sr_device_properties *out) {

@@ -84,7 +84,7 @@ SR_NODISCARD sr_status sr_check_ranks(sr_recipe *recipe, int ranks);
 // Whether a path has the ending of a PyTorch file (.pth, .pt, .ckpt, .bin); opening one may run
 // code.
 bool sr_weights_are_pytorch(const char *path);
-// Checks that the file of `weights` exists and is not a PyTorch file.
+// Checks that the files of `weights` exist and are no PyTorch files.
 SR_NODISCARD sr_status sr_check_weights(sr_recipe *recipe);
 // Checks a loaded recipe against the tables of models, optimisers, schedules, losses, transforms
 // and devices, and resolves their options (sr_recipe_options_parse for each section). SR_E_USAGE

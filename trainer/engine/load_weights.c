@@ -8,11 +8,12 @@
 #include "trainer/engine/param_set.h"
 #include "trainer/models/attention_layers.h"
 
-// A model of the file: its values, and the names that the file's layout has for its tensors.
+// A model of the file: its values, and the names that the file has for its tensors.
 typedef struct weights_model {
     sr_model_values values;
-    int layout;
-    char **names; // of parameters, counters and tables
+    int top;      // the part that the file is of; -1: the whole model, with its prefix
+    int *layouts; // of parts
+    char **names; // of parameters, counters and tables; NULL: not of the file
 } weights_model;
 
 // Tensors, the first few by name.
@@ -26,6 +27,7 @@ enum { LISTED = 8 };
 typedef struct weights_load {
     sr_safetensors *file;
     const sr_string_list *reset;
+    const char *part; // path of the part that the file is of; NULL: of the models
     sr_arena arena;
     name_list missing, mismatched, unexpected;
     sr_text resized;
@@ -44,68 +46,78 @@ static void end_list(name_list *list) {
 
 // ---- Names ----
 
-// The name of 'name', one of the model's, in a layout.
-static char *name_in(weights_load *load, const sr_model *model, int layout, const char *name) {
-    char core[SR_WEIGHT_NAME_BYTES];
-    const sr_weight_names *names = model->desc->names;
-    const size_t prefix = model->prefix_length;
-    if (!names)
-        return sr_arena_strdup(&load->arena, name);
-    sr_weight_name(names, model->desc->layout, layout, name + prefix, core);
-    char *full = sr_arena_alloc(&load->arena, prefix + strlen(core) + 1);
-    if (full) {
-        memcpy(full, name, prefix);
-        memcpy(full + prefix, core, strlen(core) + 1);
-    }
-    return full;
-}
-
 static int name_count(const sr_model *model) {
     return model->param_count + model->counter_count + model->table_count;
 }
 
-static const char *own_name(const sr_model *model, int i) {
+static const sr_name_origin *origin_of(const sr_model *model, int i) {
     const int counter = i - model->param_count, table = counter - model->counter_count;
     if (counter < 0)
-        return model->params[i].name;
-    return table < 0 ? model->counters[counter] : model->tables[table].name;
+        return &model->params[i].origin;
+    return table < 0 ? &model->counters[counter].origin : &model->tables[table].origin;
 }
 
-// Names of all tensors in a layout; *found: how many parameters the file has. NULL: no memory.
-static char **names_in(weights_load *load, const sr_model *model, int layout, int *found) {
-    char **names = sr_arena_alloc(&load->arena, ((size_t)name_count(model) + 1) * sizeof *names);
-    *found = 0;
-    for (int i = 0; names && i < name_count(model); i++) {
-        names[i] = name_in(load, model, layout, own_name(model, i));
-        if (!names[i])
-            return NULL;
-        *found += i < model->param_count && sr_safetensors_find(load->file, names[i]) != NULL;
-    }
-    return names;
+static bool is_in(const weights_model *m, int part) {
+    return m->top < 0 || sr_model_part_is_in(m->values.model, part, m->top);
 }
 
-// The model's own layout, unless the file has more tensors of another one.
-static sr_status find_layout(weights_load *load, weights_model *m) {
+// How many parameters the file has, of those inside a part, with the model's layouts.
+static int count_found(const weights_load *load, const weights_model *m, int part) {
     const sr_model *model = m->values.model;
-    const sr_weight_names *table = model->desc->names;
-    int most;
-    m->layout = model->desc->layout;
-    m->names = names_in(load, model, m->layout, &most);
-    for (int i = 0; table && i < SR_WEIGHT_LAYOUTS && table->layout[i] && m->names; i++) {
-        int found;
-        char **names = names_in(load, model, i, &found);
-        if (!names || found > most) {
-            m->names = names;
-            m->layout = i;
+    char name[SR_WEIGHT_NAME_BYTES];
+    int found = 0;
+    for (int i = 0; i < model->param_count; i++) {
+        if (!sr_model_part_is_in(model, model->params[i].origin.part, part))
+            continue;
+        sr_model_name_in(model, &model->params[i].origin, m->layouts, m->top, name);
+        found += sr_safetensors_find(load->file, name) != NULL;
+    }
+    return found;
+}
+
+// The part's own layout, unless the file has more tensors of another one.
+static void find_layout(const weights_load *load, weights_model *m, int part) {
+    const sr_weight_names *table = m->values.model->parts[part].desc->names;
+    int best = m->layouts[part], most = table ? count_found(load, m, part) : 0;
+    for (int i = 0; table && i < SR_WEIGHT_LAYOUTS && table->layout[i]; i++) {
+        m->layouts[part] = i;
+        const int found = count_found(load, m, part);
+        if (found > most) {
+            best = i;
             most = found;
         }
     }
-    return m->names ? SR_OK : SR_E_MEMORY;
+    m->layouts[part] = best;
+}
+
+static sr_status find_names(weights_load *load, weights_model *m) {
+    const sr_model *model = m->values.model;
+    char name[SR_WEIGHT_NAME_BYTES];
+    m->layouts = sr_arena_alloc(&load->arena, (size_t)model->part_count * sizeof *m->layouts);
+    m->names = sr_arena_alloc(&load->arena, ((size_t)name_count(model) + 1) * sizeof *m->names);
+    if (!m->layouts || !m->names)
+        return SR_E_MEMORY;
+    for (int part = 0; part < model->part_count; part++)
+        m->layouts[part] = model->parts[part].desc->layout;
+    for (int part = 0; part < model->part_count; part++)
+        if (is_in(m, part))
+            find_layout(load, m, part);
+    for (int i = 0; i < name_count(model); i++) {
+        const sr_name_origin *origin = origin_of(model, i);
+        m->names[i] = NULL;
+        if (!is_in(m, origin->part))
+            continue;
+        sr_model_name_in(model, origin, m->layouts, m->top, name);
+        m->names[i] = sr_arena_strdup(&load->arena, name);
+        if (!m->names[i])
+            return SR_E_MEMORY;
+    }
+    return SR_OK;
 }
 
 static bool has_name(const weights_model *m, const char *name) {
     for (int i = 0; i < name_count(m->values.model); i++)
-        if (strcmp(m->names[i], name) == 0)
+        if (m->names[i] && strcmp(m->names[i], name) == 0)
             return true;
     return false;
 }
@@ -199,11 +211,12 @@ static sr_status resize(const sr_param *p, const sr_info *info, sr_grid from, co
 
 static sr_status load_resized(weights_load *load, const weights_model *m, const sr_param *p,
                               const sr_stored_tensor *t, int side, float *out) {
-    const sr_weight_names *names = m->values.model->desc->names;
+    const int part = p->origin.part;
+    const sr_weight_names *names = m->values.model->parts[part].desc->names;
     const sr_grid from = {.before = p->grid.before,
                           .height = side,
                           .width = side,
-                          .antialias = names && names->antialias[m->layout]};
+                          .antialias = names && names->antialias[m->layouts[part]]};
     const int64_t count = sr_stored_elements(t);
     const sr_info info = {.dtype = SR_F32, .rank = 3, .dim = {1, t->shape[1], t->shape[2]}};
     float *stored = sr_alloc_array((size_t)count, sizeof *stored, "weights");
@@ -227,7 +240,8 @@ static sr_status load_param(weights_load *load, const weights_model *m, int i) {
     const sr_param *p = &m->values.model->params[i];
     const sr_stored_tensor *t = sr_safetensors_find(load->file, m->names[i]);
     float *out = m->values.flat + p->offset;
-    const bool foreign = m->layout != m->values.model->desc->layout;
+    const int part = p->origin.part;
+    const bool foreign = m->layouts[part] != m->values.model->parts[part].desc->layout;
     const bool same = t && (same_shape(p, t) || (foreign && is_whole_map(p, t)));
     const int side = t && !same ? grid_side(p, t) : 0;
     if (!same && side == 0) {
@@ -239,22 +253,87 @@ static sr_status load_param(weights_load *load, const weights_model *m, int i) {
                 : load_resized(load, m, p, t, side, out);
 }
 
-static sr_status load_models(weights_load *load, const sr_model_values *models, int count) {
+// Which library has such names, for the report.
+static void note_layouts(weights_load *load, const weights_model *m) {
+    for (int part = 0; part < m->values.model->part_count; part++) {
+        const sr_model_part *of = &m->values.model->parts[part];
+        const sr_weight_names *names = of->desc->names;
+        const int layout = m->layouts[part];
+        if (!names || !is_in(m, part))
+            continue;
+        sr_text_add(&load->resized, "; names of %s", names->layout[layout]);
+        if (part > 0 && part != m->top)
+            sr_text_add(&load->resized, " in %s", of->path);
+        if (names->note[layout])
+            sr_text_add(&load->resized, ", %s", names->note[layout]);
+    }
+}
+
+static sr_status load_model(weights_load *load, weights_model *m) {
+    SR_TRY(find_names(load, m));
+    for (int i = 0; i < m->values.model->param_count; i++)
+        if (m->names[i])
+            SR_TRY(load_param(load, m, i));
+    note_layouts(load, m);
+    return SR_OK;
+}
+
+// The part of the models with this path; false: there is none.
+static bool find_part(const sr_model_values *models, int count, const char *path, int *model,
+                      int *part) {
+    for (*model = 0; *model < count; ++*model) {
+        const sr_model *m = models[*model].model;
+        for (*part = 0; *part < m->part_count; ++*part)
+            if (strcmp(m->parts[*part].path, path) == 0)
+                return true;
+    }
+    return false;
+}
+
+enum { MOST_PATHS = 32 };
+
+static sr_status unknown_part(const sr_model_values *models, int count, const char *path) {
+    const char *paths[MOST_PATHS];
+    int known = 0;
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < models[k].model->part_count && known < MOST_PATHS; i++)
+            if (models[k].model->parts[i].path[0])
+                paths[known++] = models[k].model->parts[i].path;
+    const char *name = models[0].model->desc->name;
+    const char *near = sr_text_nearest(path, paths, (size_t)known);
+    if (near)
+        return SR_FAIL(SR_E_USAGE, "model %s has no part '%s'; did you mean '%s'?", name, path,
+                       near);
+    if (known == 0)
+        return SR_FAIL(SR_E_USAGE,
+                       "model %s has no part '%s': no model is inside it; give 'weights: FILE'",
+                       name, path);
+    sr_text list;
+    sr_text_init(&list);
+    for (int i = 0; i < known; i++)
+        sr_text_add(&list, "%s%s", i > 0 ? ", " : "", paths[i]);
+    const sr_status status =
+        SR_FAIL(SR_E_USAGE, "model %s has no part '%s'; its parts: %s", name, path, list.data);
+    sr_text_release(&list);
+    return status;
+}
+
+static sr_status load_models(weights_load *load, const sr_model_values *models, int count,
+                             const char *path) {
     weights_model *all = sr_arena_alloc(&load->arena, (size_t)count * sizeof *all);
+    int only = -1, part = -1;
     if (!all)
         return SR_E_MEMORY;
+    if (path && !find_part(models, count, path, &only, &part))
+        return unknown_part(models, count, path);
+    int used = 0;
     for (int k = 0; k < count; k++) {
-        all[k].values = models[k];
-        SR_TRY(find_layout(load, &all[k]));
-        for (int i = 0; i < models[k].model->param_count; i++)
-            SR_TRY(load_param(load, &all[k], i));
-        const sr_weight_names *names = models[k].model->desc->names;
-        if (names)
-            sr_text_add(&load->resized, "; names of %s", names->layout[all[k].layout]);
-        if (names && names->note[all[k].layout])
-            sr_text_add(&load->resized, ", %s", names->note[all[k].layout]);
+        if (path && k != only)
+            continue;
+        all[used] = (weights_model){.values = models[k], .top = part};
+        SR_TRY(load_model(load, &all[used++]));
     }
-    find_unexpected(load, all, count);
+    find_unexpected(load, all, used);
     end_list(&load->missing);
     end_list(&load->mismatched);
     end_list(&load->unexpected);
@@ -277,11 +356,10 @@ static sr_status check(const weights_load *load, const sr_text *report) {
         SR_TRY(sr_text_check(texts[i]));
     if (load->missing.count + load->mismatched.count == 0)
         return SR_OK;
-    return SR_FAIL(SR_E_USAGE,
-                   "%s does not fit the model:%s%s%s%s; name what may differ in weights_reset",
-                   sr_safetensors_path(load->file), load->missing.count ? " missing:" : "",
-                   load->missing.text.data, load->mismatched.count ? " of another shape:" : "",
-                   load->mismatched.text.data);
+    return SR_FAIL(SR_E_USAGE, "%s does not fit %s:%s%s%s%s; name what may differ in weights_reset",
+                   sr_safetensors_path(load->file), load->part ? load->part : "the model",
+                   load->missing.count ? " missing:" : "", load->missing.text.data,
+                   load->mismatched.count ? " of another shape:" : "", load->mismatched.text.data);
 }
 
 static sr_status check_finite(const sr_model_values *models, int count, const char *path) {
@@ -296,15 +374,15 @@ static sr_status check_finite(const sr_model_values *models, int count, const ch
     return SR_OK;
 }
 
-sr_status sr_weights_load(const sr_model_values *models, int count, sr_safetensors *file,
-                          const sr_string_list *reset, sr_text *report) {
-    weights_load load = {.file = file, .reset = reset};
+sr_status sr_weights_load(const sr_model_values *models, int count, const char *part,
+                          sr_safetensors *file, const sr_string_list *reset, sr_text *report) {
+    weights_load load = {.file = file, .reset = reset, .part = part};
     sr_arena_init(&load.arena);
     sr_text_init(&load.missing.text);
     sr_text_init(&load.mismatched.text);
     sr_text_init(&load.unexpected.text);
     sr_text_init(&load.resized);
-    sr_status status = load_models(&load, models, count);
+    sr_status status = load_models(&load, models, count, part);
     if (status == SR_OK) {
         write_report(&load, report);
         status = check(&load, report);

@@ -109,7 +109,7 @@ static int list_tensors(const sr_engine *e, const host_arrays *host, int array,
             out[count++] = stored_param(&model->params[i], flat);
         for (int i = 0; i < model->counter_count; i++)
             out[count++] = (sr_stored_tensor){
-                .name = model->counters[i], .dtype = SR_I64, .rank = 0, .data = steps};
+                .name = model->counters[i].name, .dtype = SR_I64, .rank = 0, .data = steps};
         for (int i = 0; i < model->table_count; i++)
             out[count++] = stored_table(&model->tables[i]);
     }
@@ -368,41 +368,53 @@ sr_status sr_state_save(sr_engine *e, const char *run, sr_manifest *manifest, in
 
 // ---- Loading ----
 
+// What a file is loaded into.
+typedef struct load_target {
+    const char *part; // as of sr_weights_load
+    const sr_string_list *reset;
+    int array;
+    bool verbose;
+} load_target;
+
 static sr_status load_arrays(const sr_engine *e, const host_arrays *host, sr_safetensors *file,
-                             const sr_string_list *reset, int array, bool verbose) {
+                             const load_target *to) {
     sr_model_values models[SR_MAX_SETS];
     sr_text report;
     int count = 0;
     for (int s = 0; s < e->set_count; s++)
-        if (host->flat[s][array])
+        if (host->flat[s][to->array])
             models[count++] =
-                (sr_model_values){.model = e->models[s], .flat = host->flat[s][array]};
+                (sr_model_values){.model = e->models[s], .flat = host->flat[s][to->array]};
     assert(count > 0);
     sr_text_init(&report);
-    const sr_status status = sr_weights_load(models, count, file, reset, &report);
-    if (report.data[0] && verbose)
-        SR_INFO("%s: %s", sr_safetensors_path(file), report.data);
+    const sr_status status = sr_weights_load(models, count, to->part, file, to->reset, &report);
+    if (report.data[0] && to->verbose)
+        SR_INFO("%s%s%s: %s", sr_safetensors_path(file), to->part ? " into " : "",
+                to->part ? to->part : "", report.data);
     sr_text_release(&report);
     return status;
 }
 
 // Reads one array of all sets that have it from a file.
-static sr_status load_file(const sr_engine *e, sr_safetensors *file, const sr_string_list *reset,
-                           int array, bool verbose) {
+static sr_status load_file(const sr_engine *e, sr_safetensors *file, const load_target *to) {
     host_arrays host;
-    SR_TRY(map(e, array, array + 1, &host));
-    return unmap(e, &host, true, load_arrays(e, &host, file, reset, array, verbose));
+    SR_TRY(map(e, to->array, to->array + 1, &host));
+    return unmap(e, &host, true, load_arrays(e, &host, file, to));
 }
 
-sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
-    SR_TRY(load_file(e, file, reset, SR_SET_VALUES, true));
+sr_status sr_state_load_weights(sr_engine *e, sr_safetensors *file, const char *part,
+                                const sr_string_list *reset) {
+    SR_TRY(load_file(
+        e, file,
+        &(load_target){.part = part, .reset = reset, .array = SR_SET_VALUES, .verbose = true}));
     for (int s = 0; s < e->set_count; s++)
         SR_TRY(sr_param_set_start_average(e->sets[s]));
     return SR_OK;
 }
 
-sr_status sr_state_try_weights(sr_engine *e, sr_safetensors *file, const sr_string_list *reset) {
-    return load_file(e, file, reset, SR_SET_VALUES, false);
+sr_status sr_state_try_weights(sr_engine *e, sr_safetensors *file, const char *part,
+                               const sr_string_list *reset) {
+    return load_file(e, file, &(load_target){.part = part, .reset = reset, .array = SR_SET_VALUES});
 }
 
 #define INTENDED "; if that is intended, name the last layer in weights_reset"
@@ -469,10 +481,10 @@ static sr_status load_states(const sr_engine *e, sr_checkpoint *checkpoint) {
 sr_status sr_state_load(sr_engine *e, sr_checkpoint *checkpoint) {
     sr_safetensors *file;
     SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_MODEL, &file));
-    SR_TRY(load_file(e, file, NULL, SR_SET_VALUES, false));
+    SR_TRY(load_file(e, file, &(load_target){.array = SR_SET_VALUES}));
     if (has_average(e)) {
         SR_TRY(sr_checkpoint_weights(checkpoint, SR_WEIGHTS_EMA, &file));
-        SR_TRY(load_file(e, file, NULL, SR_SET_AVERAGE, false));
+        SR_TRY(load_file(e, file, &(load_target){.array = SR_SET_AVERAGE}));
     }
     return load_states(e, checkpoint);
 }

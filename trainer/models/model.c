@@ -13,20 +13,9 @@
 #include "graph/op.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/rng.h"
-#include "trainer/models/built_model.h"
+#include "trainer/models/builder_internal.h"
 
-struct sr_builder {
-    sr_model *model;
-    const sr_model_build *build;
-    char scope[SR_NAME_BYTES]; // "layer1.0."
-    size_t scope_lengths[16];  // before each push: a pushed name may contain dots
-    int depth;                 // of scopes
-    int layer;                 // depth of the parameters to come
-    size_t param_capacity, counter_capacity, table_capacity;
-    sr_status status;
-};
-
-static void stick(sr_builder *b, sr_status status) {
+void sr_build_stick(sr_builder *b, sr_status status) {
     if (b->status == SR_OK)
         b->status = status;
 }
@@ -38,11 +27,12 @@ void sr_build_fail(sr_builder *b, const char *fmt, ...) {
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (b->status == SR_OK)
-        stick(b, SR_FAIL(SR_E_USAGE, "model %s: %s", b->build->desc->name, text));
+        sr_build_stick(b, SR_FAIL(SR_E_USAGE, "model %s: %s",
+                                  b->model->parts[b->part.index].desc->name, text));
 }
 
 int64_t sr_build_classes(const sr_builder *b) {
-    return b->build->classes;
+    return b->part.classes;
 }
 
 void sr_build_image_size(const sr_builder *b, int64_t *height, int64_t *width) {
@@ -51,36 +41,88 @@ void sr_build_image_size(const sr_builder *b, int64_t *height, int64_t *width) {
 }
 
 void sr_build_push(sr_builder *b, const char *fmt, ...) {
-    size_t used = strlen(b->scope);
+    sr_build_part *part = &b->part;
+    size_t used = strlen(part->scope);
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(b->scope + used, sizeof b->scope - used, fmt, args);
+    int n = vsnprintf(part->scope + used, sizeof part->scope - used, fmt, args);
     va_end(args);
-    if (n < 0 || used + (size_t)n + 2 > sizeof b->scope || b->depth == 16) {
+    if (n < 0 || used + (size_t)n + 2 > sizeof part->scope || part->scopes == SR_BUILD_SCOPES) {
         sr_build_fail(b, "a parameter name is too long or nested too deeply");
-        b->scope[used] = '\0';
+        part->scope[used] = '\0';
         return;
     }
-    b->scope_lengths[b->depth++] = used;
-    memcpy(b->scope + used + n, ".", 2);
+    part->scope_lengths[part->scopes++] = used;
+    memcpy(part->scope + used + n, ".", 2);
 }
 
 void sr_build_pop(sr_builder *b) {
-    if (b->depth > 0)
-        b->scope[b->scope_lengths[--b->depth]] = '\0';
+    if (b->part.scopes > 0)
+        b->part.scope[b->part.scope_lengths[--b->part.scopes]] = '\0';
 }
 
-static char *full_name(sr_builder *b, const char *name) {
-    char scoped[SR_NAME_BYTES * 2], own[SR_WEIGHT_NAME_BYTES];
-    char text[SR_WEIGHT_NAME_BYTES + SR_NAME_BYTES];
-    const sr_model_desc *desc = b->build->desc;
-    (void)snprintf(scoped, sizeof scoped, "%s%s", b->scope, name);
+int sr_build_add_part(sr_builder *b, const sr_model_desc *desc, int parent, const char *path,
+                      const char *prefix) {
+    sr_model *model = b->model;
+    void *parts = model->parts;
+    sr_status status = sr_grow(&parts, &b->part_capacity, (size_t)model->part_count + 1,
+                               sizeof *model->parts, "parts of a model");
+    model->parts = parts;
+    const sr_model_part part = {.desc = desc,
+                                .parent = parent,
+                                .path = sr_arena_strdup(&model->arena, path),
+                                .prefix = sr_arena_strdup(&model->arena, prefix)};
+    if (status != SR_OK || !part.path || !part.prefix) {
+        sr_build_stick(b, SR_E_MEMORY);
+        return -1;
+    }
+    model->parts[model->part_count] = part;
+    return model->part_count++;
+}
+
+bool sr_model_part_is_in(const sr_model *model, int inner, int outer) {
+    while (inner > outer)
+        inner = model->parts[inner].parent;
+    return inner == outer;
+}
+
+// The name of a tensor of a part, in a layout of the part's table.
+static void translate(const sr_model_desc *desc, int layout, char name[SR_WEIGHT_NAME_BYTES]) {
+    char from[SR_WEIGHT_NAME_BYTES];
+    memcpy(from, name, sizeof from);
     if (desc->names)
-        sr_weight_name(desc->names, 0, desc->layout, scoped, own);
-    (void)snprintf(text, sizeof text, "%s%s", b->build->prefix, desc->names ? own : scoped);
-    char *copy = sr_arena_strdup(&b->model->arena, text);
+        sr_weight_name(desc->names, 0, layout, from, name);
+}
+
+void sr_model_name_in(const sr_model *model, const sr_name_origin *origin, const int *layouts,
+                      int top, char out[SR_WEIGHT_NAME_BYTES]) {
+    (void)snprintf(out, SR_WEIGHT_NAME_BYTES, "%s", origin->declared);
+    for (int i = origin->part; i >= 0; i = model->parts[i].parent) {
+        const sr_model_part *part = &model->parts[i];
+        translate(part->desc, layouts ? layouts[i] : part->desc->layout, out);
+        if (i == top)
+            return;
+        const size_t length = strlen(part->prefix), left = strlen(out) + 1;
+        const size_t room = SR_WEIGHT_NAME_BYTES - 1 - length;
+        memmove(out + length, out, left < room ? left : room);
+        memcpy(out, part->prefix, length);
+        out[SR_WEIGHT_NAME_BYTES - 1] = '\0';
+    }
+}
+
+// The full name of a tensor; NULL after a failure.
+static char *full_name(sr_builder *b, const char *name, sr_name_origin *origin) {
+    char text[SR_WEIGHT_NAME_BYTES];
+    (void)snprintf(text, sizeof text, "%s%s", b->part.scope, name);
+    origin->part = b->part.index;
+    origin->declared = sr_arena_strdup(&b->model->arena, text);
+    if (origin->declared)
+        sr_model_name_in(b->model, origin, NULL, -1, text);
+    if (strlen(text) >= SR_NAME_BYTES)
+        sr_build_fail(b, "the name %s is longer than %d bytes", text, SR_NAME_BYTES - 1);
+    char *copy = origin->declared ? sr_arena_strdup(&b->model->arena, text) : NULL;
     if (!copy)
-        stick(b, SR_E_MEMORY);
+        sr_build_stick(b, SR_E_MEMORY);
     return copy;
 }
 
@@ -89,7 +131,7 @@ static sr_param *add_param(sr_builder *b) {
     sr_status status = sr_grow(&params, &b->param_capacity, (size_t)b->model->param_count + 1,
                                sizeof(sr_param), "parameters");
     if (status != SR_OK) {
-        stick(b, status);
+        sr_build_stick(b, status);
         return NULL;
     }
     b->model->params = params;
@@ -101,17 +143,21 @@ void sr_build_param(sr_builder *b, sr_tensor *field, const char *name, sr_param_
     sr_param *p = b->status == SR_OK ? add_param(b) : NULL;
     if (!p)
         return;
-    *p = (sr_param){
-        .kind = kind, .init = init, .depth = b->layer, .field = field, .info = {.dtype = SR_F32}};
+    *p = (sr_param){.kind = kind,
+                    .init = init,
+                    .depth = b->part.layer,
+                    .field = field,
+                    .info = {.dtype = SR_F32}};
     p->info.rank = rank;
     for (int i = 0; i < rank; i++) {
         p->info.dim[i] = dim[i];
         if (dim[i] < 1) {
-            sr_build_fail(b, "%s%s has a dimension of %lld", b->scope, name, (long long)dim[i]);
+            sr_build_fail(b, "%s%s has a dimension of %lld", b->part.scope, name,
+                          (long long)dim[i]);
             return;
         }
     }
-    p->name = full_name(b, name);
+    p->name = full_name(b, name, &p->origin);
     if (!p->name)
         return;
     for (int i = 0; i < b->model->param_count; i++)
@@ -134,7 +180,9 @@ void sr_build_buffer(sr_builder *b, sr_tensor *field, const char *name, int64_t 
 }
 
 void sr_build_depth(sr_builder *b, int depth) {
-    b->layer = depth;
+    b->part.layer = b->part.first_layer + depth;
+    if (b->part.layer >= b->part.next_layer)
+        b->part.next_layer = b->part.layer + 1;
 }
 
 void sr_build_set_init(sr_builder *b, const sr_tensor *field, sr_init init) {
@@ -146,28 +194,29 @@ void sr_build_set_init(sr_builder *b, const sr_tensor *field, sr_init init) {
 void sr_build_counter(sr_builder *b, const char *name) {
     void *counters = b->model->counters;
     sr_status status = sr_grow(&counters, &b->counter_capacity, (size_t)b->model->counter_count + 1,
-                               sizeof(char *), "counters");
+                               sizeof *b->model->counters, "counters");
     if (status != SR_OK) {
-        stick(b, status);
+        sr_build_stick(b, status);
         return;
     }
     b->model->counters = counters;
-    char *copy = full_name(b, name);
-    if (copy)
-        b->model->counters[b->model->counter_count++] = copy;
+    sr_model_counter counter;
+    counter.name = full_name(b, name, &counter.origin);
+    if (counter.name)
+        b->model->counters[b->model->counter_count++] = counter;
 }
 
 void sr_build_stage(sr_builder *b, int64_t channels, int stride) {
-    if (b->model->stage_count == SR_STAGES_MAX)
+    if (*b->part.stage_count == SR_STAGES_MAX)
         sr_build_fail(b, "more than %d stages", SR_STAGES_MAX);
     else
-        b->model->stages[b->model->stage_count++] = (sr_model_stage){channels, stride};
+        b->part.stages[(*b->part.stage_count)++] = (sr_model_stage){channels, stride};
 }
 
 void *sr_build_memory(sr_builder *b, size_t bytes) {
     void *memory = b->status == SR_OK ? sr_arena_alloc(&b->model->arena, bytes) : NULL;
     if (!memory)
-        stick(b, SR_E_MEMORY);
+        sr_build_stick(b, SR_E_MEMORY);
     return memory;
 }
 
@@ -176,14 +225,14 @@ void sr_build_table(sr_builder *b, const char *name, const sr_info *info, const 
     sr_status status = sr_grow(&tables, &b->table_capacity, (size_t)b->model->table_count + 1,
                                sizeof *b->model->tables, "tables");
     if (status != SR_OK) {
-        stick(b, status);
+        sr_build_stick(b, status);
         return;
     }
     b->model->tables = tables;
-    char *copy = full_name(b, name);
-    if (copy)
-        b->model->tables[b->model->table_count++] =
-            (sr_model_table){.name = copy, .info = *info, .data = data};
+    sr_model_table table = {.info = *info, .data = data};
+    table.name = full_name(b, name, &table.origin);
+    if (table.name)
+        b->model->tables[b->model->table_count++] = table;
 }
 
 void sr_build_grid(sr_builder *b, const sr_tensor *field, sr_grid grid) {
@@ -199,11 +248,18 @@ sr_status sr_model_create(const sr_model_build *build, sr_model **out) {
     sr_arena_init(&model->arena);
     model->desc = build->desc;
     model->prefix_length = strlen(build->prefix);
-    sr_builder b = {.model = model, .build = build, .layer = SR_NO_DEPTH};
+    sr_builder b = {.model = model,
+                    .build = build,
+                    .part = {.classes = build->classes,
+                             .layer = SR_NO_DEPTH,
+                             .stages = model->stages,
+                             .stage_count = &model->stage_count}};
+    char path[SR_NAME_BYTES];
+    (void)snprintf(path, sizeof path, "%.*s", (int)strcspn(build->prefix, "."), build->prefix);
     model->state = sr_alloc(build->desc->state_size + 1, "model state");
     if (!model->state)
         b.status = SR_E_MEMORY;
-    else
+    else if (sr_build_add_part(&b, build->desc, -1, path, build->prefix) == 0)
         build->desc->build(&b, build->options, model->state);
     if (b.status != SR_OK) {
         sr_model_free(model);
@@ -219,6 +275,7 @@ void sr_model_free(sr_model *model) {
     sr_free(model->params);
     sr_free(model->counters);
     sr_free(model->tables);
+    sr_free(model->parts);
     sr_free(model->state);
     sr_arena_release(&model->arena);
     sr_free(model);

@@ -101,12 +101,31 @@ typedef struct sr_model_stage {
 #define SR_STAGES_MAX 8 // of a model
 // Declares the next stage, from the largest map to the smallest.
 void sr_build_stage(sr_builder *builder, int64_t channels, int stride);
-// Number of classes.
+// Number of classes. 0: only the features of the network are wanted, so that it has nothing that
+// follows its last stage.
 int64_t sr_build_classes(const sr_builder *builder);
 // Pixels of the pictures in training. Evaluation may have others.
 void sr_build_image_size(const sr_builder *builder, int64_t *height, int64_t *width);
 // Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
+
+// A model inside another, such as the backbone of a network for detection.
+typedef struct sr_child {
+    const struct sr_model_desc *desc;
+    const void *state;
+    int64_t classes; // 0: features alone
+    sr_model_stage stages[SR_STAGES_MAX];
+    int stage_count;
+    int depth; // of the first layer after it (sr_build_depth), or -1 if it declares none
+} sr_child;
+// The alternatives of an option that names a model (sr_option_table.alternatives).
+extern const sr_alternatives sr_model_alternatives;
+// Builds a model below the scope 'name', with its table of weight names. classes: of its end that
+// classifies; 0: without one, for its features. Its depths count from that of the parameters to
+// come, and those after it are of the next layer. 'child' is filled, and its stages are known to
+// the parent, not declared as the parent's.
+void sr_build_child(sr_builder *builder, sr_child *child, const char *name,
+                    const sr_alternative *choice, int64_t classes);
 
 #define SR_OUTPUTS 16 // of a model
 // A result of a forward pass.
@@ -141,6 +160,12 @@ void sr_forward_output(sr_forward *forward, const char *name, sr_tensor tensor);
 void sr_forward_auxiliary(sr_forward *forward, const char *name, sr_tensor tensor, double weight);
 // The output of a name, or SR_NONE.
 sr_tensor sr_output_find(const sr_outputs *outputs, const char *name);
+
+// Records the maps of the child's stages [child->stage_count], as sr_model_desc.features.
+void sr_child_features(sr_forward *forward, const sr_child *child, sr_tensor x, sr_tensor *stages);
+// Records a child that has classes. Its outputs go to 'outputs', not to those of the pass.
+void sr_child_forward(sr_forward *forward, const sr_child *child, const sr_tensor *inputs,
+                      sr_outputs *outputs);
 
 // A model's descriptor. Immutable.
 typedef struct sr_model_desc {

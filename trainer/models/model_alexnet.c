@@ -56,6 +56,8 @@ static void build(sr_builder *b, const void *options, void *state) {
             sr_build_stage(b, row->out, stride);
         }
     }
+    if (sr_build_classes(b) == 0)
+        return;
     const int64_t widths[] = {(int64_t)rows[CONVS - 1].out * POOLED * POOLED, HIDDEN, HIDDEN,
                               sr_build_classes(b)};
     for (int i = 0; i < 3; i++)

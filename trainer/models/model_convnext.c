@@ -145,6 +145,8 @@ static void build(sr_builder *b, const convnext_options *o, convnext *net,
         sr_build_stage(b, size->channels[stage], 4 << stage);
     }
     sr_build_pop(b);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_depth(b, 1 + total);
     sr_build_push(b, "classifier");
     sr_build_layernorm(b, &net->norm, "0", size->channels[STAGES - 1], norm_eps);

@@ -94,6 +94,8 @@ static void build(sr_builder *b, const void *options, void *state, const densene
                           (sr_conv_norm_opts){.conv = first, .activation = sr_relu});
     const int64_t in = build_stages(b, net, size);
     sr_build_batchnorm(b, &net->last, "features.norm5", in, (sr_batchnorm_layer_opts){0});
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear_from(b, &net->fc, "classifier", in, sr_build_classes(b),
                          (sr_init){.kind = SR_INIT_TORCH_DEFAULT});
 }

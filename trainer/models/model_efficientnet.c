@@ -139,6 +139,8 @@ static void build(sr_builder *b, const void *options, void *state, efficientnet_
     (void)snprintf(name, sizeof name, "features.%d", size->row_count + 1);
     sr_build_conv_norm(b, &net->trunk.last, name, conv_of(size, in, out, 1, 1));
     sr_build_mobile_end(b, &net->trunk, out);
+    if (sr_build_classes(b) == 0)
+        return;
     const double scale = 1 / sqrt((double)sr_build_classes(b));
     sr_build_linear_from(b, &net->fc, "classifier.1", out, sr_build_classes(b),
                          (sr_init){.kind = SR_INIT_UNIFORM, .scale = scale});

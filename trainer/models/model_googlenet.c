@@ -129,7 +129,7 @@ static void build(sr_builder *b, const void *options, void *state) {
     int stride = 4, heads = 0;
     net->dropout = o->dropout;
     net->dropout_aux = o->dropout_aux;
-    net->has_heads = o->aux_logits;
+    net->has_heads = o->aux_logits && sr_build_classes(b) > 0;
     net->transforms = o->transform_input;
     build_conv(b, &net->first[0], "conv1", 3, 64, 7, 2);
     sr_build_stage(b, 64, 2);
@@ -147,6 +147,8 @@ static void build(sr_builder *b, const void *options, void *state) {
         }
     }
     sr_build_stage(b, in, stride);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
     sr_build_set_init(b, &net->fc.weight, small_normal);
 }

@@ -166,7 +166,8 @@ static void build(sr_builder *b, void *state, int64_t channels) {
         sr_build_fail(b, "sides of pictures must be multiples of %d pixels, not %lld x %lld",
                       SIDE_MULTIPLE, (long long)height, (long long)width);
     build_body(b, net, channels);
-    build_head(b, net, channels);
+    if (sr_build_classes(b) > 0)
+        build_head(b, net, channels);
     for (int i = 0; i < BRANCHES; i++)
         sr_build_stage(b, channels << i, 4 << i);
 }

@@ -194,7 +194,7 @@ static void build(sr_builder *b, const void *options, void *state) {
     int stride = 2;
     net->dropout = o->dropout;
     net->transforms = o->transform_input;
-    net->has_head = o->aux_logits;
+    net->has_head = o->aux_logits && sr_build_classes(b) > 0;
     for (int i = 0; i < STEM; i++) {
         const sr_conv_layer_opts conv = {.in = in,
                                          .out = stem[i].out,
@@ -218,6 +218,8 @@ static void build(sr_builder *b, const void *options, void *state) {
             build_head(b, &net->head, in);
     }
     sr_build_stage(b, in, stride);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
     sr_build_set_init(b, &net->fc.weight, wide_normal);
 }

@@ -111,6 +111,8 @@ static void build(sr_builder *b, const void *options, void *state, double alpha)
     sr_build_conv_norm_as(b, &net->trunk.last, "layers.14", "layers.15",
                           conv_of(in, LAST_CHANNELS, 1, 1));
     sr_build_mobile_end(b, &net->trunk, LAST_CHANNELS);
+    if (sr_build_classes(b) == 0)
+        return;
     const double scale = sqrt(3.0 / (double)sr_build_classes(b));
     sr_build_linear_from(b, &net->fc, "classifier.1", LAST_CHANNELS, sr_build_classes(b),
                          (sr_init){.kind = SR_INIT_UNIFORM, .scale = scale});

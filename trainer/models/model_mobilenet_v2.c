@@ -111,6 +111,8 @@ static void build(sr_builder *b, const void *options, void *state) {
     sr_build_conv_norm(b, &net->trunk.last, "18", conv_of(in, last, 1, 1));
     sr_build_pop(b);
     sr_build_mobile_end(b, &net->trunk, last);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear_from(b, &net->fc, "classifier.1", last, sr_build_classes(b),
                          (sr_init){.kind = SR_INIT_NORMAL, .scale = 0.01});
 }

@@ -153,6 +153,8 @@ static void build(sr_builder *b, const void *options, void *state, const mobilen
     const sr_init init = {.kind = SR_INIT_NORMAL, .scale = 0.01};
     net->dropout = o->dropout;
     build_trunk(b, o, &net->trunk, size);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear_from(b, &net->fc1, "classifier.0", 6 * net->trunk.channels, hidden, init);
     sr_build_linear_from(b, &net->fc2, "classifier.3", hidden, sr_build_classes(b), init);
 }

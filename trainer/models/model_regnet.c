@@ -89,6 +89,8 @@ static void build(sr_builder *b, void *state, const regnet_size *size) {
         net->depth[stage] = size->depth[stage];
         sr_build_stage(b, width, 4 << stage);
     }
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear_from(b, &net->fc, "fc", in, sr_build_classes(b),
                          (sr_init){.kind = SR_INIT_NORMAL, .scale = 0.01});
 }

@@ -179,6 +179,8 @@ static void build(sr_builder *b, const void *options, void *state, const resnet_
     sr_build_depth(b, layer++);
     build_stem(b, net, size->deep);
     const int64_t in = build_stages(b, o, net, size, &layer);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_depth(b, layer);
     sr_build_linear(b, &net->fc, "fc", in, sr_build_classes(b), false);
 }

@@ -74,6 +74,8 @@ static void build(sr_builder *b, void *state, const int channels[STAGES + 1]) {
         sr_build_stage(b, stage + 1 < STAGES ? in : last, 8 << stage);
     }
     sr_build_conv_norm(b, &net->last, "conv5", conv_of(in, last, 1, (sr_conv2d_opts){0}, sr_relu));
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_linear(b, &net->fc, "fc", last, sr_build_classes(b), false);
 }
 

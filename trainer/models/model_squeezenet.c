@@ -81,6 +81,8 @@ static void build(sr_builder *b, const void *options, void *state, const squeeze
         in = 2 * expanded[i];
     }
     sr_build_stage(b, in, stride);
+    if (sr_build_classes(b) == 0)
+        return;
     build_conv(b, &net->last, "classifier.1", in, sr_build_classes(b), 1, (sr_conv2d_opts){0});
     sr_build_set_init(b, &net->last.weight, (sr_init){.kind = SR_INIT_NORMAL, .scale = 0.01});
 }

@@ -250,6 +250,8 @@ static void build(sr_builder *b, const swin_options *options, swin *net, const s
     build_patches(b, net, size->channels);
     const int blocks = build_stages(b, net, size);
     sr_build_pop(b);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_layernorm(b, &net->norm, "norm", channels, norm_eps);
     sr_build_depth(b, 1 + blocks);
     sr_build_linear_from(b, &net->head, "head", channels, sr_build_classes(b), narrow);

@@ -86,6 +86,8 @@ static void build(sr_builder *b, const void *options, void *state, const vgg_siz
         sr_build_stage(b, in, 2 << stage);
     }
     sr_build_pop(b);
+    if (sr_build_classes(b) == 0)
+        return;
     const int64_t widths[] = {in * POOLED * POOLED, HIDDEN, HIDDEN, sr_build_classes(b)};
     for (int i = 0; i < 3; i++)
         sr_build_linear_from(b, &net->fc[i], names[i], widths[i], widths[i + 1], init);

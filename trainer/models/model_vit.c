@@ -189,7 +189,8 @@ static void build_layers(sr_builder *b, vit *net, const vit_size *size, const vi
         build_layer(b, net, &net->layers[i], size, init);
         sr_build_pop(b);
     }
-    sr_build_layernorm(b, &net->norm, "ln", size->channels, norm_eps);
+    if (sr_build_classes(b) > 0)
+        sr_build_layernorm(b, &net->norm, "ln", size->channels, norm_eps);
     sr_build_pop(b);
 }
 
@@ -211,11 +212,13 @@ static void build(sr_builder *b, const vit_options *options, vit *net, const vit
     if (layout == TORCHVISION)
         build_positions(b, net, size, layout);
     build_layers(b, net, size, &init);
+    sr_build_stage(b, size->channels, size->patch);
+    if (sr_build_classes(b) == 0)
+        return;
     sr_build_depth(b, 1 + size->layers);
     sr_build_push(b, "heads");
     sr_build_linear_from(b, &net->head, "head", size->channels, sr_build_classes(b), init.head);
     sr_build_pop(b);
-    sr_build_stage(b, size->channels, size->patch);
 }
 
 // ---- Forward pass ----

@@ -240,7 +240,8 @@ static void read_interval(sr_recipe_internal *in, const sr_recipe_node *node, co
         {"every_time", "", SR_OPT_DURATION, offsetof(interval, seconds), NULL, 0, 0, NULL,
          SR_OPTION_NEUTRAL},
     };
-    static const sr_option_table table = {"checkpoint", options, 2, sizeof(interval)};
+    static const sr_option_table table = {
+        .name = "checkpoint", .options = options, .count = 2, .struct_size = sizeof(interval)};
     static const char *const times[] = {"ms", "s", "min", "h"};
     interval value = {.seconds = 0};
     char *unit;
@@ -462,7 +463,9 @@ static sr_status use_folder(sr_recipe *r, const char *folder, const char *key, c
 sr_status sr_recipe_use_folder(sr_recipe *recipe, const char *folder) {
     SR_TRY(use_folder(recipe, folder, "data.train", &recipe->data.train));
     SR_TRY(use_folder(recipe, folder, "data.val", &recipe->data.val));
-    return use_folder(recipe, folder, "weights", &recipe->weights);
+    for (int i = 0; i < recipe->weights_count; i++)
+        SR_TRY(use_folder(recipe, folder, recipe->weights[i].key, &recipe->weights[i].path));
+    return SR_OK;
 }
 
 sr_status sr_recipe_choose(sr_recipe *recipe, const char *path, const char *what,

@@ -120,6 +120,13 @@ typedef struct sr_recipe_phase {
     sr_recipe_choice loss;
 } sr_recipe_phase;
 
+// A safetensors file to start from.
+typedef struct sr_recipe_weights {
+    const char *part; // of the model that it is of, as "backbone" or "G.backbone"; NULL: the whole
+    const char *path; // relative to the working directory
+    const char *key;  // of the recipe, as "weights.backbone"
+} sr_recipe_weights;
+
 // A resolved recipe. Immutable except for sr_recipe_options_parse; owns all its memory.
 typedef struct sr_recipe {
     // 'name' is the file's name without folder and ending.
@@ -130,7 +137,8 @@ typedef struct sr_recipe {
     const sr_recipe_phase *phases; // one or more
     const sr_recipe_set *sets;     // one or more, in the order in which phases first name them
     int phase_count, set_count;
-    const char *weights; // safetensors to start from, or NULL; relative to the working directory
+    sr_recipe_weights *weights; // to start from
+    int weights_count;
     sr_string_list weights_reset;
 
     struct {
@@ -263,9 +271,10 @@ SR_NODISCARD sr_status sr_recipe_print_yaml(const sr_recipe *recipe, bool origin
 // The same as one JSON object and a newline; keys without a value are null.
 SR_NODISCARD sr_status sr_recipe_print_json(const sr_recipe *recipe, sr_text *out);
 
-// SHA-256 over every option whose table row says numerics, the content of 'weights' and the content
-// identity of the data set. Never over ranks, paths, workers, buckets, budgets or deadlines.
-// Options of descriptors are included once sr_recipe_options_parse has read them: parse all first.
+// SHA-256 over every option whose table row says numerics, the content of all 'weights' and the
+// content identity of the data set. Never over ranks, paths, workers, buckets, budgets or
+// deadlines. Options of descriptors are included once sr_recipe_options_parse has read them: parse
+// all first.
 SR_NODISCARD sr_status sr_recipe_identity(const sr_recipe *recipe, const char *data_identity,
                                           char hex[65]);
 

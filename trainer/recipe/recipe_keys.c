@@ -27,8 +27,6 @@ static const sr_option recipe_options[] = {
      0, NULL, NEUTRAL},
     {"task", "what the model learns to do", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks,
      NUMERICS},
-    {"weights", "safetensors file to start from; its content is part of the run's identity",
-     SR_OPT_STRING, AT(recipe.weights), NULL, 0, 0, NULL, NEUTRAL},
     {"weights_reset",
      "tensors to initialise instead of loading them from the file: names, or prefixes of names up "
      "to a dot",
@@ -259,6 +257,8 @@ static const sr_recipe_section recipe_sections[] = {
      "what this recipe is based on; looked up in the file's folder, then among the shipped recipes",
      NEUTRAL},
     {"model", "name, or map of name and its options", NULL, "the network", NUMERICS},
+    {"weights", "file, or map of a model inside the model: file", NULL,
+     "safetensors file to start from; its content is part of the run's identity", NEUTRAL},
     {"loss", "name, or map of name and its options", "cross-entropy",
      "what is minimised; not for tasks that have their own loss", NUMERICS},
     {"optimizer", "name, or map of name and its options", "sgd", "how parameters are updated",
@@ -274,19 +274,17 @@ static const sr_recipe_section recipe_sections[] = {
     {"expected", "anything", NULL, "notes on expected results; kept, but not interpreted", NEUTRAL},
 };
 
-static const sr_option_table recipe_table = {"recipe", recipe_options, COUNT(recipe_options),
-                                             sizeof(sr_recipe_values)};
-static const sr_option_table optimizer_table = {
-    "optimizer", optimizer_options, COUNT(optimizer_options), sizeof(sr_recipe_optimizer)};
-static const sr_option_table schedule_table = {"schedule", schedule_options,
-                                               COUNT(schedule_options), sizeof(sr_recipe_schedule)};
-static const sr_option_table phase_table = {"phase", phase_options, COUNT(phase_options),
-                                            sizeof(sr_recipe_phase)};
-static const sr_option_table group_table = {"group", group_options, COUNT(group_options),
-                                            sizeof(sr_recipe_group)};
-
-static const sr_option_table transform_table = {"transform", transform_options,
-                                                COUNT(transform_options), sizeof(sr_recipe_span)};
+#define TABLE(name_, rows_, type_)                                                                 \
+    { .name = (name_), .options = (rows_), .count = COUNT(rows_), .struct_size = sizeof(type_) }
+static const sr_option_table recipe_table = TABLE("recipe", recipe_options, sr_recipe_values);
+static const sr_option_table optimizer_table =
+    TABLE("optimizer", optimizer_options, sr_recipe_optimizer);
+static const sr_option_table schedule_table =
+    TABLE("schedule", schedule_options, sr_recipe_schedule);
+static const sr_option_table phase_table = TABLE("phase", phase_options, sr_recipe_phase);
+static const sr_option_table group_table = TABLE("group", group_options, sr_recipe_group);
+static const sr_option_table transform_table =
+    TABLE("transform", transform_options, sr_recipe_span);
 
 const sr_option_table *sr_recipe_keys(void) {
     return &recipe_table;

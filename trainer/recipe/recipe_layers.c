@@ -330,6 +330,24 @@ static bool names_choice(const char *text) {
     return sr_recipe_node_is_choice(dot ? dot + 1 : key);
 }
 
+// Choices are applied before what they would remove: of the options of a model, those nearer to it
+// first.
+static int rank_of(const char *text) {
+    const char *key = strncmp(text, "phases.", 7) == 0 ? strchr(text + 7, '.') : NULL;
+    const size_t length = strcspn(text, "=");
+    int dots = 0;
+    if (names_choice(text))
+        return 0;
+    key = key && key < text + length ? key + 1 : text;
+    for (const char *c = key; c < text + length; c++)
+        dots += *c == '.';
+    if (strncmp(key, "model.", 6) != 0)
+        return 1;
+    if (length > 5 && strncmp(text + length - 5, ".name", 5) == 0)
+        dots--;
+    return dots < SR_RECIPE_MAX_DEPTH ? dots : SR_RECIPE_MAX_DEPTH;
+}
+
 static void refuse_both_lengths(sr_recipe_internal *in, sr_recipe_node *const *layers, int count) {
     const sr_recipe_node *seen[2] = {NULL, NULL};
     for (int i = 0; i < count; i++) {
@@ -355,9 +373,9 @@ static sr_status apply_overrides(sr_recipe_internal *in, const char *const *over
             return status;
     }
     refuse_both_lengths(in, layers, count);
-    for (int pass = 0; pass < 2; pass++) {
+    for (int rank = 0; rank <= SR_RECIPE_MAX_DEPTH; rank++) {
         for (int i = 0; i < count; i++) {
-            if (layers[i] && names_choice(overrides[i]) == (pass == 0))
+            if (layers[i] && rank_of(overrides[i]) == rank)
                 merge_layer(in, in->written, layers[i]);
         }
     }

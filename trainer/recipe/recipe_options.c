@@ -163,6 +163,13 @@ static sr_recipe_node *section_at(const sr_recipe_internal *in, const char *path
     return node && node->kind == SR_RECIPE_NODE_MAP ? node : NULL;
 }
 
+// Whether the recipe reads this key of the section itself. Inside a model's options, that is the
+// name of an alternative.
+static bool is_own_key(const char *path, const char *key) {
+    return sr_recipe_knows(path, key) ||
+           (strcmp(key, "name") == 0 && strchr(path, '.') && strncmp(path, "augment[", 8) != 0);
+}
+
 static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_option_table *table,
                            const sr_recipe_node *node, const char *key) {
     static const char *const own[] = {"name",       "lr",     "lr_per", "weight_decay", "clip_norm",
@@ -172,7 +179,7 @@ static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_op
     for (size_t i = 0; names && i < table->count; i++)
         names[count++] = table->options[i].name;
     for (size_t i = 0; names && own[i]; i++) {
-        if (sr_recipe_knows(path, own[i]))
+        if (is_own_key(path, own[i]))
             names[count++] = own[i];
     }
     const char *hint = names ? sr_recipe_hint(in, key, names, count) : "";
@@ -183,6 +190,37 @@ static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_op
     sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
 }
 
+// What is written for a row of 'map', or NULL.
+static sr_recipe_node *written_row(sr_recipe_node *map, const char *name) {
+    sr_recipe_node *node = map ? sr_recipe_node_find(map, name) : NULL;
+    return node && (node->note || sr_recipe_node_is_null(node)) ? NULL : node;
+}
+
+static void set_from(sr_recipe_internal *in, const char *path, const sr_option_table *table,
+                     void *options, sr_recipe_node *map, const char *prefix);
+
+// Sets an alternative from its name, or from a map of its name and its options, and reads these.
+static bool set_alternative(sr_recipe_internal *in, const char *path, const sr_option_table *table,
+                            void *options, const sr_option *option, sr_recipe_node *node) {
+    sr_alternative chosen;
+    const sr_recipe_node *name =
+        node->kind == SR_RECIPE_NODE_MAP ? written_row(node, "name") : node;
+    if (node->kind == SR_RECIPE_NODE_LIST) {
+        sr_recipe_mistake(in, node->at, "%s: expected a name, or a map with a name; not a list",
+                          option->name);
+        return false;
+    }
+    if (name && !set_option(in, table, options, option->name, name))
+        return false;
+    memcpy(&chosen, (const char *)options + option->offset, sizeof chosen);
+    const sr_option_table none = {.name = chosen.name ? chosen.name : option->name};
+    const sr_option_table *inner = sr_options_of(table->alternatives, chosen.name);
+    if (node->kind == SR_RECIPE_NODE_MAP)
+        set_from(in, sr_recipe_format(in, "%s.%s", path, option->name), inner ? inner : &none,
+                 chosen.options, node, "");
+    return true;
+}
+
 static void set_from(sr_recipe_internal *in, const char *path, const sr_option_table *table,
                      void *options, sr_recipe_node *map, const char *prefix) {
     for (sr_recipe_node *node = map->first; node; node = node->next) {
@@ -190,15 +228,61 @@ static void set_from(sr_recipe_internal *in, const char *path, const sr_option_t
         if (node->note ||
             (node->kind == SR_RECIPE_NODE_TEXT && (!node->text || sr_recipe_node_is_null(node))))
             continue; // a default, or no value
-        if (sr_options_find(table, key))
+        const sr_option *option = sr_options_find(table, key);
+        if (option && option->type == SR_OPT_ALTERNATIVE)
+            node->used = set_alternative(in, path, table, options, option, node);
+        else if (option)
             node->used = set_option(in, table, options, key, node);
-        else if (!*prefix && sr_recipe_knows(path, key))
+        else if (!*prefix && is_own_key(path, key))
             continue;
         else if (node->kind == SR_RECIPE_NODE_MAP)
             set_from(in, path, table, options, node, key);
         else
             refuse_unknown(in, path, table, node, key);
     }
+}
+
+static sr_status add_rows(sr_recipe_internal *in, const sr_option_table *table, const void *options,
+                          sr_recipe_node *written, sr_recipe_node *section);
+
+// The node of an alternative: a map of its name and its options. 'written' may be its name alone.
+static sr_status alternative_node(sr_recipe_internal *in, const sr_option_table *table,
+                                  const sr_option *option, const void *options,
+                                  sr_recipe_node *written, sr_recipe_node **out) {
+    const bool is_map = written && written->kind == SR_RECIPE_NODE_MAP;
+    sr_recipe_node *map = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, option->name,
+                                             written ? written->at : (sr_recipe_position){0});
+    sr_recipe_node *name =
+        option_node(in, option, options, is_map ? written_row(written, "name") : written);
+    sr_alternative chosen;
+    if (!map || !name)
+        return SR_E_MEMORY;
+    memcpy(&chosen, (const char *)options + option->offset, sizeof chosen);
+    map->option_class = option->option_class;
+    name->key = "name";
+    sr_recipe_node_append(map, name);
+    *out = map;
+    const sr_option_table *inner = sr_options_of(table->alternatives, chosen.name);
+    return inner ? add_rows(in, inner, chosen.options, is_map ? written : NULL, map) : SR_OK;
+}
+
+// Adds a node for every row of the table to the section that has none yet.
+static sr_status add_rows(sr_recipe_internal *in, const sr_option_table *table, const void *options,
+                          sr_recipe_node *written, sr_recipe_node *section) {
+    for (size_t i = 0; i < table->count; i++) {
+        const sr_option *option = &table->options[i];
+        if (sr_recipe_node_child(section, option->name))
+            continue; // the recipe's own node stays
+        sr_recipe_node *row = written_row(written, option->name), *node = NULL;
+        if (option->type == SR_OPT_ALTERNATIVE)
+            SR_TRY(alternative_node(in, table, option, options, row, &node));
+        else
+            node = option_node(in, option, options, row);
+        if (!node)
+            return SR_E_MEMORY;
+        SR_TRY(put_node(in, section, option->name, node));
+    }
+    return SR_OK;
 }
 
 // Rebuilds the section: the keys that the recipe itself reads, then a node for every row of the
@@ -216,19 +300,7 @@ static sr_status complete(sr_recipe_internal *in, const char *path, const sr_opt
             sr_recipe_node_append(section, child);
         child = next;
     }
-    for (size_t i = 0; i < table->count; i++) {
-        const sr_option *option = &table->options[i];
-        if (sr_recipe_node_child(section, option->name))
-            continue; // the recipe's own node stays
-        sr_recipe_node *written = sr_recipe_node_find(old, option->name);
-        if (written && (written->note || sr_recipe_node_is_null(written)))
-            written = NULL;
-        sr_recipe_node *node = option_node(in, option, options, written);
-        if (!node)
-            return SR_E_MEMORY;
-        SR_TRY(put_node(in, section, option->name, node));
-    }
-    return SR_OK;
+    return add_rows(in, table, options, old, section);
 }
 
 sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path, const sr_option_table *table,

@@ -303,14 +303,28 @@ static sr_status hash_file(const char *path, char hex[SR_SHA256_HEX]) {
     return status;
 }
 
+// A line for each file, and one if there is none.
+static sr_status add_weights(const sr_recipe *recipe, sr_text *out) {
+    char hash[SR_SHA256_HEX];
+    if (recipe->weights_count == 0)
+        sr_text_add(out, "weights=\n");
+    for (int i = 0; i < recipe->weights_count; i++) {
+        SR_TRY(hash_file(recipe->weights[i].path, hash));
+        sr_text_add(out, "%s=%s\n", recipe->weights[i].key, hash);
+    }
+    return SR_OK;
+}
+
 static sr_status identity_of(const sr_recipe *recipe, const char *data_identity,
                              leaf_filter *wanted, char hex[65]) {
-    char weights[SR_SHA256_HEX] = "";
-    if (recipe->weights)
-        SR_TRY(hash_file(recipe->weights, weights));
     sr_text text;
     sr_text_init(&text);
-    sr_text_add(&text, "serried recipe 1\ndata=%s\nweights=%s\n", data_identity, weights);
+    sr_text_add(&text, "serried recipe 1\ndata=%s\n", data_identity);
+    const sr_status hashed = add_weights(recipe, &text);
+    if (hashed != SR_OK) {
+        sr_text_release(&text);
+        return hashed;
+    }
     for (size_t i = 0; recipe->internal->plugins_loaded && i < recipe->plugins.count; i++)
         sr_text_add(&text, "plugin=%s\n", recipe->internal->plugin_hashes[i]);
     add_leaves(&text, recipe->internal->resolved, "", wanted);

@@ -469,7 +469,61 @@ static sr_status read_augment(sr_recipe_internal *in) {
     return SR_OK;
 }
 
+// ---- weights ----------------------------------------------------------------------------------
+
+static int leaf_count(const sr_recipe_node *node) {
+    int count = node->kind == SR_RECIPE_NODE_TEXT;
+    for (const sr_recipe_node *child = node->first; child; child = child->next)
+        count += leaf_count(child);
+    return count;
+}
+
+// Adds the files of a node. part: the names of the maps that it is in; NULL: it is in none.
+static void add_weights(sr_recipe_internal *in, const sr_recipe_node *node, const char *part) {
+    sr_recipe *r = &in->v.recipe;
+    if (node->kind == SR_RECIPE_NODE_LIST) {
+        sr_recipe_mistake(in, node->at,
+                          "weights: expected a file, or a map such as {backbone: FILE}");
+    } else if (node->kind == SR_RECIPE_NODE_TEXT && !sr_recipe_node_is_null(node)) {
+        r->weights[r->weights_count++] =
+            (sr_recipe_weights){.part = part,
+                                .path = node->text,
+                                .key = part ? sr_recipe_format(in, "weights.%s", part) : "weights"};
+    }
+    for (const sr_recipe_node *child = node->first; child; child = child->next)
+        if (child->key)
+            add_weights(in, child,
+                        part ? sr_recipe_format(in, "%s.%s", part, child->key) : child->key);
+}
+
+// The row keeps its place where nothing is written.
+static sr_status read_weights(sr_recipe_internal *in) {
+    sr_recipe_node *written = sr_recipe_node_child(in->written, "weights");
+    const bool given = written && !sr_recipe_node_is_null(written);
+    sr_recipe_node *node =
+        given ? sr_recipe_node_copy(in, written)
+              : sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, "weights", (sr_recipe_position){0});
+    if (!node)
+        return SR_E_MEMORY;
+    if (written)
+        written->used = true;
+    node->option_class = SR_OPTION_NEUTRAL;
+    sr_recipe_node_append(in->resolved, node);
+    if (!given) {
+        node->text = NULL;
+        node->note = "default";
+        return SR_OK;
+    }
+    in->v.recipe.weights =
+        sr_arena_alloc(&in->arena, (size_t)leaf_count(node) * sizeof *in->v.recipe.weights);
+    if (!in->v.recipe.weights)
+        return SR_E_MEMORY;
+    add_weights(in, node, NULL);
+    return SR_OK;
+}
+
 sr_status sr_recipe_read_sections(sr_recipe_internal *in) {
+    SR_TRY(read_weights(in));
     SR_TRY(read_phases(in));
     return read_augment(in);
 }

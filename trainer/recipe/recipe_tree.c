@@ -192,8 +192,6 @@ sr_status sr_recipe_node_normalise(sr_recipe_internal *in, sr_recipe_node *root)
 
 // Does 'over' choose another name than its base? Then it takes nothing from it.
 static bool names_another(const sr_recipe_node *base, const sr_recipe_node *over) {
-    if (!over->key || !sr_recipe_node_is_choice(over->key))
-        return false;
     const sr_recipe_node *a = sr_recipe_node_child(base, "name"),
                          *b = sr_recipe_node_child(over, "name");
     return a && b && strcmp(a->text, b->text) != 0;
@@ -205,25 +203,44 @@ static void replace(sr_recipe_node *old, const sr_recipe_node *by) {
     old->next = next;
 }
 
-void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over) {
+// Puts a map in the place of a text, which becomes its name unless it has one. 'map' is used up.
+static void name_map(sr_recipe_node *old, sr_recipe_node *map) {
+    sr_recipe_node name = *old;
+    replace(old, map);
+    if (sr_recipe_node_child(old, "name"))
+        return;
+    name.key = "name";
+    *map = name;
+    sr_recipe_node_append(old, map);
+}
+
+// in_choice: in the options of a choice, where a map with a name is a choice, too.
+static void merge(sr_recipe_node *base, sr_recipe_node *over, bool in_choice) {
     sr_recipe_node *child = over->first;
     while (child) {
         sr_recipe_node *next = child->next, *old = sr_recipe_node_child(base, child->key);
+        const bool choice = in_choice || (child->key && sr_recipe_node_is_choice(child->key));
+        const bool map = child->kind == SR_RECIPE_NODE_MAP;
         if (sr_recipe_node_is_null(child))
             sr_recipe_node_remove(base, child->key);
         else if (!old)
             sr_recipe_node_append(base, child);
-        else if (old->kind == SR_RECIPE_NODE_MAP && child->kind == SR_RECIPE_NODE_MAP &&
-                 !names_another(old, child)) {
+        else if (old->kind == SR_RECIPE_NODE_MAP && map && !(choice && names_another(old, child))) {
             if (child->at.source && !child->at.source->is_override) {
                 old->at = child->at;
                 old->key_at = child->key_at;
             }
-            sr_recipe_node_merge(old, child);
-        } else
+            merge(old, child, choice);
+        } else if (in_choice && map && old->kind == SR_RECIPE_NODE_TEXT)
+            name_map(old, child);
+        else
             replace(old, child);
         child = next;
     }
+}
+
+void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over) {
+    merge(base, over, false);
 }
 
 sr_recipe_node *sr_recipe_node_copy(sr_recipe_internal *in, const sr_recipe_node *node) {

@@ -146,7 +146,7 @@ static sr_status open_checkpoint(sr_inference *in, const sr_inference_options *o
     if (status == SR_OK)
         status = sr_checkpoint_weights(checkpoint, kind, &file);
     if (status == SR_OK)
-        status = sr_state_load_weights(in->engine, file, NULL);
+        status = sr_state_load_weights(in->engine, file, NULL, NULL);
     sr_checkpoint_free(checkpoint);
     return status;
 }
@@ -159,7 +159,7 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
                        sr_error_message());
     SR_TRY(status);
     SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
-    if (!in->recipe->weights)
+    if (in->recipe->weights_count != 1 || in->recipe->weights[0].part)
         return sr_recipe_fail(in->recipe, "weights",
                               "give weights=FILE.safetensors, or a run "
                               "folder instead of a recipe");

@@ -216,20 +216,30 @@ void sr_inputs_release(sr_inputs *in) {
 
 // ---- Initial weights ----
 
-static sr_status load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
-                              int count, bool report) {
+static sr_status load_file(sr_recipe *recipe, sr_engine *engine, const sr_recipe_weights *weights,
+                           const char *const *names, int count, bool report) {
     sr_safetensors *file;
-    if (!recipe->weights)
-        return SR_OK;
-    SR_TRY(sr_checkpoint_open_weights(recipe->weights, &file));
+    SR_TRY(sr_checkpoint_open_weights(weights->path, &file));
+    const sr_string_list *reset = &recipe->weights_reset;
     sr_status status = SR_OK;
-    if (sr_engine_get_info(engine).task->infer && recipe->weights_reset.count == 0)
+    if (sr_engine_get_info(engine).task->infer && reset->count == 0 && !weights->part)
         status = sr_state_check_classes(file, names, count);
     if (status == SR_OK)
-        status = report ? sr_state_load_weights(engine, file, &recipe->weights_reset)
-                        : sr_state_try_weights(engine, file, &recipe->weights_reset);
+        status = report ? sr_state_load_weights(engine, file, weights->part, reset)
+                        : sr_state_try_weights(engine, file, weights->part, reset);
     sr_safetensors_free(file);
-    return status;
+    if (status != SR_E_USAGE || !weights->part)
+        return status;
+    char message[900];
+    (void)snprintf(message, sizeof message, "%s", sr_error_message());
+    return sr_recipe_fail(recipe, weights->key, "%s", message);
+}
+
+static sr_status load_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,
+                              int count, bool report) {
+    for (int i = 0; i < recipe->weights_count; i++)
+        SR_TRY(load_file(recipe, engine, &recipe->weights[i], names, count, report));
+    return SR_OK;
 }
 
 sr_status sr_inputs_try_weights(sr_recipe *recipe, sr_engine *engine, const char *const *names,

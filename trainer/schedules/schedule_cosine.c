@@ -14,8 +14,10 @@ static const sr_option rows[] = {
     {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(cosine_options, end), "0",
      0, 1, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.cosine", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(cosine_options)};
+static const sr_option_table table = {.name = "schedule.cosine",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(cosine_options)};
 
 static double factor(const void *options, const sr_schedule_point *point) {
     static const double pi = 3.14159265358979323846;

@@ -23,8 +23,10 @@ static const sr_option rows[] = {
      "proportion (0: not scaled)",
      SR_OPT_FLOAT, offsetof(exponential_options, of), "0", 0, 1e9, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.exponential", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(exponential_options)};
+static const sr_option_table table = {.name = "schedule.exponential",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(exponential_options)};
 
 static double factor(const void *options, const sr_schedule_point *point) {
     const exponential_options *o = options;

@@ -12,8 +12,10 @@ static const sr_option rows[] = {
     {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(linear_options, end), "0",
      0, 1, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.linear", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(linear_options)};
+static const sr_option_table table = {.name = "schedule.linear",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(linear_options)};
 
 static double factor(const void *options, const sr_schedule_point *point) {
     const linear_options *o = options;

@@ -16,8 +16,10 @@ static const sr_option rows[] = {
     {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(poly_options, end), "0", 0,
      1, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.poly", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(poly_options)};
+static const sr_option_table table = {.name = "schedule.poly",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(poly_options)};
 
 static double factor(const void *options, const sr_schedule_point *point) {
     const poly_options *o = options;

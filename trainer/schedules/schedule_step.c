@@ -23,8 +23,10 @@ static const sr_option rows[] = {
     {"gamma", "factor of the rate at each milestone", SR_OPT_FLOAT, offsetof(step_options, gamma),
      "0.1", 0, 1, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.step", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(step_options)};
+static const sr_option_table table = {.name = "schedule.step",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(step_options)};
 
 static sr_status check(const void *options, double total_epochs) {
     const step_options *o = options;

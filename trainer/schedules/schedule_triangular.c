@@ -17,8 +17,10 @@ static const sr_option rows[] = {
     {"end", "factor of the base rate at the end", SR_OPT_FLOAT, offsetof(triangular_options, end),
      "0", 0, 1, NULL, SR_OPTION_NUMERICS},
 };
-static const sr_option_table table = {"schedule.triangular", rows, sizeof rows / sizeof rows[0],
-                                      sizeof(triangular_options)};
+static const sr_option_table table = {.name = "schedule.triangular",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof rows[0],
+                                      .struct_size = sizeof(triangular_options)};
 
 static double factor(const void *options, const sr_schedule_point *point) {
     const triangular_options *o = options;

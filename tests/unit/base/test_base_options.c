@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "kernels/base/options.h"
+#include "kernels/base/table.h"
 #include "tests/unit/support/test_support.h"
 
 typedef struct everything {
@@ -17,7 +18,33 @@ typedef struct everything {
     sr_float_list floats;
     sr_string_list strings;
     double positive;
+    sr_alternative other;
 } everything;
+
+// Descriptors, of which the first has an option.
+typedef struct thing {
+    sr_descriptor head;
+    const sr_option_table *options;
+} thing;
+static const sr_option thing_row = {
+    .name = "width", .type = SR_OPT_INT, .default_text = "8", .min = 1, .max = 100};
+static const sr_option_table thing_table = {
+    .name = "thing.wide", .options = &thing_row, .count = 1, .struct_size = sizeof(int64_t)};
+static const thing wide = {.head = {.name = "wide"}, .options = &thing_table};
+static const thing bare = {.head = {.name = "bare"}};
+static const thing *const things[] = {&wide, &bare};
+
+static const void *all_things(size_t *count) {
+    *count = 2;
+    return things;
+}
+
+static const sr_option_table *options_of(const void *descriptor) {
+    return ((const thing *)descriptor)->options;
+}
+
+static const sr_alternatives thing_alternatives = {
+    .what = "thing", .all = all_things, .options = options_of};
 
 static const char *const modes[] = {"fast", "exact", "balanced", NULL};
 
@@ -36,9 +63,13 @@ static const sr_option rows[] = {
     FIELD(SR_OPT_FLOATS, floats, .default_text = NULL),
     FIELD(SR_OPT_STRINGS, strings, .default_text = "[]"),
     FIELD(SR_OPT_FLOAT, positive, .min = 0, .max = (double)INFINITY),
+    FIELD(SR_OPT_ALTERNATIVE, other, .default_text = "wide"),
 };
-static const sr_option_table table = {"test.all", rows, sizeof rows / sizeof *rows,
-                                      sizeof(everything)};
+static const sr_option_table table = {.name = "test.all",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof *rows,
+                                      .struct_size = sizeof(everything),
+                                      .alternatives = &thing_alternatives};
 
 static sr_arena arena;
 static everything options;
@@ -118,6 +149,7 @@ static void there_and_back(void **state) {
         {"strings", "two words, x", "[two words, x]"},
         {"strings", "['']", "[\"\"]"},
         {"strings", "['\n', ' x']", "[\"\n\", \" x\"]"},
+        {"other", "bare", "bare"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sr_option *row = sr_options_find(&table, cases[i][0]);
@@ -194,11 +226,36 @@ static void out_of_memory(void **state) {
     sr_arena_release(&empty);
 }
 
+static void alternatives(void **state) {
+    (void)state;
+    assert_string_equal(options.other.name, "wide");
+    assert_int_equal(*(const int64_t *)options.other.options, 8);
+    assert_ok(set("other.width", "9"));
+    assert_int_equal(*(const int64_t *)options.other.options, 9);
+    assert_status(SR_E_USAGE, set("other.width", "0"));
+    assert_message("thing.wide.width: must be 1 to 100, got '0'");
+    assert_status(SR_E_USAGE, set("other.wdth", "1"));
+    assert_message("thing.wide: unknown key 'wdth'; did you mean 'width'?");
+    assert_status(SR_E_USAGE, set("other", "wade"));
+    assert_message("test.all.other: unknown thing 'wade'; did you mean 'wide'?");
+    assert_status(SR_E_USAGE, set("other", "elephant"));
+    assert_message("unknown thing 'elephant'; 'serried info things' lists all");
+    assert_int_equal(*(const int64_t *)options.other.options, 9);
+    assert_ok(set("other", "bare"));
+    assert_status(SR_E_USAGE, set("other.width", "9"));
+    assert_message("test.all: other 'bare' has no option 'width'");
+    assert_ok(set("other", "wide"));
+    assert_int_equal(*(const int64_t *)options.other.options, 8); // not what it was before
+    assert_null(sr_options_of(&thing_alternatives, "bare"));
+    assert_ptr_equal(sr_options_of(&thing_alternatives, "wide"), &thing_table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(there_and_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(alternatives, set_up, tear_down),
         cmocka_unit_test_setup_teardown(out_of_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

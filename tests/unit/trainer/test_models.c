@@ -313,9 +313,9 @@ static void check_model(const model_golden *g, const sr_model *model) {
     for (int i = 0; i < model->param_count; i++)
         check_tensor(g, &model->params[i]);
     for (int i = 0; i < model->counter_count; i++) {
-        const model_tensor *t = find(g, model->counters[i]);
+        const model_tensor *t = find(g, model->counters[i].name);
         if (!t || !is_counter(t))
-            fail_msg("%s: torchvision has no counter %s", g->model, model->counters[i]);
+            fail_msg("%s: torchvision has no counter %s", g->model, model->counters[i].name);
     }
     for (int i = 0; i < model->table_count; i++)
         check_table(g, &model->tables[i]);

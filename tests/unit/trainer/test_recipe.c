@@ -536,7 +536,8 @@ static const sr_option sgd_rows[] = {
     {"nesterov", "", SR_OPT_BOOL, offsetof(sgd_options, nesterov), "false", 0, 0, NULL,
      SR_OPTION_NUMERICS},
 };
-static const sr_option_table sgd_table = {"optimizer.sgd", sgd_rows, 3, sizeof(sgd_options)};
+static const sr_option_table sgd_table = {
+    .name = "optimizer.sgd", .options = sgd_rows, .count = 3, .struct_size = sizeof(sgd_options)};
 
 static void identity_of(sr_recipe *r, char hex[65]) {
     sgd_options options;

@@ -249,7 +249,7 @@ static sr_status load(const sr_model_desc *desc, int64_t side, const char *reset
     assert_ok(sr_safetensors_open("w.safetensors", &file));
     sr_text_init(&text);
     const sr_model_values values = {.model = model, .flat = flat};
-    sr_status status = sr_weights_load(&values, 1, file, &list, &text);
+    sr_status status = sr_weights_load(&values, 1, NULL, file, &list, &text);
     (void)snprintf(report, 512, "%s", text.data);
     // Parameters one after the other, without the space between them.
     float *to = flat;
