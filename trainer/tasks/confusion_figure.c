@@ -120,12 +120,13 @@ static sr_status add_cells_as_picture(const matrix *m) {
     uint8_t *rgb = sr_alloc_array((size_t)n * (size_t)n, 3, "confusion matrix"), *to = rgb;
     if (!rgb)
         return SR_E_MEMORY;
-    for (int t = 0; t < n; ++t)
+    for (int t = 0; t < n; ++t) {
         for (int p = 0; p < n; ++p, to += 3) {
             const uint32_t color = cell_color(m, t, p);
             for (int c = 0; c < 3; ++c)
                 to[c] = (uint8_t)(color >> (16 - 8 * c));
         }
+    }
     sr_figure_add_pixels(m->figure, (sr_figure_pixels){.x = m->left,
                                                        .y = m->top,
                                                        .width = m->cell * n,

@@ -209,18 +209,20 @@ static void damaged_numbers(void **state) {
     encode_all(&bytes);
     guarded_page g = guarded_page_make(bytes.length);
     char *copy = g.end - bytes.length;
-    for (size_t at = 0; at < bytes.length; at += 8)
+    for (size_t at = 0; at < bytes.length; at += 8) {
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i, ++all) {
             memcpy(copy, bytes.data, bytes.length);
             memcpy(copy + at, &wrong[i], 8);
             refused += !reads(copy, bytes.length);
         }
-    for (size_t at = 0; at < bytes.length; ++at)
+    }
+    for (size_t at = 0; at < bytes.length; ++at) {
         for (int bit = 0; bit < 8; ++bit) {
             memcpy(copy, bytes.data, bytes.length);
             copy[at] ^= (char)(1 << bit);
             (void)reads(copy, bytes.length);
         }
+    }
     assert_true(2 * refused > all);
     guarded_page_free(&g);
     sr_text_release(&bytes);
@@ -323,13 +325,14 @@ static void draws_rectangles_and_pixels(void **state) {
     plot_draw(&f, "rectangles");
     assert_int_equal(count(SR_TEAL, 10, 20, 30, 40), 30 * 40);
     assert_int_equal(inked(0, 0, 60, 100), 30 * 40);
-    for (uint32_t j = 0; j < 2; ++j)
+    for (uint32_t j = 0; j < 2; ++j) {
         for (uint32_t i = 0; i < 3; ++i) {
             const uint8_t *p = pixels[j][i];
             const uint32_t color = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
             assert_int_equal(count(color, 60 + 20 * i, 20 + 10 * j, 20, 10),
                              i == 2 && j == 1 ? 20 * 10 - 5 * 5 : 20 * 10);
         }
+    }
     assert_int_equal(count(SR_INK, 115, 35, 10, 10), 10 * 10);
     assert_int_equal(inked(60, 0, 140, 100), 60 * 20 + 10 * 10 - 5 * 5);
     sr_figure_release(&f);

@@ -230,12 +230,13 @@ static void damaged_bytes(void **state) {
         assert_false(reads(memcpy(g.end - left, bytes.data, left), left));
     char *copy = g.end - bytes.length;
     assert_true(reads(memcpy(copy, bytes.data, bytes.length), bytes.length));
-    for (size_t at = 0; at < bytes.length; at += 8)
+    for (size_t at = 0; at < bytes.length; at += 8) {
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             memcpy(copy, bytes.data, bytes.length);
             memcpy(copy + at, &wrong[i], 8);
             refused += !reads(copy, bytes.length);
         }
+    }
     assert_true(refused > 100);
     guarded_page_free(&g);
     sr_text_release(&bytes);
