@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training | --options | --timm] [MODEL...]: models in serried and in torchvision are
+"""check_models.py BUILD [--no-training | --options | --features | --timm] [MODEL...]: models in serried and in torchvision are
 equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
@@ -12,6 +12,8 @@ equal.
 4. With a MODEL given also what tests/unit/trainer/test_models.c compares, from a file that
    tests/models/model_golden.py writes first: for those models of tests/models/cases.txt that have none
    there. Training is the longest part of it.
+
+5. With --features: the maps of a model's stages inside another model, with a classifier's weights in it.
 
 Without a MODEL: those that the short tests compare. With --options: 1 for networks with other options. With --timm:
 1 for the networks that timm itself makes (timm_library.py), if it is installed.
@@ -28,6 +30,7 @@ import tempfile
 try:
     import torch
     import torchvision  # noqa: F401
+    from torchvision.models import feature_extraction
 except ImportError as error:
     print(f"NOT RUN: {error}")
     sys.exit(77)
@@ -56,6 +59,23 @@ VARIANTS = [
     ("skresnet50", "output_stride: 8", {"output_stride": 8}),
     ("resnest50d", "output_stride: 16", {"output_stride": 16}),
 ]
+# The same, and the module whose result each stage is.
+RESNET = ("layer1", "layer2", "layer3", "layer4")
+FEATURES = [
+    ("resnet18", "", {}, RESNET),
+    ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}, RESNET),
+    ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}, RESNET),
+    ("mobilenet_v3_large", "dilated: true", {"dilated": True},
+     ("features.1", "features.3", "features.6", "features.12", "features.16")),
+    # As torchvision's networks for segmentation take them.
+    ("mobilenet_v3_large", "dilated: true, stage_maps: first", {"dilated": True},
+     ("features.0", "features.2", "features.4", "features.7", "features.13", "features.16")),
+    ("mobilenet_v3_small", "stage_maps: first", {},
+     ("features.0", "features.1", "features.2", "features.4", "features.9", "features.12")),
+    ("densenet121", "", {}, ("features.denseblock1", "features.denseblock2", "features.denseblock3", "relu")),
+    ("regnet_y_400mf", "", {}, tuple(f"trunk_output.block{i}" for i in range(1, 5))),
+    ("convnext_tiny", "", {}, ("features.1", "features.3", "features.5", "features.7")),
+]
 failures = []
 
 
@@ -82,11 +102,13 @@ def save_images(images, path):
     return path
 
 
-def load_logits(path):
+def load_tensors(path):
     with open(path, "rb") as file:
         head = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         raw = bytearray(file.read())
-    return torch.frombuffer(raw, dtype=torch.float32).reshape(head["logits"]["shape"]).double()
+    return {name: torch.frombuffer(raw, dtype=torch.float32, count=(entry["data_offsets"][1] - entry["data_offsets"][0]) // 4,
+                                   offset=entry["data_offsets"][0]).reshape(entry["shape"]).double()
+            for name, entry in head.items() if name != "__metadata__"}
 
 
 def normalise(images, dtype):
@@ -104,6 +126,21 @@ def warmed_up(name, side, arguments):
     return without_zeros(made.eval())
 
 
+def compare(model, what, ours, evaluate, made):
+    """Tensors of serried are those of PyTorch, which evaluate(network, memory format, dtype) returns."""
+    own = [evaluate(made, layout, torch.float32) for layout in (torch.contiguous_format, torch.channels_last)]
+    truth = evaluate(made.double(), torch.contiguous_format, torch.float64)
+    made.float()
+    for name, exact in truth.items():
+        error = (ours[name] - exact).norm().item()
+        limit = max(FACTOR * max((o[name] - exact).norm().item() for o in own),
+                    LEAST_EPS * torch.finfo(torch.float32).eps * exact.norm().item())
+        good = error <= limit
+        print(f"{'ok    ' if good else 'FAILED'} {model}: {name} of {what}: {error:.1e}, limit {limit:.1e}", flush=True)
+        if not good:
+            failures.append(model)
+
+
 def check_logits(model, what, made, tensors, side, folder):
     """Logits of a file with 'tensors' are those of 'made'."""
     images = torch.randint(256, (SAMPLES, side, side, 3), dtype=torch.uint8)
@@ -111,20 +148,41 @@ def check_logits(model, what, made, tensors, side, folder):
     inputs = save_images(images, os.path.join(folder, "inputs.safetensors"))
     out = os.path.join(folder, "out.safetensors")
     run(os.path.join(BUILD, "tests", "run_model"), model, str(model_golden.CLASSES), weights, inputs, out)
-    ours = load_logits(out)
-    x, own = normalise(images, torch.float32), []
-    with torch.no_grad():
-        for layout in (torch.contiguous_format, torch.channels_last):
-            own.append(made.to(memory_format=layout)(x.to(memory_format=layout)).double())
-        truth = made.to(memory_format=torch.contiguous_format).double()(x.double())
-    made.float()
-    error = (ours - truth).norm().item()
-    limit = max(FACTOR * max((o - truth).norm().item() for o in own),
-                LEAST_EPS * torch.finfo(torch.float32).eps * truth.norm().item())
-    good = error <= limit
-    print(f"{'ok    ' if good else 'FAILED'} {model}: logits of {what}: {error:.1e}, limit {limit:.1e}", flush=True)
-    if not good:
-        failures.append(model)
+
+    def evaluate(network, layout, dtype):
+        with torch.no_grad():
+            x = normalise(images, dtype).to(memory_format=layout)
+            return {"logits": network.to(memory_format=layout)(x).double()}
+
+    compare(model, what, load_tensors(out), evaluate, made)
+
+
+def check_features(given):
+    """Maps of the stages, of a model inside another, with a classifier's weights."""
+    sides = {name: side for name, side, _ in model_golden.cases()}
+    for name, options, arguments, nodes in FEATURES:
+        if given and name not in given:
+            continue
+        made = warmed_up(name, sides[name], arguments)
+        stages = {node: f"stage{i}" for i, node in enumerate(nodes)}
+        extractor = feature_extraction.create_feature_extractor(made, stages).eval()
+        images = torch.randint(256, (SAMPLES, sides[name], sides[name], 3), dtype=torch.uint8)
+        model = f"{{name: {name}, {options}}}" if options else name
+
+        def evaluate(network, layout, dtype, images=images):
+            with torch.no_grad():
+                maps = network.to(memory_format=layout)(normalise(images, dtype).to(memory_format=layout))
+            return {stage: x.permute(0, 2, 3, 1).double() for stage, x in maps.items()}
+
+        with tempfile.TemporaryDirectory() as folder:
+            weights = save_weights(made.state_dict(), os.path.join(folder, "weights"))
+            inputs = save_images(images, os.path.join(folder, "inputs.safetensors"))
+            out = os.path.join(folder, "out.safetensors")
+            run(os.path.join(BUILD, "tests", "run_features"), model, weights, inputs, out)
+            ours = load_tensors(out)
+        if len(ours) != len(nodes):
+            sys.exit(f"{model} has {len(ours)} stages, not {len(nodes)}")
+        compare(model, "its features", ours, evaluate, extractor)
 
 
 def check_weights(name, side, folder, options="", arguments=None):
@@ -263,6 +321,8 @@ def main():
     given = [word for word in sys.argv[2:] if not word.startswith("--")]
     if "--options" in sys.argv:
         check_options(given)
+    elif "--features" in sys.argv:
+        check_features(given)
     elif "--timm" in sys.argv:
         check_timm(given)
     else:

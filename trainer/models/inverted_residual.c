@@ -79,34 +79,43 @@ sr_tensor sr_layer_inverted(sr_forward *f, const sr_inverted_residual *block, sr
     return block->adds ? sr_add(sr_layer_drop_path(f, y, block->drop), x) : y;
 }
 
+static void add_stage(sr_builder *b, sr_mobile_trunk *trunk, int64_t channels) {
+    sr_build_stage(b, channels, trunk->stride);
+    trunk->stages++;
+}
+
 void sr_build_mobile_block(sr_builder *b, sr_mobile_trunk *trunk, sr_inverted_opts opts) {
     if (trunk->blocks == SR_MOBILE_BLOCKS) {
         sr_build_fail(b, "more than %d blocks", SR_MOBILE_BLOCKS);
         return;
     }
+    const bool strides = opts.stride > 1;
     trunk->stride = trunk->stride > 0 ? trunk->stride : 2;
-    trunk->ends[trunk->blocks] = opts.stride > 1;
-    if (opts.stride > 1) {
-        sr_build_stage(b, opts.in, trunk->stride);
-        trunk->stages++;
-    }
+    trunk->strides[trunk->blocks] = strides;
+    if (trunk->takes_first ? trunk->blocks == 0 : strides)
+        add_stage(b, trunk, opts.in);
     trunk->stride *= opts.dilation > 1 ? 1 : opts.stride;
+    if (trunk->takes_first && strides)
+        add_stage(b, trunk, opts.out);
     trunk->channels = opts.out;
     sr_build_inverted(b, &trunk->block[trunk->blocks++], opts);
 }
 
 void sr_build_mobile_end(sr_builder *b, sr_mobile_trunk *trunk, int64_t channels) {
-    sr_build_stage(b, channels, trunk->stride);
-    trunk->stages++;
+    add_stage(b, trunk, channels);
 }
 
 void sr_mobile_features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *stages) {
     const sr_mobile_trunk *trunk = state;
     x = sr_layer_conv_norm(f, &trunk->first, x);
+    if (trunk->takes_first)
+        *stages++ = x;
     for (int i = 0; i < trunk->blocks; i++) {
-        if (trunk->ends[i])
+        if (trunk->strides[i] && !trunk->takes_first)
             *stages++ = x;
         x = sr_layer_inverted(f, &trunk->block[i], x);
+        if (trunk->strides[i] && trunk->takes_first)
+            *stages++ = x;
     }
     *stages = sr_layer_conv_norm(f, &trunk->last, x);
 }

@@ -80,13 +80,16 @@ sr_tensor sr_layer_inverted(sr_forward *forward, const sr_inverted_residual *blo
 typedef struct sr_mobile_trunk {
     sr_conv_norm_layer first, last; // declared by the model
     sr_inverted_residual block[SR_MOBILE_BLOCKS];
-    bool ends[SR_MOBILE_BLOCKS]; // a stage ends before this block
+    bool strides[SR_MOBILE_BLOCKS]; // this block begins a stage
+    bool takes_first; // set by the model: the map of a stage is that of its first block, not of its
+                      // last
     int blocks, stages;
     int64_t channels; // of the last block
     int stride;       // of its map; 0: no block yet, 2
 } sr_mobile_trunk;
 
-// Declares the next block in the builder's scope, and the stage before one with a stride.
+// Declares the next block in the builder's scope, and at one with a stride a stage: the one before
+// it, or its own.
 void sr_build_mobile_block(sr_builder *builder, sr_mobile_trunk *trunk, sr_inverted_opts opts);
 // Declares the last stage, of so many channels.
 void sr_build_mobile_end(sr_builder *builder, sr_mobile_trunk *trunk, int64_t channels);

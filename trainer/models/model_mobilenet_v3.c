@@ -12,7 +12,10 @@ enum { MAX_BLOCKS = 15, DIVISOR = 8 };
 typedef struct mobilenet_options {
     double width_mult, dropout, bn_eps;
     bool reduced_tail, dilated;
+    int stage_maps;
 } mobilenet_options;
+
+static const char *const stage_maps[] = {"last", "first", NULL};
 
 static const sr_option mobilenet_rows[] = {
     {.name = "width_mult",
@@ -34,6 +37,13 @@ static const sr_option mobilenet_rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(mobilenet_options, dilated),
      .default_text = "false"},
+    {.name = "stage_maps",
+     .help = "maps of the stages, for models around this one: of the last block of each, or of the "
+             "first, as torchvision's networks for segmentation and detection take them",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(mobilenet_options, stage_maps),
+     .default_text = "last",
+     .choices = stage_maps},
 };
 
 static const sr_option_table mobilenet_table = {.name = "model.mobilenet_v3",
@@ -152,6 +162,7 @@ static void build(sr_builder *b, const void *options, void *state, const mobilen
     const int64_t hidden = sr_round_channels((double)last * o->width_mult, DIVISOR);
     const sr_init init = {.kind = SR_INIT_NORMAL, .scale = 0.01};
     net->dropout = o->dropout;
+    net->trunk.takes_first = o->stage_maps == 1;
     build_trunk(b, o, &net->trunk, size);
     if (sr_build_classes(b) == 0)
         return;

@@ -284,7 +284,10 @@ static void assert_all_is_used(sr_model *model, int64_t side) {
     for (int i = 0; i < net->backbone.stage_count; i++) {
         sr_info map;
         assert_true(sr_tensor_info(stages[i], &map));
-        assert_int_equal(map.dim[3], net->backbone.stages[i].channels);
+        const sr_model_stage *stage = &net->backbone.stages[i];
+        const int64_t lost = (side + stage->stride - 1) / stage->stride - map.dim[1];
+        assert_int_equal(map.dim[3], stage->channels);
+        assert_in_range(lost, 0, 4); // without padding
     }
     sr_context_free(context);
 }
@@ -334,6 +337,33 @@ static void every_network_can_be_a_backbone(void **state) {
         sr_model_free(model);
     }
     assert_true(tables >= 15);
+}
+
+// Dilation in the place of strides, as networks for segmentation have it.
+static void dilated_stages_keep_their_size(void **state) {
+    static const struct {
+        const char *model, *option, *value;
+        int count, strides[SR_STAGES_MAX];
+    } cases[] = {
+        {"resnet50", "backbone.output_stride", "32", 4, {4, 8, 16, 32}},
+        {"resnet50", "backbone.output_stride", "16", 4, {4, 8, 16, 16}},
+        {"resnet50", "backbone.output_stride", "8", 4, {4, 8, 8, 8}},
+        {"mobilenet_v3_large", "backbone.dilated", "true", 5, {2, 4, 8, 16, 16}},
+        {"mobilenet_v3_large", "backbone.stage_maps", "first", 6, {2, 4, 8, 16, 32, 32}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const set[] = {"backbone", cases[i].model, cases[i].option, cases[i].value,
+                                   NULL};
+        sr_model *model;
+        assert_ok(create(&plain, set, "", SIDE, &model));
+        const headed *net = model->state;
+        assert_int_equal(net->backbone.stage_count, cases[i].count);
+        for (int k = 0; k < cases[i].count; k++)
+            assert_int_equal(net->backbone.stages[k].stride, cases[i].strides[k]);
+        assert_all_is_used(model, SIDE);
+        sr_model_free(model);
+    }
 }
 
 // ---- Weights ----
@@ -584,6 +614,7 @@ int main(void) {
         cmocka_unit_test(phases_and_scopes_are_in_front),
         cmocka_unit_test(depths_go_on),
         cmocka_unit_test(every_network_can_be_a_backbone),
+        cmocka_unit_test(dilated_stages_keep_their_size),
         cmocka_unit_test(classifiers_load_into_the_child),
         cmocka_unit_test(whole_files_may_mix_layouts),
         cmocka_unit_test(files_that_do_not_fit_are_refused),
