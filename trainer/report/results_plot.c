@@ -8,14 +8,16 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
+#include "kernels/base/text.h"
 #include "trainer/draw/palette.h"
 #include "trainer/draw/plot_ticks.h"
 #include "trainer/report/csv_file.h"
 #include "trainer/report/progress.h"
 
-enum { WIDTH = 1200, HEIGHT = 800, SERIES_MAX = 6 };
+enum { WIDTH = 1200, HEIGHT = 800, SERIES_MAX = 6, NAME_BYTES = 48 };
 
 typedef struct results {
+    const sr_results *run;
     sr_csv_table table;
     char title[160], facts[256];
     const char *x; // column of the x axis
@@ -61,14 +63,28 @@ static void add_fact(char *out, size_t bytes, const char *text) {
     snprintf(out + used, bytes - used, "%s%s", used > 0 ? "   ·   " : "", text);
 }
 
-// "5,000 steps · 640,000 images · 12:30 · best val/top1 94.12 %"
+static void add_best(results *r) {
+    const sr_column *column = r->run->best;
+    char value[SR_COLUMN_TEXT], text[128];
+    double best = (double)NAN;
+    if (!column)
+        return;
+    for (int64_t row = 0; row < r->table.rows; ++row) {
+        const double now = cell(&r->table, row, column->name);
+        best = sr_column_is_better(column, now, best) ? now : best;
+    }
+    snprintf(text, sizeof text, "best %s %s", column->label ? column->label : column->name,
+             sr_column_text(column, best, value));
+    if (!isnan(best))
+        add_fact(r->facts, sizeof r->facts, text);
+}
+
+// "5,000 steps · 640,000 images · 12:30 · best top-1 94.12 %"
 static void make_facts(results *r) {
     char number[48], text[128];
     const sr_csv_table *t = &r->table;
     double steps = last_of(t, "step"), samples = last_of(t, "samples");
-    double seconds = last_of(t, "seconds"), best = (double)NAN;
-    for (int64_t row = 0; row < t->rows; ++row)
-        best = fmax(best, cell(t, row, "val/top1"));
+    double seconds = last_of(t, "seconds");
     if (!isnan(steps)) {
         sr_plot_number(steps, 1, number, sizeof number);
         snprintf(text, sizeof text, "%s steps", number);
@@ -81,9 +97,50 @@ static void make_facts(results *r) {
     }
     if (!isnan(seconds))
         add_fact(r->facts, sizeof r->facts, sr_progress_duration(seconds, number));
-    if (!isnan(best)) {
-        snprintf(text, sizeof text, "best top-1 %.2f %%", best);
-        add_fact(r->facts, sizeof r->facts, text);
+    add_best(r);
+}
+
+// -- columns ---------------------------------------------------------------------------------
+
+static bool is_in(const sr_column *column, const char *group) {
+    return strncmp(column->name, group, strlen(group)) == 0;
+}
+
+// Whether training or an evaluation measured it, in this unit.
+static bool is_measured(const sr_column *column, sr_unit unit) {
+    return column->unit == unit && (is_in(column, "train/") || is_in(column, "val/"));
+}
+
+static bool has_measured(const results *r, sr_unit unit) {
+    for (int i = 0; i < r->run->count; ++i)
+        if (is_measured(&r->run->columns[i], unit) &&
+            sr_csv_table_column(&r->table, r->run->columns[i].name) >= 0)
+            return true;
+    return false;
+}
+
+// "train top-1"; of losses "train", "val", "train D" of the phase D.
+static void name_curve(const sr_column *column, char out[NAME_BYTES]) {
+    const char *rest = strchr(column->name, '/') + 1, *what = rest;
+    size_t length;
+    if (column->unit != SR_UNIT_LOSS && column->label)
+        what = column->label;
+    length = strlen(what);
+    if (column->unit == SR_UNIT_LOSS && length >= 4 && strcmp(what + length - 4, "loss") == 0)
+        for (length -= 4; length > 0 && strchr("._", what[length - 1]);)
+            --length;
+    snprintf(out, NAME_BYTES, "%.*s%s%.*s", (int)(rest - 1 - column->name), column->name,
+             length > 0 ? " " : "", (int)length, what);
+}
+
+// Files contain fractions, pictures show percent.
+static void to_percent(results *r) {
+    for (int i = 0; i < r->run->count; ++i) {
+        const int c = sr_csv_table_column(&r->table, r->run->columns[i].name);
+        if (c < 0 || r->run->columns[i].unit != SR_UNIT_FRACTION)
+            continue;
+        for (int64_t row = 0; row < r->table.rows; ++row)
+            r->table.values[row * r->table.columns + c] *= 100;
     }
 }
 
@@ -99,28 +156,11 @@ static void choose_axis(results *r) {
         r->x = has_steps ? "step" : "samples";
 }
 
-// How a column is shown among the accuracies; NULL: it is not one of them. metrics.csv contains
-// fractions, the panel shows percent.
-static const char *accuracy_name(const char *column) {
-    if (strcmp(column, "train/top1") == 0)
-        return "train top-1";
-    if (strcmp(column, "val/top1") == 0)
-        return "val top-1";
-    if (strcmp(column, "val/top5") == 0)
-        return "val top-5";
-    return strncmp(column, "val/", 4) == 0 && strcmp(column, "val/loss") != 0 ? column : NULL;
-}
-
-static void to_percent(sr_csv_table *table) {
-    for (int c = 0; c < table->columns; ++c)
-        for (int64_t row = 0; accuracy_name(table->names[c]) && row < table->rows; ++row)
-            table->values[row * table->columns + c] *= 100;
-}
-
 // The curves of a panel.
 typedef struct curves {
     const results *from;
     sr_panel_series list[SERIES_MAX];
+    char names[SERIES_MAX][NAME_BYTES];
     int count;
 } curves;
 
@@ -132,7 +172,9 @@ static void add_curve(curves *to, const char *column, const char *name, uint32_t
     const int x = sr_csv_table_column(table, r->x), y = sr_csv_table_column(table, column);
     if (x < 0 || y < 0 || to->count == SERIES_MAX)
         return;
-    to->list[to->count++] = (sr_panel_series){.name = name,
+    char *kept = to->names[to->count];
+    (void)snprintf(kept, NAME_BYTES, "%s", name);
+    to->list[to->count++] = (sr_panel_series){.name = kept,
                                               .color = color,
                                               .x = table->values + x,
                                               .y = table->values + y,
@@ -140,6 +182,23 @@ static void add_curve(curves *to, const char *column, const char *name, uint32_t
                                               .count = table->rows,
                                               .smooth = smooth,
                                               .marks = !smooth};
+}
+
+// What was measured in a unit: the first curve of training in blue, all others in the colours
+// beside it.
+static void add_measured(curves *to, sr_unit unit) {
+    const results *r = to->from;
+    int used = 0;
+    for (int i = 0; i < r->run->count; ++i) {
+        const sr_column *column = &r->run->columns[i];
+        const bool training = is_in(column, "train/");
+        char name[NAME_BYTES];
+        if (!is_measured(column, unit))
+            continue;
+        name_curve(column, name);
+        add_curve(to, column->name, name,
+                  training && to->count == 0 ? SR_BLUE : sr_color_series(used++), training);
+    }
 }
 
 // Where a panel is: rows are of different height.
@@ -163,33 +222,33 @@ static void add_panel(sr_figure *figure, sr_panel panel, const curves *shown) {
 
 static void add_losses(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
-    add_curve(&shown, "train/loss", "train", SR_BLUE, true);
-    add_curve(&shown, "val/loss", "val", SR_ORANGE, false);
+    add_measured(&shown, SR_UNIT_LOSS);
     add_panel(figure, place_panel(0, 0, "Loss"), &shown);
 }
 
-// Of training, and what the task measures on the val split.
-static void add_accuracies(const results *r, sr_figure *figure) {
+// Fractions, or else numbers.
+static void add_measures(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
-    sr_panel panel = place_panel(1, 0, "Accuracy, %");
-    int used = 0;
-    panel.cap = 100;
-    add_curve(&shown, "train/top1", accuracy_name("train/top1"), SR_BLUE, true);
-    for (int c = 0; c < r->table.columns; ++c) {
-        const char *column = r->table.names[c], *name = accuracy_name(column);
-        if (name && strncmp(column, "val/", 4) == 0)
-            add_curve(&shown, column, name, sr_color_series(used++), false);
-    }
+    const bool numbers = !has_measured(r, SR_UNIT_FRACTION);
+    sr_panel panel = place_panel(1, 0, numbers ? "Measures" : "Accuracy, %");
+    panel.cap = numbers ? 0 : 100;
+    add_measured(&shown, numbers ? SR_UNIT_NUMBER : SR_UNIT_FRACTION);
     add_panel(figure, panel, &shown);
 }
 
-static void add_rate(const results *r, sr_figure *figure) {
+static void add_rates(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
     sr_panel panel = place_panel(0, 1, "Learning rate");
     panel.x_title = r->x;
     panel.from_zero = true;
-    add_curve(&shown, "lr", "lr", SR_PURPLE, false);
-    shown.list[0].marks = false;
+    for (int i = 0; i < r->run->count; ++i) {
+        const char *name = r->run->columns[i].name;
+        if (strcmp(name, "lr") == 0 || sr_text_ends_with(name, ".lr"))
+            add_curve(&shown, name, name,
+                      shown.count == 0 ? SR_PURPLE : sr_color_series(shown.count - 1), false);
+    }
+    for (int i = 0; i < shown.count; ++i)
+        shown.list[i].marks = false;
     add_panel(figure, panel, &shown);
 }
 
@@ -214,41 +273,41 @@ static void add_heading(const results *r, sr_figure *figure) {
                                                 .align = SR_ALIGN_RIGHT});
 }
 
-static sr_status read_results(const char *folder, results *r) {
-    char *path = sr_path_join(folder, "metrics.csv");
+static sr_status read_results(results *r) {
+    char *path = sr_path_join(r->run->folder, "metrics.csv");
     if (path == NULL)
         return SR_E_MEMORY;
     const sr_status status = sr_csv_read(path, &r->table);
     sr_free(path);
     SR_TRY(status);
-    to_percent(&r->table);
-    make_title(folder, r->title, sizeof r->title);
+    make_title(r->run->folder, r->title, sizeof r->title);
     make_facts(r);
     choose_axis(r);
+    to_percent(r);
     return SR_OK;
 }
 
-sr_status sr_results_figure(const char *folder, sr_figure *out) {
-    results r = {.title = ""};
-    SR_TRY(read_results(folder, &r));
+sr_status sr_results_figure(const sr_results *run, sr_figure *out) {
+    results r = {.run = run};
+    SR_TRY(read_results(&r));
     sr_figure_init(out, WIDTH, HEIGHT);
     add_heading(&r, out);
     add_losses(&r, out);
-    add_accuracies(&r, out);
-    add_rate(&r, out);
+    add_measures(&r, out);
+    add_rates(&r, out);
     add_speed(&r, out);
     sr_csv_table_release(&r.table);
     return SR_OK;
 }
 
-void sr_results_draw(const char *folder, sr_drawing *drawing) {
+void sr_results_draw(const sr_results *run, sr_drawing *drawing) {
     sr_figure figure;
     if (!drawing)
         return;
-    if (sr_results_figure(folder, &figure) != SR_OK) {
+    if (sr_results_figure(run, &figure) != SR_OK) {
         SR_WARN("results.png was not drawn: %s", sr_error_message());
         return;
     }
-    sr_drawing_figure(drawing, &figure, "results", folder);
+    sr_drawing_figure(drawing, &figure, "results", run->folder);
     sr_figure_release(&figure);
 }

@@ -4,17 +4,27 @@
 #define SR_TRAINER_RESULTS_PLOT_H
 
 #include "trainer/draw/drawing.h"
+#include "trainer/tasks/metric.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// 1200 x 800 pixels, from FOLDER/metrics.csv: losses, accuracies (every "val/..." column but the
-// loss), learning rate, images a second, over epochs. Columns are found by name; a panel without
-// values shows a note. Fails as sr_csv_read. Released with sr_figure_release.
-SR_NODISCARD sr_status sr_results_figure(const char *folder, sr_figure *out);
+// What metrics.csv holds.
+typedef struct sr_results {
+    const char *folder;       // of metrics.csv
+    const sr_column *columns; // with names as in metrics.csv
+    int count;                // of columns
+    const sr_column *best;    // whose best value is a fact of the run; NULL: none
+} sr_results;
+
+// 1200 x 800 pixels: losses; what training and evaluations measured, fractions in percent or else
+// other numbers; learning rates; images a second. Over epochs, or over steps for a run of less than
+// two epochs. A panel without values shows a note. Fails as sr_csv_read. Released with
+// sr_figure_release.
+SR_NODISCARD sr_status sr_results_figure(const sr_results *run, sr_figure *out);
 // Has FOLDER/results.png and results.svg drawn.
-void sr_results_draw(const char *folder, sr_drawing *drawing);
+void sr_results_draw(const sr_results *run, sr_drawing *drawing);
 
 #ifdef __cplusplus
 }

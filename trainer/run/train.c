@@ -94,7 +94,13 @@ static void print_json(const sr_training *t, sr_status status, const char *messa
 static void draw_results(const sr_training *t) {
     if (!t->run || t->step == 0 || sr_run_folder_check(t->run) != SR_OK)
         return;
-    sr_results_draw(t->location.folder, t->drawing);
+    const sr_run_columns *c = &t->columns;
+    const bool measured = c->of[SR_RUN_VAL] > 0;
+    const sr_results results = {.folder = t->location.folder,
+                                .columns = c->list,
+                                .count = c->count,
+                                .best = measured ? &c->list[c->at[SR_RUN_VAL] + c->main] : NULL};
+    sr_results_draw(&results, t->drawing);
 }
 
 // The task's own column, and losses.
