@@ -87,6 +87,7 @@
 #include "trainer/run/inference.h"
 #include "trainer/run/train.h"
 #include "trainer/tasks/eval_view.h"
+#include "trainer/tasks/examples.h"
 #include "trainer/tasks/metric.h"
 
 #endif

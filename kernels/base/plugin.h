@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plug-ins: user-defined models, losses, transforms, operators, optimisers and schedules, in one C
-// file outside the tree.
+// Plug-ins: user-defined models, losses, transforms, operators, optimisers, schedules and tasks
+// with their metrics, in one C file outside the tree.
 //
 //   #include <serried.h>
 //   ...
@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 // Incremented with every incompatible change of a public struct or function.
-#define SR_PLUGIN_ABI 1
+#define SR_PLUGIN_ABI 2
 
 // The content of a plug-in: lists that end with NULL; a NULL list is empty. All of it is constant
 // and stays valid until the process ends.
@@ -47,6 +47,7 @@ typedef struct sr_plugin {
     const struct sr_op *const *ops;
     const struct sr_optimizer_desc *const *optimizers;
     const struct sr_schedule_desc *const *schedules;
+    const struct sr_task_desc *const *tasks; // with their metrics
 } sr_plugin;
 
 // The first fields of every sr_plugin.

@@ -19,6 +19,7 @@
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/schedules/schedule.h"
+#include "trainer/tasks/task.h"
 
 // ---- tables -------------------------------------------------------------------------------------
 
@@ -95,6 +96,18 @@ static sr_status print_losses(sr_info_filter *filter) {
     return SR_OK;
 }
 
+static sr_status print_tasks(sr_info_filter *filter) {
+    size_t count;
+    const sr_task_desc *const *tasks = sr_tasks(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!sr_info_takes(filter, tasks[i]->name))
+            continue;
+        print_row(tasks[i]->name, tasks[i]->help);
+        sr_info_print_table(tasks[i]->options, "    ");
+    }
+    return SR_OK;
+}
+
 static sr_status print_optimizers(sr_info_filter *filter) {
     size_t count;
     const sr_optimizer_desc *const *optimizers = sr_optimizers(&count);
@@ -158,6 +171,7 @@ static void print_plugin(const sr_plugin_file *file) {
     PRINT_LIST("operator", p->ops);
     PRINT_LIST("optimizer", p->optimizers);
     PRINT_LIST("schedule", p->schedules);
+    PRINT_LIST("task", p->tasks);
 }
 
 // Loads each file with the same checks as the plug-ins of a recipe.
@@ -179,7 +193,7 @@ static const struct {
     {"models", print_models, NULL},       {"optimizers", print_optimizers, NULL},
     {"schedules", print_schedules, NULL}, {"transforms", print_transforms, NULL},
     {"losses", print_losses, NULL},       {"ops", print_ops, NULL},
-    {"devices", print_devices, NULL},
+    {"devices", print_devices, NULL},     {"tasks", print_tasks, NULL},
 }; // and chooser, kernels, model, plugins, program, which take other arguments
 #define TABLES (sizeof tables / sizeof *tables)
 enum { MORE = 5, WORDS = 64, DEPTH = 3 };
@@ -252,7 +266,8 @@ static void add_word(info_arguments *a, const char *word, struct argp_state *sta
 static void check(const info_arguments *a, struct argp_state *state) {
     if (!a->name)
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, ops, devices, kernels, chooser, plugins FILE..., "
+                          "transforms, losses, tasks, ops, devices, kernels, chooser, plugins "
+                          "FILE..., "
                           "model NAME, or program NAME");
     else if (is_named(a, "plugins") && a->count == 0)
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
@@ -342,7 +357,7 @@ int sr_cmd_info(int argc, char **argv) {
         "\v"
         "  commands    commands of serried\n"
         "  options     keys of a recipe, with type, default, range and meaning\n"
-        "  models, optimizers, schedules, transforms, losses\n"
+        "  models, optimizers, schedules, transforms, losses, tasks\n"
         "              what a recipe can name, with its options\n"
         "  ops         operators of the graph\n"
         "  devices     devices to compute on, and why one cannot be used\n"

@@ -17,6 +17,7 @@
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/recipe/recipe.h"
 #include "trainer/schedules/schedule.h"
+#include "trainer/tasks/task.h"
 
 #define HELP_COLUMN 54 // where meanings begin, unless a key is longer
 
@@ -88,7 +89,17 @@ static void visit_table(const char *prefix, const char *of, const sr_option_tabl
     }
 }
 
-static void visit_sections(visit_row visit, void *user) {
+// The names of all tasks, one of which is the value of 'task' itself.
+static const char *const *task_names(sr_arena *arena) {
+    size_t count;
+    const sr_task_desc *const *tasks = sr_tasks(&count);
+    const char **names = sr_arena_alloc(arena, (count + 1) * sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = tasks[i]->name;
+    return names;
+}
+
+static void visit_sections(visit_row visit, void *user, sr_arena *arena) {
     size_t count;
     const sr_recipe_section *sections = sr_recipe_sections(&count);
     for (size_t i = 0; i < count; i++) {
@@ -98,6 +109,8 @@ static void visit_sections(visit_row visit, void *user) {
                             .type = sections[i].type,
                             .default_value = sections[i].default_value,
                             .help = sections[i].help,
+                            .choices =
+                                strcmp(sections[i].name, "task") == 0 ? task_names(arena) : NULL,
                             .option_class = sections[i].option_class};
         visit(user, &row);
     }
@@ -182,24 +195,27 @@ static void visit_kind(const descriptor_kind *k, visit_row visit, void *user) {
 #define POINTS(options_) (options_)
 #define IS(options_) (&(options_))
 
-enum { MODEL, LOSS, OPTIMIZER, SCHEDULE, TRANSFORM, KINDS };
+enum { TASK, MODEL, LOSS, OPTIMIZER, SCHEDULE, TRANSFORM, KINDS };
 
 static sr_status list_kinds(descriptor_kind kinds[KINDS], sr_arena *arena) {
     size_t counts[KINDS];
     described *items[KINDS];
+    const sr_task_desc *const *tasks = sr_tasks(&counts[TASK]);
     const sr_model_desc *const *models = sr_models(&counts[MODEL]);
     const sr_loss_desc *const *losses = sr_losses(&counts[LOSS]);
     const sr_optimizer_desc *const *optimizers = sr_optimizers(&counts[OPTIMIZER]);
     const sr_schedule_desc *const *schedules = sr_schedules(&counts[SCHEDULE]);
     const sr_transform *const *transforms = sr_transforms(&counts[TRANSFORM]);
+    DESCRIBE(tasks, counts[TASK], POINTS, arena, items[TASK]);
     DESCRIBE(models, counts[MODEL], POINTS, arena, items[MODEL]);
     DESCRIBE(losses, counts[LOSS], POINTS, arena, items[LOSS]);
     DESCRIBE(optimizers, counts[OPTIMIZER], POINTS, arena, items[OPTIMIZER]);
     DESCRIBE(schedules, counts[SCHEDULE], POINTS, arena, items[SCHEDULE]);
     DESCRIBE(transforms, counts[TRANSFORM], IS, arena, items[TRANSFORM]);
-    static const char *const sections[] = {"model", "loss", "optimizer", "schedule", "augment"};
-    static const char *const what[] = {"the network", "the loss", "the optimizer", "the schedule",
-                                       NULL};
+    static const char *const sections[] = {"task",      "model",    "loss",
+                                           "optimizer", "schedule", "augment"};
+    static const char *const what[] = {NULL,           "the network", "the loss", "the optimizer",
+                                       "the schedule", NULL};
     for (int k = 0; k < KINDS; k++) {
         if (!items[k])
             return SR_E_MEMORY;
@@ -224,9 +240,9 @@ static sr_status visit_all(visit_row visit, void *user) {
     sr_arena_init(&arena);
     const sr_status status = list_kinds(kinds, &arena);
     if (status == SR_OK) {
-        visit_sections(visit, user);
+        visit_sections(visit, user, &arena);
         visit_table("", "", sr_recipe_keys(), visit, user);
-        for (int k = 0; k < TRANSFORM; k++)
+        for (int k = MODEL; k < TRANSFORM; k++)
             visit_name(&kinds[k], fallback_of(kinds[k].section), visit, user, &arena);
         visit_table("optimizer.", "", sr_recipe_optimizer_keys(), visit, user);
         visit_table("optimizer.groups[].", "", sr_recipe_group_keys(), visit, user);

@@ -126,6 +126,8 @@ class Runs(suite.Suite):
             ("val set without a split", [f"data.val={unsplit}"], None, "val"),
             ("val set of fewer classes", [f"data.val={few}"], None, "has 9 classes"),
             ("batch beyond memory", ["batch=16000000", "lanes=2"], None, "lower batch"),
+            ("patience without evaluations", ["stop.patience=1"], unsplit, "stop.patience"),
+            ("patience by another metric", ["stop={metric: val/top3, patience: 1}"], None, "val/top"),
             ("unknown device", ["device=cpux"], None, "unknown device 'cpux'"),
             ("device whose module is missing", ["device=cuda"], None, "libserried-cuda.so is not installed"),
         ]
@@ -410,6 +412,24 @@ class Runs(suite.Suite):
         parsed = json.loads(done.stdout.splitlines()[-1])
         self.report(done.returncode == parsed["exit_code"] == 5, "train --json of a failure", done.stdout)
 
+    def early(self):
+        """A run that becomes no better ends early, and is finished; one that was killed before its end ends there, too."""
+        values = ["epochs=20", "optimizer.lr=1e-20", "ema=~", "stop={metric: val/loss, patience: 2}", "checkpoint.every=[1ep]"]
+        done, ends = self.train("early", *values), []
+        ends.append(self.exit_file("early"))
+        self.report(done.returncode == 0 and ends[0]["status"] == "finished" and 0 < ends[0]["steps"] < 50 and
+                    "stop.patience" in done.stderr, "a run that becomes no better", f"{ends} {done.stderr[-500:]}")
+        os.remove(self.path("early", "exit.json"))
+        again = self.train("early", *values)
+        ends.append(self.exit_file("early"))
+        ranks = self.train("early-2", *values, options=("-n", "2", "-o"))
+        ends.append(self.exit_file("early-2"))
+        self.report(again.returncode == ranks.returncode == 0 and
+                    len({(end["digest"], end["steps"], end["metrics"]["val_loss"]) for end in ends}) == 1,
+                    "ended early: killed before exit.json, and on 2 ranks", f"{ends} {again.stderr[-300:]}")
+        done = self.train("patient", *values[:-2], "stop.patience=0", "checkpoint.every=[1ep]", "epochs=4")
+        self.report("epoch 4/4  step 5/5" in done.stderr, "without patience: to the end", done.stderr[-300:])
+
     def not_finite(self):
         """The message says where it happened and which checkpoint to resume from; rows up to the failure are kept."""
         done = self.train("burst", "steps=30", "optimizer.lr=1e6", "schedule.warmup=8it", "checkpoint.every=[100it]",
@@ -431,6 +451,7 @@ class Runs(suite.Suite):
         self.extended()
         self.lookahead()
         self.not_finite()
+        self.early()
         self.json()
         self.pictures()
         self.few_addresses()

@@ -43,15 +43,12 @@ static void done(void *user, int lane) { // the lane's buffers may be refilled
 
 static sr_status evaluate(sr_engine *e, const char *of) {
     static struct samples seen;
-    sr_task_outputs outputs;
-    const sr_task_output *logits;
+    sr_task_outputs outputs; // of classification, the logits alone
     int n = 0;
     const sr_slot slot = draw(UINT32_MAX, 0, MOST, &seen);
     SR_TRY(sr_engine_infer(e, &slot, &outputs));
-    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
-    for (int i = 0; i < MOST; i++) {
-        const float *row = (const float *)logits->data + (ptrdiff_t)i * CLASSES;
-        int better = 0;
+    const float *row = outputs.item[0].data;
+    for (int i = 0, better = 0; i < MOST; i++, better = 0, row += CLASSES) {
         for (int k = 0; k < CLASSES; k++)
             better += row[k] > row[seen.label[i]];
         n += better == 0;

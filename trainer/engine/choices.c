@@ -126,16 +126,6 @@ static sr_status check_average(sr_recipe *recipe) {
     return SR_OK;
 }
 
-sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
-    static const char *const names[] = {"classify", "gan"};
-    *out = sr_task_find(names[recipe->task]);
-    if (!*out)
-        return sr_recipe_fail(recipe, "task", "this build has no task '%s'", names[recipe->task]);
-    int phases[SR_MAX_PHASES];
-    SR_TRY(sr_choose_phases(recipe, *out, phases));
-    return check_average(recipe);
-}
-
 // Index of the chosen descriptor in a table (kernels/base/table.h); 0 where the recipe names none.
 static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const char *what,
                         const void *all, size_t count, sr_arena *arena, int *index) {
@@ -147,6 +137,30 @@ static sr_status choose(sr_recipe *recipe, const sr_recipe_choice *choice, const
         return SR_OK;
     sr_table_names(all, count, names);
     return sr_recipe_choose(recipe, choice->path, what, names, (int)count, index);
+}
+
+sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
+    int phases[SR_MAX_PHASES], index;
+    size_t count;
+    sr_arena arena;
+    const sr_task_desc *const *all = sr_tasks(&count);
+    sr_arena_init(&arena);
+    const sr_status status = choose(recipe, &recipe->task, "task", all, count, &arena, &index);
+    sr_arena_release(&arena);
+    SR_TRY(status);
+    *out = all[index];
+    SR_TRY(sr_choose_phases(recipe, *out, phases));
+    return check_average(recipe);
+}
+
+sr_status sr_choose_task_options(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
+                                 const void **out) {
+    static const sr_option_table none = {.name = "task"};
+    void *options;
+    SR_TRY(parse_options(recipe, recipe->task.path, task->options ? task->options : &none, arena,
+                         &options));
+    *out = task->options ? options : NULL;
+    return SR_OK;
 }
 
 sr_status sr_choose_model(sr_recipe *recipe, int set, sr_arena *arena, sr_choice_model *out) {
@@ -377,10 +391,12 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     sr_choice_optimizer optimizer;
     sr_choice_metrics metrics;
     sr_choice_loss loss;
+    const void *options;
     if (!sr_plugins_loaded(recipe))
         return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
                        recipe->name);
     SR_TRY(sr_choose_task(recipe, &task));
+    SR_TRY(sr_choose_task_options(recipe, task, arena, &options));
     SR_TRY(check_lanes(recipe));
     SR_TRY(check_device(recipe));
     SR_TRY(check_mix(recipe, task));

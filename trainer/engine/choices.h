@@ -49,6 +49,9 @@ SR_NODISCARD sr_status sr_choose_phases(sr_recipe *recipe, const sr_task_desc *t
 int64_t sr_choose_every(const sr_recipe *recipe, const sr_task_desc *task, int phase, int own);
 // Whether `ema` averages a set: one of ema.sets or, if that is not given, the one that infers.
 bool sr_choose_average(const sr_recipe *recipe, const sr_task_desc *task, int set);
+// The task's parsed options, with memory of the arena; NULL if it has none.
+SR_NODISCARD sr_status sr_choose_task_options(sr_recipe *recipe, const sr_task_desc *task,
+                                              sr_arena *arena, const void **out);
 // The model that a set's `model` names.
 SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int set, sr_arena *arena,
                                        sr_choice_model *out);

@@ -229,6 +229,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     const sr_context_options context = {
         .use_device = e->device, .threads = 1, .optimize = e->recipe->debug_nan ? -1 : 0};
     SR_TRY(sr_context_create(&context, &e->context));
+    SR_TRY(sr_choose_task_options(e->recipe, e->task, &e->arena, &e->task_options));
     SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
     for (int i = 0; i < e->recipe->set_count; i++)
         SR_TRY(create_set(e, o, i));
@@ -341,6 +342,7 @@ static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
                                .models = e->models,
                                .mean = e->mean,
                                .std = e->std,
+                               .options = e->task_options,
                                .loss_desc = e->loss.desc,
                                .loss_options = e->loss.options,
                                .mix = mix_of(e, training, step),
@@ -600,6 +602,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
 
 sr_engine_info sr_engine_get_info(const sr_engine *e) {
     sr_engine_info info = {.task = e->task,
+                           .task_options = e->task_options,
                            .recipe = e->recipe,
                            .comm = e->comm,
                            .device = e->device,

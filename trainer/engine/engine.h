@@ -47,6 +47,7 @@ void sr_engine_free(sr_engine *engine);
 // The parts of an engine, and how its work is divided.
 typedef struct sr_engine_info {
     const sr_task_desc *task;
+    const void *task_options; // NULL: it has none
     sr_recipe *recipe;
     sr_comm *comm;
     sr_device *device;

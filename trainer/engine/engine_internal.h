@@ -16,6 +16,7 @@ typedef struct sr_engine_result {
 
 struct sr_engine {
     const sr_task_desc *task;
+    const void *task_options; // NULL: it has none
     sr_recipe *recipe;
     sr_comm *comm;
     sr_device *device;

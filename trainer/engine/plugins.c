@@ -19,10 +19,12 @@
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/recipe/recipe_internal.h"
 #include "trainer/schedules/schedule.h"
+#include "trainer/tasks/task.h"
 
 static sr_status add_all(const sr_plugin *plugin, const char *origin) {
     SR_TRY(sr_models_add(plugin->models, origin));
     SR_TRY(sr_losses_add(plugin->losses, origin));
+    SR_TRY(sr_tasks_add(plugin->tasks, origin));
     SR_TRY(sr_transforms_add(plugin->transforms, origin));
     SR_TRY(sr_ops_add(plugin->ops, origin));
     SR_TRY(sr_optimizers_add(plugin->optimizers, origin));

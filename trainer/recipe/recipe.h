@@ -42,12 +42,6 @@ extern "C" {
 
 struct sr_transform_spec;
 
-// What the model learns to do.
-typedef enum sr_task {
-    SR_TASK_CLASSIFY = 0,
-    SR_TASK_GAN,
-} sr_task;
-
 // How activations are stored; parameters are always fp32.
 typedef enum sr_precision {
     SR_PRECISION_FP32 = 0,
@@ -133,7 +127,7 @@ typedef struct sr_recipe {
     const char *name, *file; // file: as opened; also the folder that 'plugins' are looked up in
     const char *about;       // one line for `recipe list`; NULL if there is none
 
-    sr_task task;
+    sr_recipe_choice task;         // what the model learns to do
     const sr_recipe_phase *phases; // one or more
     const sr_recipe_set *sets;     // one or more, in the order in which phases first name them
     int phase_count, set_count;

@@ -136,6 +136,13 @@ void sr_recipe_node_merge(sr_recipe_node *base, sr_recipe_node *over);
 sr_recipe_node *sr_recipe_node_copy(sr_recipe_internal *in, const sr_recipe_node *node);
 // Is this the key of a choice (model, optimizer, schedule, loss)?
 bool sr_recipe_node_is_choice(const char *key);
+// Whether it is one that each phase can have.
+bool sr_recipe_node_is_phase_choice(const char *key);
+// Turns the text node into a map that contains it under 'key'.
+SR_NODISCARD sr_status sr_recipe_node_wrap(sr_recipe_internal *in, sr_recipe_node *node,
+                                           const char *key);
+
+#define SR_RECIPE_TASK "classify" // of recipes that name none
 
 // recipe_layers.c
 // File, its bases and overrides, merged into in->written.

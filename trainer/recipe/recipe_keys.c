@@ -10,7 +10,6 @@
 #include "dataio/transforms/transform.h"
 #include "trainer/recipe/recipe_internal.h"
 
-static const char *const tasks[] = {"classify", "gan", NULL};
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const choosers[] = {"on", "off", "class", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
@@ -25,8 +24,6 @@ static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 static const sr_option recipe_options[] = {
     {"about", "one line that says what the recipe is for", SR_OPT_STRING, AT(recipe.about), NULL, 0,
      0, NULL, NEUTRAL},
-    {"task", "what the model learns to do", SR_OPT_ENUM, AT(recipe.task), "classify", 0, 0, tasks,
-     NUMERICS},
     {"weights_reset",
      "tensors to initialise instead of loading them from the file: names, or prefixes of names up "
      "to a dot",
@@ -179,7 +176,7 @@ static const sr_option recipe_options[] = {
     {"deadline.act", "a wait longer than this ends the job", SR_OPT_DURATION,
      AT(recipe.deadline_act), "120s", 0.01, 1e6, NULL, NEUTRAL},
     {"plugins",
-     "shared libraries with models, losses, transforms, operators, optimizers or schedules",
+     "shared libraries with models, losses, transforms, operators, optimizers, schedules or tasks",
      SR_OPT_STRINGS, AT(recipe.plugins), NULL, 0, 0, NULL, NEUTRAL},
     {"debug.nan",
      "stop at the first value that is not finite and name the operator, layer and tensor; slow",
@@ -256,6 +253,8 @@ static const sr_recipe_section recipe_sections[] = {
     {"base", "recipe, or list of recipes", NULL,
      "what this recipe is based on; looked up in the file's folder, then among the shipped recipes",
      NEUTRAL},
+    {"task", "name, or map of name and its options", SR_RECIPE_TASK, "what the model learns to do",
+     NUMERICS},
     {"model", "name, or map of name and its options", NULL, "the network", NUMERICS},
     {"weights", "file, or map of a model inside the model: file", NULL,
      "safetensors file to start from; its content is part of the run's identity", NEUTRAL},

@@ -308,6 +308,10 @@ sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path, const sr_
     sr_recipe_internal *in = recipe->internal;
     int before = in->mistakes;
     SR_TRY(sr_options_defaults(table, options, &in->arena));
+    sr_recipe_node *named = sr_recipe_node_find(in->resolved, path);
+    if (named && named->kind == SR_RECIPE_NODE_TEXT && table->count > 0 &&
+        sr_recipe_node_is_choice(path))
+        SR_TRY(sr_recipe_node_wrap(in, named, "name"));
     sr_recipe_node *section = section_at(in, path);
     if (!section)
         return SR_OK;

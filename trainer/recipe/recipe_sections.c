@@ -226,7 +226,7 @@ static sr_recipe_node *phase_over_top(sr_recipe_internal *in, const sr_recipe_no
         return NULL;
     merged->key_at = phase->key_at;
     for (sr_recipe_node *top = in->written->first; top; top = top->next) {
-        if (!sr_recipe_node_is_choice(top->key) || sr_recipe_node_is_null(top))
+        if (!sr_recipe_node_is_phase_choice(top->key) || sr_recipe_node_is_null(top))
             continue;
         top->used = true;
         sr_recipe_node *copy = sr_recipe_node_copy(in, top);
@@ -260,7 +260,7 @@ static sr_status read_cadence(sr_recipe_internal *in, sr_recipe_node *written,
 static void refuse_second(sr_recipe_internal *in, const sr_recipe_node *written,
                           const sr_recipe_phase *phase, const char *first) {
     for (const sr_recipe_node *node = written->first; node; node = node->next)
-        if (sr_recipe_node_is_choice(node->key) && strcmp(node->key, "loss") != 0)
+        if (sr_recipe_node_is_phase_choice(node->key) && strcmp(node->key, "loss") != 0)
             sr_recipe_mistake(in, node->key_at,
                               "phase %s trains set '%s', whose %s is phases.%s.%s: change it there",
                               phase->name, phase->set_name, node->key, first, node->key);
@@ -278,7 +278,7 @@ static sr_recipe_set *find_set(sr_recipe *recipe, sr_recipe_phase *phases, sr_re
 }
 
 static bool is_phase_key(const char *key) {
-    return sr_recipe_node_is_choice(key) || sr_options_find(sr_recipe_phase_keys(), key);
+    return sr_recipe_node_is_phase_choice(key) || sr_options_find(sr_recipe_phase_keys(), key);
 }
 
 // Keys that are not those of a phase, and a value that is no map.
@@ -363,6 +363,26 @@ static sr_status read_phases(sr_recipe_internal *in) {
     sr_recipe_node *phase = written->first;
     for (size_t i = 0; i < count; i++, phase = phase->next)
         SR_TRY(read_named_phase(in, phase, &lists, &lists.phases[i]));
+    return SR_OK;
+}
+
+// ---- task ----
+
+// A task without options is printed and identified by its name alone.
+static sr_status read_task(sr_recipe_internal *in) {
+    section s;
+    SR_TRY(
+        begin(in, in->written, in->resolved, "", "task", SR_RECIPE_TASK, &s, &in->v.recipe.task));
+    SR_TRY(copy_options(in, &s));
+    if (s.resolved->count > 1)
+        return SR_OK;
+    const sr_recipe_node *name = s.resolved->first;
+    s.resolved->kind = SR_RECIPE_NODE_TEXT;
+    s.resolved->text = name->text;
+    s.resolved->note = name->note;
+    s.resolved->at = name->at;
+    s.resolved->first = s.resolved->last = NULL;
+    s.resolved->count = 0;
     return SR_OK;
 }
 
@@ -523,6 +543,7 @@ static sr_status read_weights(sr_recipe_internal *in) {
 }
 
 sr_status sr_recipe_read_sections(sr_recipe_internal *in) {
+    SR_TRY(read_task(in));
     SR_TRY(read_weights(in));
     SR_TRY(read_phases(in));
     return read_augment(in);

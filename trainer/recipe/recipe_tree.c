@@ -143,6 +143,10 @@ const char *sr_recipe_node_value(sr_recipe_internal *in, const sr_recipe_node *n
 }
 
 bool sr_recipe_node_is_choice(const char *key) {
+    return strcmp(key, "task") == 0 || sr_recipe_node_is_phase_choice(key);
+}
+
+bool sr_recipe_node_is_phase_choice(const char *key) {
     static const char *const names[] = {"model", "optimizer", "schedule", "loss"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(key, names[i]) == 0)
@@ -151,8 +155,7 @@ bool sr_recipe_node_is_choice(const char *key) {
     return false;
 }
 
-// Turns the text node into a map that contains it under 'key'.
-static sr_status wrap(sr_recipe_internal *in, sr_recipe_node *node, const char *key) {
+sr_status sr_recipe_node_wrap(sr_recipe_internal *in, sr_recipe_node *node, const char *key) {
     sr_recipe_node *inner = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, key, node->at);
     if (!inner)
         return SR_E_MEMORY;
@@ -171,9 +174,9 @@ static sr_status normalise_section(sr_recipe_internal *in, sr_recipe_node *map) 
         if (child->kind != SR_RECIPE_NODE_TEXT || sr_recipe_node_is_null(child))
             continue;
         if (sr_recipe_node_is_choice(child->key))
-            SR_TRY(wrap(in, child, "name"));
+            SR_TRY(sr_recipe_node_wrap(in, child, "name"));
         else if (strcmp(child->key, "ema") == 0)
-            SR_TRY(wrap(in, child, "decay"));
+            SR_TRY(sr_recipe_node_wrap(in, child, "decay"));
     }
     return SR_OK;
 }

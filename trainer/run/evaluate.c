@@ -27,6 +27,7 @@ typedef struct evaluation_work {
     sr_engine *engine;
     sr_engine_info info;
     const sr_evaluation *e;
+    sr_metric_setting setting;
     measured metrics[SR_TASK_METRICS];
     int metric_count;
     size_t blocks; // of this rank
@@ -35,10 +36,11 @@ typedef struct evaluation_work {
 
 static sr_status begin(evaluation_work *w) {
     const sr_metric_desc *const *all = w->info.task->metrics;
-    const sr_metric_setting setting = {.classes = w->e->classes,
-                                       .class_names = w->e->class_names,
-                                       .samples = w->e->samples,
-                                       .last = w->e->finish != NULL};
+    w->setting = (sr_metric_setting){.options = w->info.task_options,
+                                     .classes = w->e->classes,
+                                     .class_names = w->e->class_names,
+                                     .samples = w->e->samples,
+                                     .last = w->e->finish != NULL};
     for (; all && all[w->metric_count] && w->metric_count < SR_TASK_METRICS; w->metric_count++)
         sr_text_init(&w->metrics[w->metric_count].bytes);
     for (int i = 0; i < w->metric_count; i++) {
@@ -48,7 +50,7 @@ static sr_status begin(evaluation_work *w) {
         if (!m->state)
             return SR_E_MEMORY;
         if (m->desc->begin)
-            SR_TRY(m->desc->begin(m->state, &setting));
+            SR_TRY(m->desc->begin(m->state, &w->setting));
     }
     return SR_OK;
 }
@@ -78,25 +80,6 @@ static sr_status add_block(measured *m, size_t block, const sr_metric_samples *s
     return sr_text_check(&m->bytes);
 }
 
-// Counts and pictures are those of classification.
-static sr_status add_examples(const sr_evaluation *e, const sr_metric_samples *samples) {
-    const sr_slot *slot = samples->slot;
-    const sr_array *image, *label;
-    const sr_task_output *logits;
-    SR_TRY(sr_slot_get(slot, "image", &image));
-    SR_TRY(sr_slot_get(slot, "label", &label));
-    SR_TRY(sr_task_outputs_get(samples->outputs, "logits", &logits));
-    const int32_t *labels = label->data;
-    const int classes = (int)logits->info.dim[1];
-    const int64_t pixels = image->shape[1] * image->shape[2] * 3;
-    for (int64_t i = 0; i < slot->valid; i++)
-        if (labels[i] >= 0)
-            sr_examples_add(e->examples, slot->first_position + i,
-                            (const uint8_t *)image->data + i * pixels,
-                            (const float *)logits->data + i * classes, classes, labels[i]);
-    return SR_OK;
-}
-
 static sr_status evaluate_slot(evaluation_work *w, const sr_slot *slot) {
     sr_task_outputs outputs;
     const sr_metric_samples samples = {.slot = slot, .outputs = &outputs};
@@ -104,7 +87,8 @@ static sr_status evaluate_slot(evaluation_work *w, const sr_slot *slot) {
     for (int i = 0; i < w->metric_count; i++)
         SR_TRY(add_block(&w->metrics[i], w->blocks, &samples));
     w->blocks++;
-    return w->e->examples ? add_examples(w->e, &samples) : SR_OK;
+    return w->e->examples ? w->info.task->examples->offer(&samples, &w->setting, w->e->examples)
+                          : SR_OK;
 }
 
 static sr_status evaluate_slots(evaluation_work *w, sr_pipeline *pipeline) {
@@ -274,7 +258,7 @@ static sr_pipeline_options pipeline_options(const sr_engine_info *info, const ch
 sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset, uint64_t *bytes) {
     const sr_engine_info info = sr_engine_get_info(engine);
     sr_eval_view view;
-    sr_eval_view_of(info.recipe, &view);
+    info.task->view(info.recipe, &view);
     const sr_pipeline_options options = pipeline_options(&info, dataset, &view);
     return sr_pipeline_measure(&options, bytes);
 }
@@ -295,7 +279,7 @@ static sr_status run_blocks(evaluation_work *w) {
     sr_eval_view view;
     sr_pipeline *pipeline;
     sr_pinned_slots pinned;
-    sr_eval_view_of(w->info.recipe, &view);
+    w->info.task->view(w->info.recipe, &view);
     sr_pipeline_options options = pipeline_options(&w->info, w->e->dataset, &view);
     options.identity = w->e->identity;
     SR_TRY(sr_pipeline_open(&options, &pipeline));

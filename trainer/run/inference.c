@@ -387,7 +387,7 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
     picture_reader from = {0};
-    sr_eval_view_of(in->recipe, &from.view);
+    in->task->view(in->recipe, &from.view);
     sr_status status = sr_picture_worker_create(&from.pictures);
     if (status == SR_OK)
         status = sr_canvas_create(0, &from.canvas);

@@ -198,8 +198,13 @@ sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs 
         return SR_OK;
     if (val)
         return open_val(recipe, task, val, "data.val", out);
-    return sr_dataset_has_split(train, "val") ? open_val(recipe, task, train, "data.train", out)
-                                              : SR_OK;
+    if (sr_dataset_has_split(train, "val"))
+        return open_val(recipe, task, train, "data.train", out);
+    return recipe->stop.patience == 0
+               ? SR_OK
+               : sr_recipe_fail(recipe, "stop.patience",
+                                "%s has no val split, so nothing is evaluated: give data.val",
+                                train);
 }
 
 void sr_inputs_release(sr_inputs *in) {

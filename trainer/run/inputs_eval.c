@@ -54,7 +54,7 @@ sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
     if (!in->val_path[0])
         return SR_OK;
     SR_TRY(sr_inputs_check_eval_batch(r));
-    sr_eval_view_of(r, &view);
+    e.task->view(r, &view);
     const int64_t samples = r->eval.batch / r->lanes;
     SR_TRY(refuse(r, "eval.crop",
                   sr_engine_compile_inference(engine, samples, view.height, view.width, &plan)));

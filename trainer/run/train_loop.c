@@ -329,11 +329,14 @@ static sr_status evaluate(sr_training *t, bool last, sr_examples *examples) {
 static sr_status evaluate_and_draw(sr_training *t, bool last) {
     sr_examples *examples = NULL;
     sr_eval_view view;
-    sr_eval_view_of(t->recipe, &view);
-    sr_status status = sr_examples_create(t->inputs.val_count, view.width, view.height, &examples);
+    t->task->view(t->recipe, &view);
+    sr_status status = SR_OK;
+    if (t->task->examples)
+        status = sr_examples_create(t->task->examples, t->inputs.val_count, view.width, view.height,
+                                    &examples);
     if (status == SR_OK)
         status = evaluate(t, last, examples);
-    if (status == SR_OK)
+    if (status == SR_OK && examples)
         sr_training_draw_examples(t, examples);
     sr_examples_free(examples);
     return status;

@@ -25,15 +25,14 @@ void sr_training_draw_examples(sr_training *t, const sr_examples *examples) {
     char *path = folder ? sr_path_join(folder, "val.png") : NULL;
     if (!t->run)
         return;
-    (void)snprintf(title, sizeof title,
-                   "val samples after step %lld (%s %s), each above its class and its prediction",
+    (void)snprintf(title, sizeof title, "val samples after step %lld (%s %s), %s",
                    (long long)t->step, column->label,
-                   sr_column_text(column, t->val[t->columns.main], value));
+                   sr_column_text(column, t->val[t->columns.main], value), t->task->examples->what);
     sr_status status = path ? sr_run_folder_check(t->run) : SR_E_MEMORY;
     if (status == SR_OK)
         status = sr_make_folders(folder);
     if (status == SR_OK)
-        sr_examples_draw(examples, t->inputs.class_names, title, path, t->drawing);
+        sr_examples_draw(examples, title, path, t->drawing);
     else
         SR_WARN("examples of predictions were not drawn: %s", sr_error_message());
     sr_free(path);

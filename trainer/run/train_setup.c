@@ -377,10 +377,6 @@ static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_run_columns_make(t->recipe, t->task, &t->arena, &t->columns));
     SR_TRY(check_folder(t));
     SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
-    if (!t->inputs.val_path[0] && t->recipe->stop.patience > 0)
-        return sr_recipe_fail(t->recipe, "stop.patience",
-                              "%s has no val split, so nothing is evaluated: give data.val",
-                              t->recipe->data.train);
     if (t->rank == 0 && !t->inputs.val_path[0])
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));

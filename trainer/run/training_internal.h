@@ -14,7 +14,6 @@
 #include "trainer/engine/state.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/report/csv_file.h"
-#include "trainer/report/examples.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/inputs.h"
 #include "trainer/run/rank_board.h"

@@ -73,6 +73,7 @@ SR_NODISCARD sr_status sr_task_outputs_get(const sr_task_outputs *outputs, const
 
 // The evaluation that is measured; borrowed until it ends.
 typedef struct sr_metric_setting {
+    const void *options; // of the task; NULL: it has none
     int classes;
     const char *const *class_names; // NULL: numbers
     int64_t samples;                // of the split

@@ -6,6 +6,8 @@
 #include "trainer/losses/loss.h"
 #include "trainer/models/built_model.h"
 #include "trainer/recipe/recipe.h"
+#include "trainer/tasks/eval_view.h"
+#include "trainer/tasks/examples.h"
 #include "trainer/tasks/metric.h"
 
 #ifdef __cplusplus
@@ -46,6 +48,7 @@ typedef struct sr_lane_recording {
     sr_dtype dtype;
     sr_model *const *models; // of all sets
     const double *mean, *std;
+    const void *options;           // of the task; NULL: it has none
     const sr_loss_desc *loss_desc; // NULL if the task has its own loss
     const void *loss_options;
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
@@ -70,7 +73,8 @@ typedef struct sr_task_scalar {
 // A task's descriptor. Immutable.
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
-    const char *name;
+    const char *name, *help;
+    const sr_option_table *options;       // NULL: none
     const char *transformer;              // of the data pipeline
     sr_task_input inputs[SR_TASK_INPUTS]; // arrays of its slots, with their types and
                                           // shapes; after the last, name is NULL
@@ -93,12 +97,19 @@ typedef struct sr_task_desc {
     const char *outputs[SR_TASK_OUTPUTS]; // their names, as "logits" f32 [N,classes]
     // What an evaluation measures, NULL at the end; NULL: there is none.
     const sr_metric_desc *const *metrics;
-    const char *best;      // the column of its metrics that chooses the best checkpoint
-    const char *fractions; // what its columns of fractions are, as the title of a plot
+    const char *best;                // the column of its metrics that chooses the best checkpoint
+    const char *fractions;           // what its columns of fractions are, as the title of a plot
+    const sr_example_desc *examples; // of evaluations; NULL: none are shown
+    // How pictures are prepared for inference.
+    void (*view)(const sr_recipe *recipe, sr_eval_view *out);
 } sr_task_desc;
 
-// The task named by a recipe's `task`, or NULL.
+// All tasks: those of trainer/tasks/task_list.def, then those of plug-ins.
+const sr_task_desc *const *sr_tasks(size_t *count);
+// The task of a name, or NULL.
 const sr_task_desc *sr_task_find(const char *name);
+// Adds the tasks of a plug-in (trainer/engine/plugins.h). 'origin' must stay valid.
+SR_NODISCARD sr_status sr_tasks_add(const sr_task_desc *const *list, const char *origin);
 
 // The columns of all metrics of a task, in order; returns their number.
 int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUMNS]);

@@ -4,6 +4,9 @@
 // If the recipe mixes samples (mixup, CutMix), the loss of a sample is that for its mixed target,
 // or the weighted sum of the losses for its own label and its partner's; hits in training count its
 // own label only. A model's auxiliary outputs have losses of the same kind.
+#include <math.h>
+#include <stdio.h>
+
 #include "trainer/tasks/metric_topk.h"
 #include "trainer/tasks/task.h"
 
@@ -96,6 +99,60 @@ static void record(sr_lane_recording *r) {
     r->scalars[0] = sr_topk_hits(logits, r->inputs[LABEL]);
 }
 
+// ---- Evaluation ----
+
+enum { FIXED, BEST, WORST }; // rows
+
+// The best of those that are right, and the worst, by their loss.
+static void offer_sample(sr_examples *examples, const sr_prediction *p, bool right,
+                         const sr_example *sample) {
+    const double loss = isnan(p->loss) ? (double)INFINITY : p->loss;
+    const double keys[] = {[FIXED] = 0, [BEST] = loss, [WORST] = -loss};
+    for (int row = FIXED; row <= WORST; row++) {
+        sr_example example = *sample;
+        example.key = keys[row];
+        if (row != BEST || right)
+            sr_examples_offer(examples, row, &example);
+    }
+}
+
+static sr_status offer(const sr_metric_samples *samples, const sr_metric_setting *setting,
+                       sr_examples *examples) {
+    const sr_slot *slot = samples->slot;
+    const sr_array *image, *label;
+    const sr_task_output *logits;
+    SR_TRY(sr_slot_get(slot, "image", &image));
+    SR_TRY(sr_slot_get(slot, "label", &label));
+    SR_TRY(sr_task_outputs_get(samples->outputs, LOGITS, &logits));
+    const int classes = (int)logits->info.dim[1];
+    const int64_t pixels = image->shape[1] * image->shape[2] * 3;
+    for (int64_t i = 0; i < slot->valid; i++) {
+        const int32_t truth = ((const int32_t *)label->data)[i];
+        char note[SR_EXAMPLE_TEXT];
+        if (truth < 0)
+            continue;
+        const sr_prediction p =
+            sr_topk_predict((const float *)logits->data + i * classes, classes, truth);
+        const bool right = p.predicted == truth;
+        (void)snprintf(note, sizeof note, "%.*f %% %.140s", p.probability < 0.0995,
+                       100 * p.probability, setting->class_names[p.predicted]);
+        const sr_example example = {.position = slot->first_position + i,
+                                    .rgb = (const uint8_t *)image->data + i * pixels,
+                                    .caption = setting->class_names[truth],
+                                    .note = note,
+                                    .verdict = right ? SR_VERDICT_RIGHT : SR_VERDICT_WRONG};
+        offer_sample(examples, &p, right, &example);
+    }
+    return SR_OK;
+}
+
+static const sr_example_desc examples = {
+    .what = "each above its class and its prediction",
+    .rows = {[FIXED] = {"the same samples after each evaluation", .fixed = true},
+             [BEST] = {"correct, with the lowest loss"},
+             [WORST] = {"the highest loss"}},
+    .offer = offer};
+
 static const sr_metric_desc *const metrics[] = {&sr_metric_topk, NULL};
 
 extern const sr_task_desc sr_task_classify;
@@ -103,6 +160,7 @@ const sr_task_desc sr_task_classify = {
     .struct_size = sizeof(sr_task_desc),
     .abi = SR_TASK_ABI,
     .name = "classify",
+    .help = "classes of pictures: a class for each",
     .transformer = "classify",
     .inputs = {[IMAGE] = {.name = "image"},
                [LABEL] = {.name = "label", .target = true, .is_class = true}},
@@ -117,4 +175,6 @@ const sr_task_desc sr_task_classify = {
     .outputs = {LOGITS},
     .metrics = metrics,
     .best = "top1",
-    .fractions = "Accuracy"};
+    .fractions = "Accuracy",
+    .examples = &examples,
+    .view = sr_eval_view_of};

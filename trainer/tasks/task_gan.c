@@ -45,9 +45,11 @@ const sr_task_desc sr_task_gan = {
     .struct_size = sizeof(sr_task_desc),
     .abi = SR_TASK_ABI,
     .name = "gan",
+    .help = "pictures like those of the data, from noise",
     .transformer = "picture",
     .inputs = {[IMAGE] = {.name = "image"}},
     .sets = {[SET_D] = {.name = "D"}, [SET_G] = {.name = "G"}},
     .phases = {[PHASE_D] = {.name = "D", .set = SET_D}, [PHASE_G] = {.name = "G", .set = SET_G}},
     .infers = SET_G,
+    .view = sr_eval_view_of,
     .record = record};

@@ -5,6 +5,7 @@
 
 #include "graph/call_layers.h"
 #include "graph/op.h"
+#include "kernels/base/table.h"
 #include "kernels/base/text.h"
 #include "trainer/tasks/task.h"
 
@@ -12,17 +13,60 @@
 #include "trainer/tasks/task_list.def"
 #undef SR_TASK
 
-static const sr_task_desc *const tasks[] = {
-#define SR_TASK(desc) &desc,
+static const sr_task_desc *const built_in[] = {
+#define SR_TASK(desc) &(desc),
 #include "trainer/tasks/task_list.def"
 #undef SR_TASK
 };
 
+static sr_status check_metrics(const sr_task_desc *task) {
+    const sr_column *columns[SR_TASK_COLUMNS];
+    int count = 0, sum = 0;
+    for (; task->metrics && task->metrics[count]; count++) {
+        const sr_metric_desc *m = task->metrics[count];
+        if (count == SR_TASK_METRICS)
+            return SR_FAIL(SR_E_USAGE, "it has more than %d metrics", SR_TASK_METRICS);
+        if (m->abi != SR_METRIC_ABI || m->struct_size != sizeof *m)
+            return SR_FAIL(SR_E_UNSUPPORTED, "its metric %d was built for another interface",
+                           count + 1);
+        if (!m->add || !m->result)
+            return SR_FAIL(SR_E_USAGE, "its metric %s needs 'add' and 'result'", m->name);
+        sum += m->column_count;
+    }
+    if (count > 0 && (sum > SR_TASK_COLUMNS || sr_task_columns(task, columns) == 0))
+        return SR_FAIL(SR_E_USAGE, "its metrics have %d columns; 1 to %d are possible", sum,
+                       SR_TASK_COLUMNS);
+    if (count > 0 && strcmp(columns[sr_task_best_column(task)]->name, task->best ? task->best : ""))
+        return SR_FAIL(SR_E_USAGE, "'best' is not a column of its metrics");
+    return SR_OK;
+}
+
+static sr_status check(const void *descriptor) {
+    const sr_task_desc *task = descriptor;
+    if (!task->record || !task->transformer || sr_task_phases(task) == 0)
+        return SR_FAIL(SR_E_USAGE, "it needs a transformer, a set, a phase and 'record'");
+    if (task->metrics && (!task->infer || !task->view))
+        return SR_FAIL(SR_E_USAGE, "its metrics need 'infer' and 'view'");
+    return check_metrics(task);
+}
+
+static sr_table table = {.what = "task",
+                         .struct_size = sizeof(sr_task_desc),
+                         .abi = SR_TASK_ABI,
+                         .built_in = built_in,
+                         .built_in_count = sizeof built_in / sizeof built_in[0],
+                         .check = check};
+
+const sr_task_desc *const *sr_tasks(size_t *count) {
+    return sr_table_all(&table, count);
+}
+
 const sr_task_desc *sr_task_find(const char *name) {
-    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
-        if (strcmp(tasks[i]->name, name) == 0)
-            return tasks[i];
-    return NULL;
+    return sr_table_find(&table, name);
+}
+
+sr_status sr_tasks_add(const sr_task_desc *const *list, const char *origin) {
+    return sr_table_add(&table, list, origin);
 }
 
 int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUMNS]) {
@@ -36,7 +80,7 @@ int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUM
 int sr_task_best_column(const sr_task_desc *task) {
     const sr_column *columns[SR_TASK_COLUMNS];
     const int count = sr_task_columns(task, columns);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && task->best; i++)
         if (strcmp(columns[i]->name, task->best) == 0)
             return i;
     return 0;

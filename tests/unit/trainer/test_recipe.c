@@ -411,7 +411,7 @@ static void test_defaults(void **state) {
     sr_recipe *r = recipe_load_text(RECIPE_BASIS);
     assert_string_equal(r->name, "r");
     assert_string_equal(r->file, "r.yaml");
-    assert_int_equal(r->task, SR_TASK_CLASSIFY);
+    assert_string_equal(r->task.name, "classify");
     assert_int_equal(r->batch, 256);
     assert_int_equal(r->lanes, 8);
     assert_int_equal(r->image_height, 224);
