@@ -4,6 +4,7 @@
 // written once, by the DataTransformer. Labels are the rank's own copies (pipeline.h).
 #include "trainer/engine/feed.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/base/log.h"
@@ -236,20 +237,47 @@ static sr_status check_lane(const sr_input_feed *feed, const sr_array *array) {
                    sr_info_text(&info, text[0]), feed->task->name, sr_info_text(&wanted, text[1]));
 }
 
-static sr_status check_labels(const sr_input_feed *feed, const sr_array *array) {
-    const sr_info info = info_of(array);
-    const int32_t *labels = array->data;
-    const int64_t count = sr_info_count(&info);
+// The first element that is neither a class nor ignored; 'count' if there is none.
+static int64_t find_no_class_u8(const uint8_t *values, int64_t count, int64_t classes,
+                                int ignored) {
     int64_t i = 0;
-    while (i < count && labels[i] < feed->classes)
+    while (i < count && (values[i] < classes || (ignored > 0 && values[i] == ignored)))
         i++;
-    if (i == count)
+    return i;
+}
+
+static int64_t find_no_class_i32(const int32_t *values, int64_t count, int64_t classes,
+                                 int ignored) {
+    int64_t i = 0;
+    while (i < count && (values[i] < classes || (ignored > 0 && values[i] == ignored)))
+        i++;
+    return i;
+}
+
+static sr_status check_classes(const sr_input_feed *feed, const sr_task_input *input,
+                               const sr_array *array) {
+    const sr_info info = info_of(array);
+    const int64_t count = sr_info_count(&info);
+    int64_t at, value = 0;
+    char ignored[32] = "negative labels";
+    if (array->dtype == SR_U8)
+        at = find_no_class_u8(array->data, count, feed->classes, input->ignored);
+    else if (array->dtype == SR_I32)
+        at = find_no_class_i32(array->data, count, feed->classes, input->ignored);
+    else
+        return SR_FAIL(SR_E_INTERNAL, "task %s reads classes from array '%s', whose type is %s",
+                       feed->task->name, array->name, sr_dtype_name(array->dtype));
+    if (at == count)
         return SR_OK;
+    value = array->dtype == SR_U8 ? ((const uint8_t *)array->data)[at]
+                                  : ((const int32_t *)array->data)[at];
+    if (input->ignored > 0)
+        (void)snprintf(ignored, sizeof ignored, "labels of %d", input->ignored);
     return SR_FAIL(SR_E_DATA,
-                   "sample %lld of the lane has label %d, but the model has %lld classes (0 to "
-                   "%lld); negative labels are ignored",
-                   (long long)i, (int)labels[i], (long long)feed->classes,
-                   (long long)feed->classes - 1);
+                   "sample %lld of the lane has label %lld, but the model has %lld classes (0 to "
+                   "%lld); %s are ignored",
+                   (long long)(at / (count / array->shape[0])), (long long)value,
+                   (long long)feed->classes, (long long)feed->classes - 1, ignored);
 }
 
 static size_t bytes_of(const sr_array *array) {
@@ -287,7 +315,7 @@ static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, boo
         if (!arrays[i]->data)
             return SR_FAIL(SR_E_ARGUMENT, "array '%s' of a slot has no data", arrays[i]->name);
         if (input->is_class && feed->classes > 0)
-            SR_TRY(check_labels(feed, arrays[i]));
+            SR_TRY(check_classes(feed, input, arrays[i]));
     }
     return SR_OK;
 }

@@ -24,7 +24,9 @@ extern "C" {
 typedef struct sr_task_input {
     const char *name; // as the task's transformer names it: "image", "label"
     bool target;      // what is to be learned: inference has none
-    bool is_class;    // i32 below sr_lane_recording.classes; negative ones are ignored
+    bool is_class;    // u8 or i32: classes below sr_lane_recording.classes; negative ones and
+                      // 'ignored' are ignored
+    int ignored;      // such as 255 in masks; 0: none
 } sr_task_input;
 
 // A parameter set of a task: a model with its optimiser.

@@ -372,6 +372,75 @@ static void test_a_task_of_other_inputs(void **state) {
     assert_true(losses[0] == losses[1]);
 }
 
+// A task whose classes are those of pixels.
+enum { MASK_PICTURE, MASK, IGNORED = 255, PIXELS = LANE * ENGINE_SIDE * ENGINE_SIDE };
+
+static void record_masks(sr_lane_recording *r) {
+    const int64_t samples[1] = {LANE};
+    sr_tensor x = sr_normalize(r->inputs[MASK_PICTURE], r->mean, r->std, r->dtype);
+    sr_tensor logits = sr_task_forward(r, 0, &x, "logits", r->training);
+    r->classes = ENGINE_CLASSES;
+    r->loss = sr_reshape(sr_slice(logits, 1, 0, 1, 1), 1, samples);
+    r->scalars[0] = sr_reduce_sum(sr_cast(r->inputs[MASK], SR_F32));
+}
+
+static const sr_task_desc task_masks = {
+    .struct_size = sizeof(sr_task_desc),
+    .abi = SR_TASK_ABI,
+    .name = "masks",
+    .transformer = "segment",
+    .inputs = {[MASK_PICTURE] = {.name = "image"},
+               [MASK] = {.name = "mask", .target = true, .is_class = true, .ignored = IGNORED}},
+    .sets = {{.name = ""}},
+    .phases = {{.name = ""}},
+    .uses_loss = true,
+    .scalar_count = 1,
+    .scalars = {{.name = "sum", .mean = {.name = "sum"}}},
+    .record = record_masks};
+
+typedef struct mask_source {
+    const sr_slot *like;
+    uint8_t *image, *mask;
+} mask_source;
+
+static sr_status get_masks(void *user, int lane, sr_slot *out) {
+    const mask_source *s = user;
+    (void)lane;
+    *out = *s->like;
+    out->array[0].data = s->image;
+    out->array[1].data = s->mask;
+    return SR_OK;
+}
+
+static void test_classes_of_pixels(void **state) {
+    (void)state;
+    engine_fixture f = {0};
+    const char *overrides[] = {"batch=32", "lanes=4"};
+    const sr_comm_options comm = {.backend = "self"};
+    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &f.recipe));
+    assert_ok(sr_comm_create(&comm, &f.comm));
+    assert_ok(engine_create_for(&f, &task_masks, 2));
+    mask_source s = {.like = sr_engine_get_slot(f.engine),
+                     .image = sr_alloc((size_t)PIXELS * 3, "pictures"),
+                     .mask = sr_alloc((size_t)PIXELS, "masks")};
+    assert_non_null(s.image);
+    assert_non_null(s.mask);
+    for (int i = 0; i < PIXELS; i++)
+        s.mask[i] = (uint8_t)(i % 7 == 0 ? IGNORED : i % ENGINE_CLASSES);
+    const sr_lane_source source = {.get = get_masks, .done = done_boxes, .user = &s};
+    sr_phase *phase = sr_engine_get_phase(f.engine, 0);
+    sr_phase_set_step(phase, 0, 0, 0.05, 1.0 / ENGINE_BATCH, (sr_ema_settings){0});
+    assert_ok(sr_engine_step(f.engine, 0, 0, &source));
+    s.mask[PIXELS - 1] = ENGINE_CLASSES;
+    sr_phase_set_step(phase, 1, ENGINE_BATCH, 0.05, 1.0 / ENGINE_BATCH, (sr_ema_settings){0});
+    assert_status(SR_E_DATA, sr_engine_step(f.engine, 0, 1, &source));
+    assert_message("sample 7 of the lane has label 5, but the model has 5 classes (0 to 4); labels "
+                   "of 255 are ignored");
+    sr_free(s.image);
+    sr_free(s.mask);
+    engine_end(&f);
+}
+
 // A task that reads what its transformer does not fill.
 static void test_a_task_without_its_array(void **state) {
     (void)state;
@@ -407,6 +476,7 @@ int main(void) {
         cmocka_unit_test(test_growing_pictures),
         cmocka_unit_test(test_evaluation_of_mirror_images),
         cmocka_unit_test(test_a_task_of_other_inputs),
+        cmocka_unit_test(test_classes_of_pixels),
         cmocka_unit_test(test_a_task_without_its_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
