@@ -213,13 +213,22 @@ typedef struct info_arguments {
     const char *words[WORDS]; // after the name
     int count;
     const char *device;
-    bool json, recipe, dot;
+    bool json, recipe, dot, inference;
     const char *phase;
     int depth;
     long classes;
 } info_arguments;
 
-enum { KEY_JSON = 0x100, KEY_DEVICE, KEY_DEPTH, KEY_CLASSES, KEY_RECIPE, KEY_DOT, KEY_PHASE };
+enum {
+    KEY_JSON = 0x100,
+    KEY_DEVICE,
+    KEY_DEPTH,
+    KEY_CLASSES,
+    KEY_RECIPE,
+    KEY_DOT,
+    KEY_INFERENCE,
+    KEY_PHASE
+};
 
 static const struct argp_option options[] = {
     {"device", KEY_DEVICE, "NAME", 0, "device whose kernels to print (default: cpu)", 0},
@@ -230,6 +239,7 @@ static const struct argp_option options[] = {
      "model, program: NAME is a recipe, even if a model has this name", 0},
     {"json", KEY_JSON, NULL, 0,
      "print options or kernels as JSON, an array of objects; a model as one object", 0},
+    {"inference", KEY_INFERENCE, NULL, 0, "program: that of an evaluation, not of a step", 0},
     {"dot", KEY_DOT, NULL, 0, "program: draw it for Graphviz", 0},
     {"phase", KEY_PHASE, "NAME", 0, "program: of this phase of a step (default: the first)", 0},
     {0},
@@ -279,8 +289,10 @@ static void check(const info_arguments *a, struct argp_state *state) {
         argp_error(state, "--classes and --recipe are for model and program, not '%s'", a->name);
     else if (a->depth != DEPTH && !is_named(a, "model"))
         argp_error(state, "--depth is for model, not '%s'", a->name);
-    else if ((a->dot || a->phase) && !is_named(a, "program"))
-        argp_error(state, "--dot and --phase are for program, not '%s'", a->name);
+    else if ((a->dot || a->phase || a->inference) && !is_named(a, "program"))
+        argp_error(state, "--dot, --phase and --inference are for program, not '%s'", a->name);
+    else if (a->phase && a->inference)
+        argp_error(state, "--phase and --inference exclude each other");
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
@@ -297,6 +309,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
         a->recipe = true;
     else if (key == KEY_DOT)
         a->dot = true;
+    else if (key == KEY_INFERENCE)
+        a->inference = true;
     else if (key == KEY_PHASE)
         a->phase = value;
     else if (key == ARGP_KEY_ARG)
@@ -327,7 +341,7 @@ static sr_status print(const info_arguments *a) {
     }
     if (strcmp(a->name, "program") == 0 && !a->json) {
         const sr_info_subject subject = {a->words, a->count, a->recipe, a->classes};
-        return sr_info_program(&subject, a->phase, a->dot);
+        return sr_info_program(&subject, a->phase, a->inference, a->dot);
     }
     if (strcmp(a->name, "kernels") == 0) {
         const char *device = a->device ? a->device : "cpu";

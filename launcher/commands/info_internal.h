@@ -37,9 +37,9 @@ typedef struct sr_info_subject {
 SR_NODISCARD sr_status sr_info_load(const sr_info_subject *subject, sr_recipe **out);
 // The layers of a model down to a depth (0: all).
 SR_NODISCARD sr_status sr_info_model(const sr_info_subject *subject, int depth, bool json);
-// The program of a lane as text, or for Graphviz. A name that ends with .program is a file with
-// such a text, which is read and checked.
+// The program of a lane, or of inference, as text or for Graphviz. A name that ends with .program
+// is a file with such a text, which is read and checked.
 SR_NODISCARD sr_status sr_info_program(const sr_info_subject *subject, const char *phase,
-                                       bool drawing);
+                                       bool inference, bool drawing);
 
 #endif

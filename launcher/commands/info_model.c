@@ -81,9 +81,10 @@ static sr_status write_recipe(const sr_info_subject *subject,
     return status;
 }
 
-sr_status sr_info_program(const sr_info_subject *subject, const char *phase, bool drawing) {
+sr_status sr_info_program(const sr_info_subject *subject, const char *phase, bool inference,
+                          bool drawing) {
     const sr_plan_program_options options = {
-        .phase = phase, .drawing = drawing, .classes = subject->classes};
+        .phase = phase, .inference = inference, .drawing = drawing, .classes = subject->classes};
     sr_text text;
     sr_text_init(&text);
     const sr_status status = sr_text_ends_with(subject->words[0], ".program")

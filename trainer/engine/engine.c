@@ -674,10 +674,9 @@ static sr_status inference_sink(void *user, int index, sr_address data, size_t b
     return sr_stream_download(stream, e->results[index].data, data, bytes);
 }
 
-// Records inference and compiles it. *outputs: what it gives, without data.
-static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_task_outputs *outputs,
-                                   sr_plan **out) {
-    sr_target targets[SR_TASK_OUTPUTS];
+// Records inference for slots like 'slot'. *outputs: what the targets give, without data.
+static sr_status record_inference(sr_engine *e, const sr_slot *slot, sr_task_outputs *outputs,
+                                  sr_target targets[SR_TASK_OUTPUTS]) {
     sr_lane_recording r;
     sr_float_control();
     *outputs = (sr_task_outputs){0};
@@ -694,6 +693,13 @@ static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_task_ou
             return SR_FAIL(SR_E_INTERNAL, "task %s has not recorded its output '%s'", e->task->name,
                            o->name);
     }
+    return SR_OK;
+}
+
+static sr_status compile_inference(sr_engine *e, const sr_slot *slot, sr_task_outputs *outputs,
+                                   sr_plan **out) {
+    sr_target targets[SR_TASK_OUTPUTS];
+    SR_TRY(record_inference(e, slot, outputs, targets));
     return sr_compile(e->context, targets, outputs->count, out);
 }
 
@@ -715,13 +721,20 @@ static sr_status reserve_results(sr_engine *e, sr_task_outputs *outputs) {
     return SR_OK;
 }
 
-sr_status sr_engine_compile_inference(sr_engine *e, int64_t samples, int64_t height, int64_t width,
-                                      sr_plan **out) {
+sr_status sr_engine_record_inference(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                                     sr_task_outputs *outputs, sr_target targets[SR_TASK_OUTPUTS]) {
     const sr_pipeline_options options = slot_options(e, height, width);
-    sr_task_outputs outputs;
     sr_slot slot;
     SR_TRY(sr_pipeline_describe(&options, samples, &slot));
-    return compile_inference(e, &slot, &outputs, out);
+    return record_inference(e, &slot, outputs, targets);
+}
+
+sr_status sr_engine_compile_inference(sr_engine *e, int64_t samples, int64_t height, int64_t width,
+                                      sr_plan **out) {
+    sr_target targets[SR_TASK_OUTPUTS];
+    sr_task_outputs outputs;
+    SR_TRY(sr_engine_record_inference(e, samples, height, width, &outputs, targets));
+    return sr_compile(e->context, targets, outputs.count, out);
 }
 
 sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, sr_task_outputs *out) {

@@ -90,8 +90,14 @@ SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan *
 // The same for pictures of another size than the step's largest.
 SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int64_t height,
                                               int64_t width, sr_plan **out);
-// The same for inference on 'samples' samples with pictures of this size, as sr_engine_infer runs
-// it. SR_E_UNSUPPORTED for a task without evaluation.
+// Records inference on 'samples' samples with pictures of this size as a program of the engine's
+// context (sr_engine_info): the one that evaluation and prediction run. *outputs: what its targets
+// give, in order, without data. SR_E_UNSUPPORTED for a task without inference.
+SR_NODISCARD sr_status sr_engine_record_inference(sr_engine *engine, int64_t samples,
+                                                  int64_t height, int64_t width,
+                                                  sr_task_outputs *outputs,
+                                                  sr_target targets[SR_TASK_OUTPUTS]);
+// Compiles that program, with the same errors.
 SR_NODISCARD sr_status sr_engine_compile_inference(sr_engine *engine, int64_t samples,
                                                    int64_t height, int64_t width, sr_plan **out);
 // The task's outputs for a slot (classification: "logits", f32 [N,classes]), in memory of the

@@ -268,15 +268,34 @@ static sr_status find_phase(const sr_engine *engine, const char *name, int *out)
     return SR_FAIL(SR_E_USAGE, "the recipe has no phase '%s'", name);
 }
 
+static sr_status write_program(sr_engine *engine, const sr_plan_program_options *options,
+                               const sr_target *targets, int count, sr_text *out) {
+    sr_context *context = sr_engine_get_info(engine).context;
+    return options->drawing ? sr_program_draw(context, targets, count, out)
+                            : sr_program_write(context, targets, count, out);
+}
+
+static sr_status add_inference(sr_engine *engine, const sr_plan_program_options *options,
+                               sr_text *out) {
+    const sr_engine_info e = sr_engine_get_info(engine);
+    sr_target targets[SR_TASK_OUTPUTS];
+    sr_task_outputs outputs;
+    sr_eval_view view;
+    e.task->view(e.recipe, &view);
+    SR_TRY(sr_engine_record_inference(engine, e.recipe->eval.batch / e.lanes, view.height,
+                                      view.width, &outputs, targets));
+    return write_program(engine, options, targets, outputs.count, out);
+}
+
 static sr_status add_program(sr_engine *engine, const sr_plan_program_options *options,
                              sr_text *out) {
     sr_plan *plan;
     int phase;
+    if (options->inference)
+        return add_inference(engine, options, out);
     SR_TRY(find_phase(engine, options->phase, &phase));
     SR_TRY(sr_engine_compile(engine, phase, &plan));
-    sr_context *context = sr_engine_get_info(engine).context;
-    return options->drawing ? sr_program_draw(context, NULL, 0, out)
-                            : sr_program_write(context, NULL, 0, out);
+    return write_program(engine, options, NULL, 0, out);
 }
 
 sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options, sr_text *out) {

@@ -32,11 +32,12 @@ SR_NODISCARD sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_
 // Which program of a recipe is written, and how.
 typedef struct sr_plan_program_options {
     const char *phase; // of a step; NULL: the first
+    bool inference;    // the program of an evaluation instead
     bool drawing;      // for Graphviz, not as text
     int64_t classes;   // as above
 } sr_plan_program_options;
-// Appends the program of a lane, forward and backward (graph/program_text.h). SR_E_USAGE for an
-// unknown phase.
+// Appends the program of a lane, forward and backward (graph/program_text.h), or that of inference.
+// SR_E_USAGE for an unknown phase, SR_E_UNSUPPORTED for a task without inference.
 SR_NODISCARD sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options,
                                        sr_text *out);
 

@@ -174,7 +174,8 @@ static void test_tables(void **state) {
     expect("sed 's/relu(/rleu(/' $D/a.program > $D/b.program; $S info program $D/b.program", 3,
            "unknown operator 'rleu'; did you mean 'relu'?");
     expect("$S info program", 2, "which model? serried info program NAME");
-    expect("$S info models --dot", 2, "--dot and --phase are for program");
+    expect("$S info models --dot", 2, "--dot, --phase and --inference are for program");
+    expect("$S info program tiny --phase D --inference", 2, "exclude each other");
     expect("HOME=/home/x $S recipe show tests/recipes/tiny.yaml steps=/home/x", 2,
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"
