@@ -476,9 +476,8 @@ static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     return status;
 }
 
-static void set_key(const sr_engine *e, int64_t step, int lane, int32_t *key) {
-    const uint32_t words[4] = {(uint32_t)e->seed, (uint32_t)(e->seed >> 32), (uint32_t)step,
-                               (uint32_t)lane};
+static void set_key(const sr_engine *e, uint32_t third, uint32_t fourth, int32_t *key) {
+    const uint32_t words[4] = {(uint32_t)e->seed, (uint32_t)(e->seed >> 32), third, fourth};
     memcpy(key, words, sizeof words);
 }
 
@@ -496,7 +495,8 @@ static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_param_set 
     const bool copied = run->ahead.arrays > 0 && run->ahead_source == source->number &&
                         has_same_arrays(&run->ahead, slot);
     run->ahead.arrays = 0;
-    set_key(e, step, lane, settings->key);
+    settings->trains = true;
+    set_key(e, (uint32_t)step, (uint32_t)lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
     settings->loss_seed[0] = (float)sr_param_set_loss_seed(set);
     const sr_status status =
@@ -741,7 +741,11 @@ sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, sr_task_outputs *ou
     sr_plan *plan = NULL;
     SR_TRY(compile_inference(e, slot, out, &plan));
     SR_TRY(reserve_results(e, out));
-    return replay_once(e, plan, slot, NULL, inference_sink, e);
+    sr_lane_settings *settings = &e->runs[0].settings[0];
+    const uint64_t position = (uint64_t)slot->first_position;
+    settings->trains = false;
+    set_key(e, (uint32_t)position, (uint32_t)(position >> 32), settings->key);
+    return replay_once(e, plan, slot, settings, inference_sink, e);
 }
 
 typedef struct mix_targets {
@@ -769,7 +773,8 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
         {.tensor = sr_cast(mixed.x, SR_F32)}, {.tensor = mixed.partner}, {.tensor = mixed.weight}};
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, targets, 3, &plan));
-    set_key(e, step, lane, settings->key);
+    settings->trains = true;
+    set_key(e, (uint32_t)step, (uint32_t)lane, settings->key);
     return replay_once(e, plan, slot, settings, mix_sink, &into);
 }
 

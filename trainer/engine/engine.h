@@ -103,7 +103,8 @@ SR_NODISCARD sr_status sr_engine_compile_inference(sr_engine *engine, int64_t sa
 // The task's outputs for a slot (classification: "logits", f32 [N,classes]), in memory of the
 // engine until the next call. It uses the values that sr_engine_use_average selected, with fixed
 // running statistics. The slot needs the arrays that the task reads, except targets
-// (classification: "image" u8 [N,H,W,3], 64-byte aligned), with any number of samples.
+// (classification: "image" u8 [N,H,W,3], 64-byte aligned), with any number of samples; a slot
+// without arrays has slot->valid of them. Random numbers depend on the seed and first_position.
 SR_NODISCARD sr_status sr_engine_infer(sr_engine *engine, const sr_slot *slot,
                                        sr_task_outputs *out);
 // A lane's samples as the network sees them, mixed by the recipe's `mix`; memory of the caller.

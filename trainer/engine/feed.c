@@ -205,6 +205,10 @@ sr_status sr_input_feed_describe(sr_input_feed *feed, const sr_pipeline_options 
     return SR_OK;
 }
 
+int64_t sr_input_feed_samples(const sr_slot *slot) {
+    return slot->arrays > 0 && slot->array[0].rank > 0 ? slot->array[0].shape[0] : slot->valid;
+}
+
 sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
                                sr_lane_recording *r) {
     for (int i = 0; i < feed->inputs; i++) {
@@ -216,6 +220,7 @@ sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
         const sr_info info = info_of(array);
         r->inputs[i] = sr_input(r->context, i, &info);
     }
+    r->samples = sr_input_feed_samples(slot);
     r->key = sr_input(r->context, INPUT_KEY, &key_info);
     return SR_OK;
 }
@@ -331,6 +336,8 @@ static sr_status copy_arrays(const sr_input_feed *feed, const sr_array *const *a
 static sr_status copy_settings(const sr_input_feed *feed, const sr_lane_settings *settings,
                                sr_input_set *set) {
     SR_TRY(sr_input_set_fill(set, INPUT_KEY, settings->key, sizeof settings->key, feed->copies));
+    if (!settings->trains)
+        return SR_OK;
     SR_TRY(sr_input_set_fill(set, INPUT_STOP, settings->stop, sizeof settings->stop, feed->copies));
     return sr_input_set_fill(set, INPUT_LOSS_SEED, settings->loss_seed, sizeof settings->loss_seed,
                              feed->copies);
@@ -345,10 +352,9 @@ sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot, sr_input_
 sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                              const sr_lane_settings *settings, bool copied, sr_input_set *set) {
     const sr_array *arrays[SR_TASK_INPUTS];
-    SR_TRY(find_arrays(feed, slot, settings != NULL, arrays));
+    SR_TRY(find_arrays(feed, slot, settings->trains, arrays));
     if (!copied)
         SR_TRY(copy_arrays(feed, arrays, set));
-    if (settings)
-        SR_TRY(copy_settings(feed, settings, set));
+    SR_TRY(copy_settings(feed, settings, set));
     return sr_input_feed_wait(feed);
 }

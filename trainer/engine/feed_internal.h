@@ -8,8 +8,9 @@
 #include "trainer/engine/input_set.h"
 #include "trainer/tasks/task.h"
 
-// What a lane in training gets in addition to its slot, in host memory.
+// What a lane gets in addition to its slot, in host memory.
 typedef struct sr_lane_settings {
+    bool trains;                 // inference has a key alone, and no targets
     _Alignas(64) int32_t key[4]; // sr_lane_recording.key
     _Alignas(64) float stop[SR_FLAT_ALIGN];
     _Alignas(64) float loss_seed[1];
@@ -36,6 +37,8 @@ void sr_input_feed_release(sr_input_feed *feed);
 SR_NODISCARD sr_status sr_input_feed_describe(sr_input_feed *feed,
                                               const sr_pipeline_options *options, int64_t samples);
 
+// Samples of a slot; a slot without arrays has slot->valid of them.
+int64_t sr_input_feed_samples(const sr_slot *slot);
 // Records the task's inputs with the types and shapes that a slot's arrays have, and the key.
 // SR_E_ARGUMENT for an array that is missing.
 SR_NODISCARD sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
@@ -46,11 +49,11 @@ sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 
 // Reserves memory in a set for a lane in training, so that steps allocate nothing.
 SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
-// Fills a set with the arrays of a slot: for training with its settings, for inference (settings
-// NULL) without targets. Returns when they have arrived. 'copied': sr_input_feed_copy has already
-// copied these arrays to the set. SR_E_ARGUMENT for an array that is missing; in training
-// SR_E_SHAPE for a type or shape that differs from feed->lane, and SR_E_DATA for a label of
-// feed->classes or more: kernels cannot stop a run on every device.
+// Fills a set with the arrays of a slot: with its settings, for inference without targets. Returns
+// when they have arrived. 'copied': sr_input_feed_copy has already copied these arrays to the set.
+// SR_E_ARGUMENT for an array that is missing; in training SR_E_SHAPE for a type or shape that
+// differs from feed->lane, and SR_E_DATA for a label of feed->classes or more: kernels cannot stop
+// a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                                           const sr_lane_settings *settings, bool copied,
                                           sr_input_set *set);

@@ -233,6 +233,9 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measur
     const char *key = r->data.val ? "data.val" : "data.train";
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
     sr_dataset *data;
+    if (!in->task->metrics)
+        return SR_FAIL(SR_E_UNSUPPORTED, "task %s has no metric, so there is nothing to evaluate",
+                       in->task->name);
     if (!path)
         return sr_recipe_fail(in->recipe, "data.val",
                               "data.val is missing: give a packed data set");
@@ -387,6 +390,8 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
     picture_reader from = {0};
+    if (!sr_task_has_classes(in->task))
+        return SR_FAIL(SR_E_UNSUPPORTED, "task %s does not classify pictures", in->task->name);
     in->task->view(in->recipe, &from.view);
     sr_status status = sr_picture_worker_create(&from.pictures);
     if (status == SR_OK)

@@ -194,7 +194,7 @@ sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs 
     out->count = sr_dataset_count(out->train);
     (void)snprintf(out->identity, sizeof out->identity, "%s", sr_dataset_identity(out->train));
     SR_TRY(take_class_names(out));
-    if (!task->infer)
+    if (!task->metrics)
         return SR_OK;
     if (val)
         return open_val(recipe, task, val, "data.val", out);
@@ -227,7 +227,7 @@ static sr_status load_file(sr_recipe *recipe, sr_engine *engine, const sr_recipe
     SR_TRY(sr_checkpoint_open_weights(weights->path, &file));
     const sr_string_list *reset = &recipe->weights_reset;
     sr_status status = SR_OK;
-    if (sr_engine_get_info(engine).task->infer && reset->count == 0 && !weights->part)
+    if (sr_task_has_classes(sr_engine_get_info(engine).task) && reset->count == 0 && !weights->part)
         status = sr_state_check_classes(file, names, count);
     if (status == SR_OK)
         status = report ? sr_state_load_weights(engine, file, weights->part, reset)

@@ -377,7 +377,7 @@ static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_run_columns_make(t->recipe, t->task, &t->arena, &t->columns));
     SR_TRY(check_folder(t));
     SR_TRY(sr_inputs_open(t->recipe, t->task, &t->inputs));
-    if (t->rank == 0 && !t->inputs.val_path[0])
+    if (t->rank == 0 && t->task->metrics && !t->inputs.val_path[0])
         SR_INFO("%s has no val split: evaluation is off", t->recipe->data.train);
     SR_TRY(set_lengths(t));
     SR_TRY(compare_identities(t));

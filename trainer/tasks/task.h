@@ -56,7 +56,10 @@ typedef struct sr_lane_recording {
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
     bool flip;                        // inference averages over pictures and their mirror images
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
-    sr_tensor key;                    // i32[4] (seed low, seed high, step, lane)
+    int64_t samples;                  // of the slot
+    // i32[4]: seed low, seed high, step, lane; in inference seed low, seed high and the first
+    // sample's position, low and high
+    sr_tensor key;
     sr_statistics *statistics;
     sr_outputs outputs; // of the last sr_task_forward
     // To be filled by the task:
@@ -118,6 +121,8 @@ int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUM
 // The number of the task's column `best` among them.
 int sr_task_best_column(const sr_task_desc *task);
 
+// Whether the task reads a class of each sample.
+bool sr_task_has_classes(const sr_task_desc *task);
 // Numbers of a task's sets and phases.
 int sr_task_sets(const sr_task_desc *task);
 int sr_task_phases(const sr_task_desc *task);

@@ -8,11 +8,14 @@
 enum { SET_D, SET_G };
 enum { PHASE_D, PHASE_G };
 enum { NOISE = 32 };
-enum { IMAGE }; // inputs
+enum { IMAGE };    // inputs
+enum { PICTURES }; // outputs
 
-static sr_tensor noise(sr_lane_recording *r, int64_t n) {
-    return sr_random_normal(r->key, r->dtype, 2, (int64_t[]){n, NOISE},
-                            0x6e0000u + (uint32_t)r->phase);
+// Numbers of random operators: phases, and inference.
+enum { PHASE_NOISE = 0x6e0000, INFERENCE_NOISE = 0x6e1000 };
+
+static sr_tensor noise(const sr_lane_recording *r, int number) {
+    return sr_random_normal(r->key, r->dtype, 2, (int64_t[]){r->samples, NOISE}, (uint32_t)number);
 }
 
 // [N,1] logits to one loss per sample.
@@ -26,10 +29,7 @@ static sr_tensor per_sample(sr_tensor logits, double target) {
 
 static void record(sr_lane_recording *r) {
     static const double centre[3] = {0.5, 0.5, 0.5};
-    sr_info info;
-    if (!sr_tensor_info(r->inputs[IMAGE], &info))
-        return;
-    sr_tensor z = noise(r, info.dim[0]);
+    sr_tensor z = noise(r, PHASE_NOISE + r->phase);
     sr_tensor fake = sr_task_forward(r, SET_G, &z, "picture", r->phase == PHASE_G);
     if (r->phase == PHASE_G) {
         r->loss = per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 1);
@@ -40,6 +40,13 @@ static void record(sr_lane_recording *r) {
                      per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 0));
 }
 
+// Pictures in 0..1. They depend on the seed and on the position of the slot's first sample.
+static void infer(sr_lane_recording *r) {
+    sr_tensor z = noise(r, INFERENCE_NOISE);
+    sr_tensor picture = sr_cast(sr_task_forward(r, SET_G, &z, "picture", false), SR_F32);
+    r->results[PICTURES] = sr_scale(picture, 0.5, 0.5);
+}
+
 extern const sr_task_desc sr_task_gan;
 const sr_task_desc sr_task_gan = {
     .struct_size = sizeof(sr_task_desc),
@@ -47,9 +54,11 @@ const sr_task_desc sr_task_gan = {
     .name = "gan",
     .help = "pictures like those of the data, from noise",
     .transformer = "picture",
-    .inputs = {[IMAGE] = {.name = "image"}},
+    .inputs = {[IMAGE] = {.name = "image", .target = true}},
     .sets = {[SET_D] = {.name = "D"}, [SET_G] = {.name = "G"}},
     .phases = {[PHASE_D] = {.name = "D", .set = SET_D}, [PHASE_G] = {.name = "G", .set = SET_G}},
     .infers = SET_G,
     .view = sr_eval_view_of,
-    .record = record};
+    .record = record,
+    .infer = infer,
+    .outputs = {[PICTURES] = "pictures"}};

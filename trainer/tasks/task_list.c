@@ -104,6 +104,13 @@ static sr_tensor output_of(const sr_lane_recording *recording, const sr_model *m
     return sr_op_refused(status, "forward");
 }
 
+bool sr_task_has_classes(const sr_task_desc *task) {
+    for (int i = 0; i < SR_TASK_INPUTS && task->inputs[i].name; i++)
+        if (task->inputs[i].is_class)
+            return true;
+    return false;
+}
+
 int sr_task_sets(const sr_task_desc *task) {
     int count = 0;
     while (count < SR_MAX_SETS && task->sets[count].name)
