@@ -32,8 +32,6 @@ static void build(sr_builder *b, const void *opaque, void *state) {
     const options *o = opaque;
     headed *net = state;
     sr_build_child(b, &net->backbone, "backbone", &o->backbone, 0);
-    if (net->backbone.stage_count == 0)
-        return; // it failed
     sr_build_conv(
         b, &net->head, "head",
         (sr_conv_layer_opts){.in = net->backbone.stages[net->backbone.stage_count - 1].channels,

@@ -67,7 +67,9 @@ static int begin_part(sr_builder *b, const sr_model_desc *desc, const char *name
 
 void sr_build_child(sr_builder *b, sr_child *child, const char *name, const sr_alternative *choice,
                     int64_t classes) {
-    *child = (sr_child){.classes = classes};
+    *child = (sr_child){.classes = classes, .stage_count = SR_STAGES_MAX};
+    for (int i = 0; i < SR_STAGES_MAX; i++)
+        child->stages[i] = (sr_model_stage){.channels = 1, .stride = 1};
     const sr_model_desc *desc = find(b, name, choice, classes);
     const void *options = b->status == SR_OK ? choose_options(b, desc, choice) : NULL;
     void *state = options ? sr_build_memory(b, desc->state_size + 1) : NULL;
@@ -81,6 +83,7 @@ void sr_build_child(sr_builder *b, sr_child *child, const char *name, const sr_a
                               .layer = outer.layer,
                               .stages = child->stages,
                               .stage_count = &child->stage_count};
+    child->stage_count = 0;
     desc->build(b, options, state);
     const int next = b->part.next_layer;
     b->part = outer;

@@ -109,7 +109,8 @@ void sr_build_image_size(const sr_builder *builder, int64_t *height, int64_t *wi
 // Reports a failure of the model. The first one is kept.
 void sr_build_fail(sr_builder *builder, const char *fmt, ...) SR_PRINTF(2, 3);
 
-// A model inside another, such as the backbone of a network for detection.
+// A model inside another, such as the backbone of a network for detection. If it cannot be built,
+// it has SR_STAGES_MAX stages of one channel, so that a parent need not check it.
 typedef struct sr_child {
     const struct sr_model_desc *desc;
     const void *state;
@@ -123,7 +124,7 @@ extern const sr_alternatives sr_model_alternatives;
 // Builds a model below the scope 'name', with its table of weight names. classes: of its end that
 // classifies; 0: without one, for its features. Its depths count from that of the parameters to
 // come, and those after it are of the next layer. 'child' is filled, and its stages are known to
-// the parent, not declared as the parent's.
+// the parent, not declared as the parent's. Its 'init_from_data' is the parent's to call.
 void sr_build_child(sr_builder *builder, sr_child *child, const char *name,
                     const sr_alternative *choice, int64_t classes);
 

@@ -535,7 +535,7 @@ static sr_status read_weights(sr_recipe_internal *in) {
         return SR_OK;
     }
     in->v.recipe.weights =
-        sr_arena_alloc(&in->arena, (size_t)leaf_count(node) * sizeof *in->v.recipe.weights);
+        sr_arena_alloc(&in->arena, ((size_t)leaf_count(node) + 1) * sizeof *in->v.recipe.weights);
     if (!in->v.recipe.weights)
         return SR_E_MEMORY;
     add_weights(in, node, NULL);

@@ -46,13 +46,12 @@ static void build_headed(sr_builder *b, const void *options, void *state) {
     const headed_options *o = options;
     headed *net = state;
     sr_build_child(b, &net->backbone, "backbone", &o->backbone, o->classes);
-    if (net->backbone.stage_count > 0)
-        sr_build_conv(
-            b, &net->head, "head",
-            (sr_conv_layer_opts){.in = net->backbone.stages[net->backbone.stage_count - 1].channels,
-                                 .out = sr_build_classes(b),
-                                 .window = 1,
-                                 .init = {.kind = SR_INIT_TORCH_DEFAULT}});
+    sr_build_conv(
+        b, &net->head, "head",
+        (sr_conv_layer_opts){.in = net->backbone.stages[net->backbone.stage_count - 1].channels,
+                             .out = sr_build_classes(b),
+                             .window = 1,
+                             .init = {.kind = SR_INIT_TORCH_DEFAULT}});
 }
 
 static void forward_headed(sr_forward *f, const void *state, const sr_tensor *inputs) {
