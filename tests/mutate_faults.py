@@ -105,4 +105,17 @@ FAULTS = [
     Fault("sgd: biases and norms decay as weights", "trainer/engine/param_set_update.c",
           ".weight_decay = set->weight_decay * g->decay_scale,",
           ".weight_decay = set->weight_decay,", [LOSSES]),
+    # Models inside models.
+    Fault("child model: depths begin at 0 again", "trainer/models/child_model.c",
+          ".first_layer = outer.layer == SR_NO_DEPTH ? 0 : outer.layer,", ".first_layer = 0,",
+          ["test_child_model"]),
+    Fault("weights: the layout of a model inside is not looked for", "trainer/engine/load_weights.c",
+          "if (is_in(m, part))\n            find_layout(load, m, part);",
+          "if (is_in(m, part) && part == 0)\n            find_layout(load, m, part);", ["test_child_model"]),
+    Fault("recipe: another backbone keeps the options of the base's", "trainer/recipe/recipe_tree.c",
+          "!(choice && names_another(old, child))", "!(!in_choice && choice && names_another(old, child))",
+          ["test_recipe_models"]),
+    Fault("identity: what a weights file is loaded into does not count", "trainer/recipe/recipe_print.c",
+          'sr_text_add(out, "%s=%s\\n", recipe->weights[i].key, hash);',
+          'sr_text_add(out, "weights=%s\\n", hash);', ["test_recipe_models"]),
 ]
