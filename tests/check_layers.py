@@ -306,6 +306,30 @@ def check_not_run(name, text, report):
         report(name, text[:match.start()].count("\n") + 1, "not-run", "the line is 'NOT RUN: what and why'")
 
 
+# Tasks are named by their own files alone, and by the recipe that names none.
+TASK_NAMED = r"trainer/tasks/.*|trainer/recipe/recipe_internal\.h"
+TASK_ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "trainer/", "launcher/")
+
+
+def check_tasks(name, text, tasks, report):
+    if not name.startswith(TASK_ROOMS) or re.fullmatch(TASK_NAMED, name):
+        return
+    code = blank(text, strings=False)
+    for match in re.finditer('"(' + "|".join(tasks) + ')"', code):
+        report(name, code[:match.start()].count("\n") + 1, "task",
+               f"{match.group(0)}: what differs by task belongs into its descriptor")
+
+
+def task_names(root):
+    """The names of all tasks in trainer/tasks."""
+    names, folder = [], os.path.join(root, "trainer", "tasks")
+    for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if re.fullmatch(r"task_\w+\.c", file):
+            with open(os.path.join(folder, file), encoding="utf-8") as source:
+                names += re.findall(r'\.name = "(\w+)",\n\s*\.help', source.read())
+    return names or ["classify"]
+
+
 def check_words(name, text, report):
     plain = blank(text)
     for rule, pattern, allowed, reason in WORDS:
@@ -462,7 +486,7 @@ def check_tree(root):
         with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    files = list_files(root)
+    files, tasks = list_files(root), task_names(root)
     for name in files:
         if name.endswith(SOURCES) or os.path.basename(name) == "CMakeLists.txt":
             check_shape(name, read(name), report)
@@ -475,6 +499,7 @@ def check_tree(root):
             check_folders(name, text, report)
             check_joins(name, text, report)
             check_words(name, text, report)
+            check_tasks(name, text, tasks, report)
             check_writing(name, text, report)
             check_addresses(name, text, report)
         if name.startswith("recipes/") and not name.endswith((".yaml", ".md", ".txt")):

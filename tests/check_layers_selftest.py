@@ -84,6 +84,7 @@ BAD = [
     ("serried.h", SPDX + '#include "kernels/base/no.h"\n', "public"),
     ("kernels/base/status.h", SPDX + 'extern "C" {}\n#include "kernels/base/x.h"\n', "public"),
     ("graph/x.c", SPDX + "void f(void) { node->op->infer(&view, out); }\n", "shape-rule"),
+    ("launcher/x.c", SPDX + 'bool f(const char *t) { return strcmp(t, "classify") == 0; }\n', "task"),
     ("tests/unit/test_x.c", SPDX + "void f(void) { skip(); }\n", "skip"),
     ("tests/unit/test_x.c", SPDX + 'void f(void) { puts("NOT RUN nothing"); }\n', "not-run"),
     ("tests/dist/x.py", "# SPDX-License-Identifier: Apache-2.0\nprint(f'  NOT RUN this')\n", "not-run"),

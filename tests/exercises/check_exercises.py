@@ -52,6 +52,16 @@ EXERCISES = {
         ("tests/numerics/digests.txt", "transform/invert data ", "transform/bgr data 0000000000000000"),
         ("docs/augmentation.md", "| `invert.probability` |", "(written by docs/make_recipe_tables.py)"),
     ],
+    "task": [
+        ("trainer/tasks/task_brightness.c", None, None),
+        ("trainer/tasks/metric_error.c", None, None),
+        ("trainer/tasks/metric_error.h", None, None),
+        ("trainer/tasks/task_list.def", "SR_TASK(sr_task_gan)", "SR_TASK(sr_task_brightness)"),
+        ("trainer/CMakeLists.txt", "tasks/task_gan.c", "    tasks/task_brightness.c\n    tasks/metric_error.c"),
+        ("tests/unit/trainer/tasks/test_task_table.c", '{"gan", "',
+         '    {"brightness", "tests/recipes/tiny.yaml", {"task=brightness", "loss=~"}},'),
+        ("docs/recipes.md", "| `task` |", "(written by docs/make_recipe_tables.py)"),
+    ],
     "recipe key": [
         ("trainer/recipe/recipe.h", "int on_corrupt;",
          "        const char *source; // where the pictures come from, for people; or NULL"),
@@ -66,7 +76,7 @@ EXERCISES = {
 WRITTEN = ("pack.txt", "tasks/task_X.c")  # by a command, by whoever adds one
 MADE_BY_COMMAND = ("docs/augmentation.md", "docs/recipes.md", "tests/numerics/digests.txt")
 TARGETS = ["serried-command", "test_ops", "test_missing", "test_kernels_providers", "test_kernels_expression",
-           "test_transform_table", "numerics_digests"]
+           "test_transform_table", "test_task_table", "numerics_digests"]
 
 
 def read_sections(text, heading):
@@ -80,7 +90,7 @@ def check_pages():
     with open(os.path.join(ROOT, "ARCHITECTURE.md"), encoding="utf-8") as file:
         text = file.read()
     findings = []
-    walks, exercises = read_sections(text, "Two walks"), read_sections(text, "Three exercises")
+    walks, exercises = read_sections(text, "Two walks"), read_sections(text, "Four exercises")
     if len(walks) != 2:
         findings.append(f"{len(walks)} walks instead of 2")
     for name, files in walks.items():
@@ -172,7 +182,7 @@ def build(jobs):
             file.write(text.replace("UINT64_C(0x0)", f"UINT64_C({digest})"))
         run(tree, "cmake", "--build", out, "-j", str(jobs), "--target", "test_transform_table")
         for name in ("test_transform_table", "test_ops", "test_missing", "test_kernels_expression",
-                     "test_kernels_providers"):
+                     "test_kernels_providers", "test_task_table"):
             run(tree, os.path.join(out, "tests", name))
         serried = os.path.join(out, "serried")
         run(tree, sys.executable, "docs/make_recipe_tables.py", serried, "--write")
@@ -181,7 +191,8 @@ def build(jobs):
         run(tree, sys.executable, "tests/numerics/check_numerics.py", os.path.join(out, "tests", "numerics_digests"), "--write")
         run(tree, sys.executable, "tests/check_layers.py")
         for wanted, path in (("cube", "tests/numerics/digests.txt"), ("bgr", "tests/numerics/digests.txt"),
-                             ("`bgr.probability`", "docs/augmentation.md"), ("`data.source`", "docs/recipes.md")):
+                             ("`bgr.probability`", "docs/augmentation.md"), ("`brightness`", "docs/recipes.md"),
+                             ("`data.source`", "docs/recipes.md")):
             with open(os.path.join(tree, path), encoding="utf-8") as file:
                 if wanted not in file.read():
                     raise SystemExit(f"FAILED  {path} has no {wanted}")
