@@ -76,6 +76,7 @@ typedef struct sr_choice_metrics {
     int best; // of checkpoint.metric, that chooses the best checkpoint, or else the task's own
     int stop; // of stop.metric, or else the same
 } sr_choice_metrics;
+// Finds both. SR_E_USAGE for a column that the task does not measure, naming the key.
 SR_NODISCARD sr_status sr_choose_metrics(sr_recipe *recipe, const sr_task_desc *task,
                                          sr_choice_metrics *out);
 // The device that the recipe's `device` names ("auto": the default of sr_device_open), without

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-#define SR_EXAMPLE_ROWS 3
-#define SR_EXAMPLE_TEXT 160
+#define SR_EXAMPLE_ROWS 3   // of a picture, at most
+#define SR_EXAMPLE_TEXT 160 // bytes of a text below a sample
 
 // A row of a picture.
 typedef struct sr_example_row {

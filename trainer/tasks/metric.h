@@ -48,8 +48,8 @@ typedef struct sr_column {
     sr_better better;
 } sr_column;
 
+#define SR_COLUMN_TEXT 32 // bytes of sr_column_text
 // A value for people, with its unit: "31.20 %", "2.3145".
-#define SR_COLUMN_TEXT 32
 const char *sr_column_text(const sr_column *column, double value, char out[SR_COLUMN_TEXT]);
 // Whether 'now' is better than 'before'; NaN is worse than every number, and no better than NaN.
 bool sr_column_is_better(const sr_column *column, double now, double before);

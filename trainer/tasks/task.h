@@ -123,8 +123,9 @@ int sr_task_best_column(const sr_task_desc *task);
 
 // Whether the task reads a class of each sample.
 bool sr_task_has_classes(const sr_task_desc *task);
-// Numbers of a task's sets and phases.
+// Number of a task's sets.
 int sr_task_sets(const sr_task_desc *task);
+// Number of its phases.
 int sr_task_phases(const sr_task_desc *task);
 
 // Records the forward pass of a set's model, and returns its output of this name.
