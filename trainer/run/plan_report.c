@@ -106,6 +106,15 @@ static void print_lanes(const sr_recipe *r, int ranks) {
     (void)fflush(stdout); // a warning follows the report even if both go to one pipe
 }
 
+static bool is_first_of_set(const sr_engine *engine, int p) {
+    const int set = sr_phase_get_info(sr_engine_get_phase(engine, p)).set;
+    for (int i = 0; i < p; i++)
+        if (sr_phase_get_info(sr_engine_get_phase(engine, i)).set == set)
+            return false;
+    return true;
+}
+
+// The tensors of a set are listed with the first phase that trains it.
 static sr_status report_phase(sr_engine *engine, int p) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, p));
@@ -113,9 +122,14 @@ static sr_status report_phase(sr_engine *engine, int p) {
     const sr_model *model = sr_param_set_get_info(set).model;
     sr_plan *plan;
     SR_TRY(sr_engine_compile(engine, p, &plan));
-    print_model(model);
+    if (is_first_of_set(engine, p))
+        print_model(model);
+    else
+        (void)printf("\nphase %s, which trains %s, too\n", phase.name,
+                     sr_param_set_get_info(set).name);
     SR_TRY(print_summary(engine, p));
-    SR_TRY(print_groups(&e.recipe->sets[phase.set].optimizer, model));
+    if (is_first_of_set(engine, p))
+        SR_TRY(print_groups(&e.recipe->sets[phase.set].optimizer, model));
     (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
     print_memory(set, plan, e.executors);
