@@ -12,7 +12,7 @@ import sys
 
 import suite
 
-STEPS, RUN = 9, ("phases.D.every=2", "ema.decay=0.9", "optimizer.name=adam", "optimizer.lr=0.001")
+STEPS, RUN = 9, ("phases.D.every=2", "phases.R1={set: D, every: 4}", "ema.decay=0.9", "optimizer.name=adam", "optimizer.lr=0.001")
 
 
 class Gan(suite.Suite):

@@ -337,6 +337,7 @@ static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
     e->feed.classes = 0;
     *out = (sr_lane_recording){.context = e->context,
                                .phase = training ? phase->number : -1,
+                               .every = training ? phase->every : 0,
                                .training = training,
                                .dtype = e->dtype,
                                .models = e->models,

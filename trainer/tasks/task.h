@@ -45,7 +45,8 @@ typedef struct sr_task_phase {
 // One recording of a phase's lane program (or of inference).
 typedef struct sr_lane_recording {
     sr_context *context;
-    int phase; // of the task; inference: -1
+    int phase;     // of the task; inference: -1
+    int64_t every; // steps from one run of the phase to the next
     bool training;
     sr_dtype dtype;
     sr_model *const *models; // of all sets

@@ -2,11 +2,15 @@
 // Generative adversarial training with the non-saturating loss (Goodfellow et al. 2014): two
 // parameter sets, the critic D and the generator G, and two phases of a step. In phase D the critic
 // learns to tell real from generated pictures, in phase G the generator to make the critic take its
-// pictures for real. Both phases read both networks; each trains its own.
+// pictures for real. Both phases read both networks; each trains its own. Phase R1, which recipes
+// may leave out, keeps the critic smooth: 5 |g|^2 with g the gradient of its result with respect to
+// a real picture (Mescheder et al. 2018). It need not run in every step, and counts for as many
+// steps as pass from one run to the next (Karras et al. 2020).
+#include "autograd/gradients.h"
 #include "trainer/tasks/task.h"
 
 enum { SET_D, SET_G };
-enum { PHASE_D, PHASE_G };
+enum { PHASE_D, PHASE_G, PHASE_R1 };
 enum { NOISE = 32 };
 enum { IMAGE };    // inputs
 enum { PICTURES }; // outputs
@@ -27,8 +31,20 @@ static sr_tensor per_sample(sr_tensor logits, double target) {
     return sr_reshape(loss, 1, info.dim);
 }
 
+static sr_tensor smoothness(sr_lane_recording *r, sr_tensor real) {
+    sr_tensor gradient;
+    sr_gradients(sr_task_forward(r, SET_D, &real, "logits", false), SR_NONE, &real, 1, &gradient);
+    sr_tensor g = sr_cast(gradient, SR_F32);
+    return sr_scale(sr_sum(sr_mul(g, g), (sr_axes){.count = 3, .axis = {1, 2, 3}}),
+                    5 * (double)r->every, 0);
+}
+
 static void record(sr_lane_recording *r) {
     static const double centre[3] = {0.5, 0.5, 0.5};
+    if (r->phase == PHASE_R1) {
+        r->loss = smoothness(r, sr_normalize(r->inputs[IMAGE], centre, centre, r->dtype));
+        return;
+    }
     sr_tensor z = noise(r, PHASE_NOISE + r->phase);
     sr_tensor fake = sr_task_forward(r, SET_G, &z, "picture", r->phase == PHASE_G);
     if (r->phase == PHASE_G) {
@@ -56,7 +72,9 @@ const sr_task_desc sr_task_gan = {
     .transformer = "picture",
     .inputs = {[IMAGE] = {.name = "image", .target = true}},
     .sets = {[SET_D] = {.name = "D"}, [SET_G] = {.name = "G"}},
-    .phases = {[PHASE_D] = {.name = "D", .set = SET_D}, [PHASE_G] = {.name = "G", .set = SET_G}},
+    .phases = {[PHASE_D] = {.name = "D", .set = SET_D},
+               [PHASE_G] = {.name = "G", .set = SET_G},
+               [PHASE_R1] = {.name = "R1", .set = SET_D, .every = 16, .optional = true}},
     .infers = SET_G,
     .view = sr_eval_view_of,
     .record = record,

@@ -245,10 +245,12 @@ static void test_mistakes(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"phases={D: {set: X}, G: {}}", "phase D of task gan trains set D, not X; give set: D"},
-        {"phases={E: {model: toy-critic}}",
-         "task gan has the phases D, G in this order; the recipe has D, G, E"},
+        {"phases={E: {model: toy-critic}}", "task gan has the phases D, G in this order, and may "
+                                            "have R1 (set: D); the recipe has D, G, E"},
         {"phases.G.set=D",
          "phase G trains set 'D', whose model is phases.D.model: change it there"},
+        {"phases.R1.every=4", "'phases.R1.model' is missing: name one, such as model: resnet18, or "
+                              "the set of another phase, as set: D"},
         {"phases.G.every=0", "every: must be 1 to"},
         {"phases={D: {every: 2}, G: {every: 3}}", "no phase runs in every step"},
         {"phases.D.evry=2", "unknown key 'evry' of a phase; did you mean 'every'?"},
