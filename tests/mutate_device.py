@@ -35,8 +35,9 @@ FAULTS = [
           "        SR_TRY(fill_moved(e, plan));\n", "        (void)fill_moved;\n", [ENGINE, GRAPH]),
     # Results.
     Fault("sink: the host reads device memory", "trainer/engine/engine.c",
-          "    return sr_stream_download(stream, run->out, data, bytes);",
-          "    (void)stream;\n    memcpy(run->out, (const void *)data.at, bytes);\n    return SR_OK;", [ENGINE]),
+          "    return sr_stream_download(stream, e->results[index].data, data, bytes);",
+          "    (void)stream;\n    memcpy(e->results[index].data, (const void *)data.at, bytes);\n    return SR_OK;",
+          [ENGINE]),
     Fault("sink: called before the kernel whose result it takes", "graph/executor_stream.c",
           ("        SR_TRY(launch(e, plan->items[step->first].launch));\n",
            "step->sink_count, e->stream));\n"),

@@ -96,9 +96,11 @@ FAULTS = [
     Fault("exchange: lane buffers are given back before the stream has read them", "trainer/exchange/exchange_stream.c",
           " && sr_event_done(transfer->updated)", "", ["test_exchange_failures"]),
     # Evaluation.
-    Fault("evaluation: padded samples count", "trainer/run/evaluate.c",
-          "sr_metrics_block_add(out, logits, classes, labels, slot->valid, e->confusion)",
-          "sr_metrics_block_add(out, logits, classes, labels, label->shape[0], e->confusion)", ["evaluation"]),
+    Fault("evaluation: padded samples count", "trainer/tasks/metric_topk.c",
+          "samples->slot->valid, s->confusion.counts", "label->shape[0], s->confusion.counts", ["evaluation"]),
+    Fault("evaluation: blocks in the order of ranks", "trainer/run/evaluate.c",
+          "g->data[s * g->lanes + lane] = at;", "g->data[g->steps * first + s * (next - first) + lane - first] = at;",
+          ["digest"]),
     # The optimiser.
     Fault("sgd: momentum starts again in step 1", "trainer/optimizers/optimizer_sgd.c",
           "request->step == 0};", "request->step <= 1};", [LOSSES]),

@@ -198,12 +198,13 @@ static void order_blocks(gathered *g) {
     for (int r = 0; r < g->ranks; r++) {
         const int first = sr_lanes_first(g->lanes, g->ranks, r),
                   next = sr_lanes_first(g->lanes, g->ranks, r + 1);
-        for (int64_t s = 0; s < g->steps; s++)
+        for (int64_t s = 0; s < g->steps; s++) {
             for (int lane = first; lane < next; lane++, size++) {
                 g->data[s * g->lanes + lane] = at;
                 g->ordered[s * g->lanes + lane] = (size_t)*size;
                 at += padded(*size);
             }
+        }
     }
 }
 

@@ -160,12 +160,13 @@ static sr_status open_recipe(sr_inference *in, const sr_inference_options *o) {
     SR_TRY(status);
     SR_TRY(sr_plugins_load(in->recipe, o->allow_plugins ? SR_PLUGINS_ALLOWED : SR_PLUGINS_NAMED));
     const sr_recipe *r = in->recipe;
-    if (r->weights_count != 1 || r->weights[0].part)
+    if (r->weights_count != 1 || r->weights[0].part) {
         return sr_recipe_fail(in->recipe, "weights",
                               "%sgive weights=FILE.safetensors, or a run "
                               "folder instead of a recipe",
                               r->weights_count > 0 ? "these are weights of a part of the model; "
                                                    : "");
+    }
     SR_TRY(sr_check_weights(in->recipe));
     SR_TRY(classes_of_data(in));
     SR_TRY(create_engine(in, o->threads));

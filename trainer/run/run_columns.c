@@ -43,7 +43,7 @@ static const char *insert(const char *format, const char *text, sr_arena *arena)
 
 static const char *name_of(const sr_recipe *recipe, const sr_task_desc *task,
                            const sr_column *const *measured, int kind, int i, sr_arena *arena) {
-    const char *format = kinds[kind].column.name, *phase = recipe->phases[0].name;
+    const char *format = kinds[kind].column.name, *phase;
     switch (kinds[kind].owner) {
     case PHASE:
         phase = recipe->phases[i].name;
