@@ -23,12 +23,13 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_folder_splits splits;
-    if (out->names_given)
+    if (out->names_given) {
         return SR_FAIL(
             SR_E_DATA,
             "%s: no picture is in a class folder, so --classes names none: leave it out, "
             "or write a list of the pictures and their classes (--list)",
             source->path);
+    }
     SR_TRY(sr_layout_begin(out, source));
     SR_TRY(sr_folder_splits_find(source, &splits));
     for (size_t i = 0; i < source->files.count; i++)

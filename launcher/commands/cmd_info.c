@@ -274,25 +274,26 @@ static void add_word(info_arguments *a, const char *word, struct argp_state *sta
 }
 
 static void check(const info_arguments *a, struct argp_state *state) {
-    if (!a->name)
+    if (!a->name) {
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
                           "transforms, losses, tasks, ops, devices, kernels, chooser, plugins "
                           "FILE..., "
                           "model NAME, or program NAME");
-    else if (is_named(a, "plugins") && a->count == 0)
+    } else if (is_named(a, "plugins") && a->count == 0) {
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
-    else if (takes_model(a) && a->count == 0)
+    } else if (takes_model(a) && a->count == 0) {
         argp_error(state, "which model? serried info %s NAME, a model or a recipe", a->name);
-    else if (a->device && !is_named(a, "kernels"))
+    } else if (a->device && !is_named(a, "kernels")) {
         argp_error(state, "--device is for kernels, not '%s'", a->name);
-    else if ((a->recipe || a->classes) && !takes_model(a))
+    } else if ((a->recipe || a->classes) && !takes_model(a)) {
         argp_error(state, "--classes and --recipe are for model and program, not '%s'", a->name);
-    else if (a->depth != DEPTH && !is_named(a, "model"))
+    } else if (a->depth != DEPTH && !is_named(a, "model")) {
         argp_error(state, "--depth is for model, not '%s'", a->name);
-    else if ((a->dot || a->phase || a->inference) && !is_named(a, "program"))
+    } else if ((a->dot || a->phase || a->inference) && !is_named(a, "program")) {
         argp_error(state, "--dot, --phase and --inference are for program, not '%s'", a->name);
-    else if (a->phase && a->inference)
+    } else if (a->phase && a->inference) {
         argp_error(state, "--phase and --inference exclude each other");
+    }
 }
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {

@@ -197,12 +197,13 @@ static sr_status read_choices(sr_recipe_internal *in, sr_recipe_node *written,
     section model, loss;
     if (set) {
         SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &set->model));
-        if (!set->model.name && !in->base_missing)
+        if (!set->model.name && !in->base_missing) {
             sr_recipe_mistake(in, model.resolved->at,
                               "'%s' is missing: name one, such as model: resnet18%s%s", model.path,
                               in->v.recipe.set_count > 1 ? ", or the set of another phase, as set: "
                                                          : "",
                               in->v.recipe.set_count > 1 ? in->v.recipe.sets[0].name : "");
+        }
         SR_TRY(copy_options(in, &model));
     }
     SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &phase->loss));

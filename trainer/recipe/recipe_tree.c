@@ -222,7 +222,7 @@ static void merge(sr_recipe_node *base, sr_recipe_node *over, bool in_choice) {
     sr_recipe_node *child = over->first;
     while (child) {
         sr_recipe_node *next = child->next, *old = sr_recipe_node_child(base, child->key);
-        const bool choice = in_choice || (child->key && sr_recipe_node_is_choice(child->key));
+        const bool choice = in_choice || sr_recipe_node_is_choice(child->key);
         const bool map = child->kind == SR_RECIPE_NODE_MAP;
         if (sr_recipe_node_is_null(child))
             sr_recipe_node_remove(base, child->key);

@@ -418,13 +418,14 @@ static void end_early(sr_training *t) {
     if (patience == 0 || !t->evaluated_here || t->stop_waited < patience ||
         t->step == t->total_steps)
         return;
-    if (t->rank == 0)
+    if (t->rank == 0) {
         SR_INFO(
             "ending at step %lld of %lld: %s has been no better than %.6g for %lld evaluation%s "
             "(stop.patience)",
             (long long)t->step, (long long)t->total_steps,
             t->columns.names[t->columns.at[SR_RUN_VAL] + t->columns.chosen.stop], t->stop_best,
             (long long)t->stop_waited, t->stop_waited == 1 ? "" : "s");
+    }
     t->total_steps = t->step;
 }
 

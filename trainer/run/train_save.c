@@ -198,12 +198,13 @@ static sr_status check_values(const sr_training *t) {
         const sr_param *param;
         char last[96];
         SR_TRY(sr_param_set_find_not_finite(set, SR_SET_VALUES, false, &param));
-        if (param)
+        if (param) {
             return SR_FAIL(SR_E_NON_FINITE,
                            "%s is not finite after step %lld: lower %s.lr or warm up longer; %s",
                            param->name, (long long)t->step,
                            t->recipe->sets[s].optimizer.choice.path,
                            sr_training_describe_last(t, last));
+        }
     }
     return SR_OK;
 }

@@ -36,7 +36,8 @@ static sr_status check_metrics(const sr_task_desc *task) {
     if (count > 0 && (sum > SR_TASK_COLUMNS || sr_task_columns(task, columns) == 0))
         return SR_FAIL(SR_E_USAGE, "its metrics have %d columns; 1 to %d are possible", sum,
                        SR_TASK_COLUMNS);
-    if (count > 0 && strcmp(columns[sr_task_best_column(task)]->name, task->best ? task->best : ""))
+    if (count > 0 &&
+        (!task->best || strcmp(columns[sr_task_best_column(task)]->name, task->best) != 0))
         return SR_FAIL(SR_E_USAGE, "'best' is not a column of its metrics");
     return SR_OK;
 }

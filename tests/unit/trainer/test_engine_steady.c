@@ -214,7 +214,7 @@ static void take_steps(steady_fixture *f, int count) {
 
 // Another number of pictures than a lane has, with the average of the parameters.
 static void evaluate(steady_fixture *f) {
-    float logits[SEEN_BLOCK * CLASSES];
+    float logits[SEEN_BLOCK * CLASSES] = {0};
     uint8_t pictures[SEEN_BLOCK * SIDE * SIDE * 3];
     const sr_slot slot = picture_slot(SEEN_BLOCK, SIDE, pictures, NULL);
     memset(pictures, 99, sizeof pictures);

@@ -183,13 +183,13 @@ static void test_noise_is_fixed(void **state) {
     (void)state;
     gan g = {0};
     open_gan(&g);
-    float *first = sr_alloc_array(PIXELS * 3, sizeof *first, "picture");
+    const size_t bytes = PIXELS * 3 * sizeof(float);
+    uint8_t *first = sr_alloc(bytes, "picture");
     assert_non_null(first);
     for (int i = 0; i < 3; i++) {
         sr_task_outputs outputs;
         const sr_slot slot = {.valid = 1, .first_position = i == 2 ? INT64_C(1) << 32 : 0};
         assert_ok(sr_engine_infer(g.engine, &slot, &outputs));
-        const size_t bytes = PIXELS * 3 * sizeof *first;
         if (i == 0)
             memcpy(first, outputs.item[0].data, bytes);
         assert_true((memcmp(first, outputs.item[0].data, bytes) == 0) == (i < 2));

@@ -95,7 +95,7 @@ static void end(job *j) {
 
 static void train(job *j) {
     const sr_lane_source source = {.get = get, .done = done, .user = j};
-    for (int step = 0; step < 2; step++)
+    for (int step = 0; step < 2; step++) {
         for (int p = 0; p < sr_engine_get_info(j->engine).phases; p++) {
             sr_phase *phase = sr_engine_get_phase(j->engine, p);
             sr_phase_set_step(phase, step, step * 32, 0.01, 1.0 / 32, (sr_ema_settings){0});
@@ -103,6 +103,7 @@ static void train(job *j) {
             assert_true(isfinite(sr_phase_loss_sum(phase)));
             assert_true(sr_phase_loss_sum(phase) != 0);
         }
+    }
 }
 
 // The blocks that 'ranks' ranks compute, each in a state of its own, gathered in block order.
