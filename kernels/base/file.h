@@ -68,8 +68,9 @@ SR_NODISCARD sr_status sr_file_write_quickly(const char *path, const void *data,
 SR_NODISCARD sr_status sr_file_sync(int fd, const char *path);
 // True for the name of a temporary file of sr_atomic_open, which a killed process may leave behind.
 bool sr_file_is_temporary(const char *name);
-// Removes such files from a folder that no other process writes into.
-void sr_remove_temporary_files(const char *folder);
+// Removes such files of a process that has ended, or of any process (0) from a folder that no other
+// one writes into.
+void sr_remove_temporary_files(const char *folder, long process);
 // Resolves symbolic links in the last component of a path, including links to a target that does
 // not exist yet. The result is in new memory (sr_free). Links of /proc are not followed. SR_E_IO
 // for a loop of links, and for another user's link in a world-writable folder.

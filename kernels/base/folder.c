@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,12 +17,17 @@ bool sr_file_is_temporary(const char *name) {
     return strstr(name, SR_TEMPORARY_MARK) != NULL;
 }
 
-void sr_remove_temporary_files(const char *folder) {
+static bool is_temporary_of(const char *name, long process) {
+    const char *mark = strstr(name, SR_TEMPORARY_MARK);
+    return mark && (process == 0 || strtol(mark + strlen(SR_TEMPORARY_MARK), NULL, 10) == process);
+}
+
+void sr_remove_temporary_files(const char *folder, long process) {
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (sr_file_is_temporary(entry->d_name))
+        if (is_temporary_of(entry->d_name, process))
             (void)unlinkat(dirfd(dir), entry->d_name, 0); // a file that stays is harmless
     (void)closedir(dir);
 }

@@ -106,7 +106,7 @@ void sr_checkpoint_remove_temporary_files(const char *run) {
     for (size_t i = 0; i < count; i++) {
         char *folder = sr_path_join(run, sr_generation_name(list[i], name));
         if (folder != NULL)
-            sr_remove_temporary_files(folder);
+            sr_remove_temporary_files(folder, 0);
         sr_free(folder);
     }
     sr_free(list);

@@ -195,14 +195,14 @@ static void warn(sr_drawing *d, int end) {
         SR_WARN("%s was not drawn: the process that draws ended with exit code %d", d->now.name,
                 WEXITSTATUS(end));
     sr_text_release(&why);
-    sr_remove_temporary_files(d->now.folder); // nothing else is being written there
+    sr_remove_temporary_files(d->now.folder, d->pid);
 }
 
 static void kill_child(sr_drawing *d) {
     (void)kill(d->pid, SIGKILL);
     while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    sr_remove_temporary_files(d->now.folder);
+    sr_remove_temporary_files(d->now.folder, d->pid);
     end_picture(d);
 }
 

@@ -83,7 +83,7 @@ void sr_figure_add_pixels(sr_figure *figure, sr_figure_pixels pixels);
 
 // A curve of a panel.
 typedef struct sr_panel_series {
-    const char *name; // in the legend
+    const char *name; // in the legend; "": it is not there
     uint32_t color;
     const double *x, *y; // at [i * stride]; points with a NaN or infinity are left out
     int64_t stride, count;

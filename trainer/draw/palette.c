@@ -5,8 +5,9 @@
 #define COUNT(table) ((unsigned)(sizeof(table) / sizeof *(table)))
 
 uint32_t sr_color_series(int n) {
-    static const uint32_t colors[] = {SR_ORANGE, SR_GREEN, SR_PURPLE, SR_RED, SR_TEAL};
-    return colors[(unsigned)n % COUNT(colors)];
+    static const uint32_t colors[SR_COLOR_SERIES] = {SR_ORANGE, SR_GREEN, SR_PURPLE, SR_RED,
+                                                     SR_TEAL};
+    return colors[(unsigned)n % SR_COLOR_SERIES];
 }
 
 static uint32_t shade(uint32_t channel, unsigned round) {

@@ -26,6 +26,7 @@ enum {
     SR_WRONG = 0xd64545, // what is wrong, or to be noticed
 };
 
+enum { SR_COLOR_SERIES = 5 }; // before they come again
 // Of the n-th curve beside a first one in blue: orange, green, purple, red, teal, and again.
 uint32_t sr_color_series(int n);
 // Of a class in boxes, outlines, masks and legends. Distinct from each other and from most

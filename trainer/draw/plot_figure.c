@@ -20,6 +20,7 @@ static void draw_text(cairo_t *cr, const sr_figure_operation *operation) {
 
 static void draw_line(cairo_t *cr, const sr_figure_operation *operation) {
     const sr_figure_line *l = &operation->as.line;
+    cairo_new_path(cr); // text leaves a point
     for (int i = 0; i < l->count; i++)
         cairo_line_to(cr, l->points[2 * i], l->points[2 * i + 1]);
     sr_plot_color(cr, l->color, 1);

@@ -244,7 +244,7 @@ static void draw_legend(cairo_t *cr, double right, double y, const sr_panel *pan
     for (int s = panel->series_count; s-- > 0;) {
         const sr_panel_series *series = &panel->series[s];
         curve c = make_curve(series);
-        if (c.count > 0) {
+        if (c.count > 0 && *series->name) {
             char label[96], value[32];
             double last = c.y[c.count - 1];
             sr_plot_number(last, pow(10, floor(log10(fmax(fabs(last), 1e-12))) - 3), value,

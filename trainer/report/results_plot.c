@@ -6,15 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/log.h"
-#include "kernels/base/text.h"
 #include "trainer/draw/palette.h"
 #include "trainer/draw/plot_ticks.h"
-#include "trainer/report/csv_file.h"
 #include "trainer/report/progress.h"
+#include "trainer/report/results_internal.h"
 
-enum { WIDTH = 1200, HEIGHT = 800, SERIES_MAX = 6, NAME_BYTES = 48 };
+enum { SERIES_MAX = 6 }; // that a legend has room for
 
 typedef struct results {
     const sr_results *run;
@@ -22,19 +20,6 @@ typedef struct results {
     char title[160], facts[256];
     const char *x; // column of the x axis
 } results;
-
-static double cell(const sr_csv_table *table, int64_t row, const char *column) {
-    int c = sr_csv_table_column(table, column);
-    return c < 0 ? (double)NAN : table->values[row * table->columns + c];
-}
-
-// The last number in a column; NaN if there is none.
-static double last_of(const sr_csv_table *table, const char *column) {
-    for (int64_t row = table->rows; row-- > 0;)
-        if (!isnan(cell(table, row, column)))
-            return cell(table, row, column);
-    return (double)NAN;
-}
 
 // -- title and facts -------------------------------------------------------------------------
 
@@ -66,13 +51,9 @@ static void add_fact(char *out, size_t bytes, const char *text) {
 static void add_best(results *r) {
     const sr_column *column = r->run->best;
     char value[SR_COLUMN_TEXT], text[128];
-    double best = (double)NAN;
     if (!column)
         return;
-    for (int64_t row = 0; row < r->table.rows; ++row) {
-        const double now = cell(&r->table, row, column->name);
-        best = sr_column_is_better(column, now, best) ? now : best;
-    }
+    const double best = sr_results_best(&r->table, column);
     snprintf(text, sizeof text, "best %s %s", column->label ? column->label : column->name,
              sr_column_text(column, best, value));
     if (!isnan(best))
@@ -83,8 +64,8 @@ static void add_best(results *r) {
 static void make_facts(results *r) {
     char number[48], text[128];
     const sr_csv_table *t = &r->table;
-    double steps = last_of(t, "step"), samples = last_of(t, "samples");
-    double seconds = last_of(t, "seconds");
+    double steps = sr_results_last(t, "step"), samples = sr_results_last(t, "samples");
+    double seconds = sr_results_last(t, "seconds");
     if (!isnan(steps)) {
         sr_plot_number(steps, 1, number, sizeof number);
         snprintf(text, sizeof text, "%s steps", number);
@@ -102,86 +83,43 @@ static void make_facts(results *r) {
 
 // -- columns ---------------------------------------------------------------------------------
 
-static bool is_in(const sr_column *column, const char *group) {
-    return strncmp(column->name, group, strlen(group)) == 0;
-}
-
-// Whether training or an evaluation measured it, in this unit.
-static bool is_measured(const sr_column *column, sr_unit unit) {
-    return column->unit == unit && (is_in(column, "train/") || is_in(column, "val/"));
-}
-
 static bool has_measured(const results *r, sr_unit unit) {
     for (int i = 0; i < r->run->count; ++i)
-        if (is_measured(&r->run->columns[i], unit) &&
+        if (sr_column_is_measured(&r->run->columns[i], unit) &&
             sr_csv_table_column(&r->table, r->run->columns[i].name) >= 0)
             return true;
     return false;
 }
 
-// "train top-1"; of losses "train", "val", "train D" of the phase D.
-static void name_curve(const sr_column *column, char out[NAME_BYTES]) {
-    const char *rest = strchr(column->name, '/') + 1, *what = rest;
-    size_t length;
-    if (column->unit != SR_UNIT_LOSS && column->label)
-        what = column->label;
-    length = strlen(what);
-    if (column->unit == SR_UNIT_LOSS && length >= 4 && strcmp(what + length - 4, "loss") == 0)
-        for (length -= 4; length > 0 && strchr("._", what[length - 1]);)
-            --length;
-    snprintf(out, NAME_BYTES, "%.*s%s%.*s", (int)(rest - 1 - column->name), column->name,
-             length > 0 ? " " : "", (int)length, what);
-}
-
-// Files contain fractions, pictures show percent.
 static void to_percent(results *r) {
-    for (int i = 0; i < r->run->count; ++i) {
-        const int c = sr_csv_table_column(&r->table, r->run->columns[i].name);
-        if (c < 0 || r->run->columns[i].unit != SR_UNIT_FRACTION)
-            continue;
-        for (int64_t row = 0; row < r->table.rows; ++row)
-            r->table.values[row * r->table.columns + c] *= 100;
-    }
+    for (int i = 0; i < r->run->count; ++i)
+        if (r->run->columns[i].unit == SR_UNIT_FRACTION)
+            sr_results_to_percent(&r->table, r->run->columns[i].name);
 }
 
 // -- panels ----------------------------------------------------------------------------------
-
-// Epochs, or steps for a run of less than two epochs; only columns that the table has.
-static void choose_axis(results *r) {
-    const bool has_epochs = sr_csv_table_column(&r->table, "epoch") >= 0;
-    const bool has_steps = sr_csv_table_column(&r->table, "step") >= 0;
-    if (has_epochs && (last_of(&r->table, "epoch") >= 2 || !has_steps))
-        r->x = "epoch";
-    else
-        r->x = has_steps ? "step" : "samples";
-}
 
 // The curves of a panel.
 typedef struct curves {
     const results *from;
     sr_panel_series list[SERIES_MAX];
-    char names[SERIES_MAX][NAME_BYTES];
+    char names[SERIES_MAX][SR_CURVE_NAME];
     int count;
 } curves;
 
 // A curve over the x axis, if the table has its column.
 static void add_curve(curves *to, const char *column, const char *name, uint32_t color,
                       bool smooth) {
-    const results *r = to->from;
-    const sr_csv_table *table = &r->table;
-    const int x = sr_csv_table_column(table, r->x), y = sr_csv_table_column(table, column);
-    if (x < 0 || y < 0 || to->count == SERIES_MAX)
+    char *kept = to->names[to->count % SERIES_MAX];
+    sr_panel_series *series = &to->list[to->count % SERIES_MAX];
+    if (to->count == SERIES_MAX || !sr_results_curve(&to->from->table, to->from->x, column, series))
         return;
-    char *kept = to->names[to->count];
-    (void)snprintf(kept, NAME_BYTES, "%s", name);
-    to->list[to->count++] = (sr_panel_series){.name = kept,
-                                              .color = color,
-                                              .x = table->values + x,
-                                              .y = table->values + y,
-                                              .stride = table->columns,
-                                              .count = table->rows,
-                                              .smooth = smooth,
-                                              .marks = !smooth};
+    (void)snprintf(kept, SR_CURVE_NAME, "%s", name);
+    series->name = kept;
+    series->color = color;
+    series->smooth = smooth;
+    series->marks = !smooth;
+    ++to->count;
 }
 
 // What was measured in a unit: the first curve of training in blue, all others in the colours
@@ -191,74 +129,58 @@ static void add_measured(curves *to, sr_unit unit) {
     int used = 0;
     for (int i = 0; i < r->run->count; ++i) {
         const sr_column *column = &r->run->columns[i];
-        const bool training = is_in(column, "train/");
-        char name[NAME_BYTES];
-        if (!is_measured(column, unit))
+        const bool training = sr_column_is_in(column, "train/");
+        char name[SR_CURVE_NAME];
+        if (!sr_column_is_measured(column, unit))
             continue;
-        name_curve(column, name);
+        sr_column_curve(column, name);
         add_curve(to, column->name, name,
                   training && to->count == 0 ? SR_BLUE : sr_color_series(used++), training);
     }
 }
 
-// Where a panel is: rows are of different height.
-static sr_panel place_panel(int column, int row, const char *title) {
-    const double margin = 40, header = 84, gap = 48, middle = 24, foot = 40;
-    const double width = (WIDTH - 2 * margin - gap) / 2, height = HEIGHT - header - middle - foot;
-    const double upper = 0.58 * height;
-    return (sr_panel){.title = title,
-                      .x = margin + column * (width + gap),
-                      .y = header + row * (upper + middle),
-                      .width = width,
-                      .height = row == 0 ? upper : height - upper,
-                      .x_unit = 1};
-}
-
-static void add_panel(sr_figure *figure, sr_panel panel, const curves *shown) {
-    panel.series = shown->list;
-    panel.series_count = shown->count;
-    sr_figure_add_panel(figure, panel);
-}
-
 static void add_losses(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
     add_measured(&shown, SR_UNIT_LOSS);
-    add_panel(figure, place_panel(0, 0, "Loss"), &shown);
+    sr_results_add_panel(figure, sr_results_place(0, 0, "Loss"), shown.list, shown.count);
 }
 
 // Fractions, or else numbers.
 static void add_measures(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
     const bool numbers = !has_measured(r, SR_UNIT_FRACTION);
-    sr_panel panel = place_panel(1, 0, numbers ? "Measures" : "Accuracy, %");
+    char title[SR_CURVE_NAME];
+    (void)snprintf(title, sizeof title, "%s, %%",
+                   r->run->fractions ? r->run->fractions : "Fractions");
+    sr_panel panel = sr_results_place(1, 0, numbers ? "Measures" : title);
     panel.cap = numbers ? 0 : 100;
     add_measured(&shown, numbers ? SR_UNIT_NUMBER : SR_UNIT_FRACTION);
-    add_panel(figure, panel, &shown);
+    sr_results_add_panel(figure, panel, shown.list, shown.count);
 }
 
 static void add_rates(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
-    sr_panel panel = place_panel(0, 1, "Learning rate");
+    sr_panel panel = sr_results_place(0, 1, "Learning rate");
     panel.x_title = r->x;
     panel.from_zero = true;
     for (int i = 0; i < r->run->count; ++i) {
         const char *name = r->run->columns[i].name;
-        if (strcmp(name, "lr") == 0 || sr_text_ends_with(name, ".lr"))
+        if (sr_column_is_rate(name))
             add_curve(&shown, name, name,
                       shown.count == 0 ? SR_PURPLE : sr_color_series(shown.count - 1), false);
     }
     for (int i = 0; i < shown.count; ++i)
         shown.list[i].marks = false;
-    add_panel(figure, panel, &shown);
+    sr_results_add_panel(figure, panel, shown.list, shown.count);
 }
 
 static void add_speed(const results *r, sr_figure *figure) {
     curves shown = {.from = r};
-    sr_panel panel = place_panel(1, 1, "Images per second");
+    sr_panel panel = sr_results_place(1, 1, "Images per second");
     panel.x_title = r->x;
     panel.from_zero = true;
     add_curve(&shown, "images_per_s", "all ranks", SR_GREEN, true);
-    add_panel(figure, panel, &shown);
+    sr_results_add_panel(figure, panel, shown.list, shown.count);
 }
 
 static void add_heading(const results *r, sr_figure *figure) {
@@ -266,7 +188,7 @@ static void add_heading(const results *r, sr_figure *figure) {
         figure, (sr_figure_text){
                     .text = r->title, .x = 40, .y = 46, .size = 22, .bold = true, .color = SR_INK});
     sr_figure_add_text(figure, (sr_figure_text){.text = r->facts,
-                                                .x = WIDTH - 48,
+                                                .x = SR_RESULTS_WIDTH - 48,
                                                 .y = 45,
                                                 .size = 13,
                                                 .color = SR_SOFT,
@@ -274,15 +196,11 @@ static void add_heading(const results *r, sr_figure *figure) {
 }
 
 static sr_status read_results(results *r) {
-    char *path = sr_path_join(r->run->folder, "metrics.csv");
-    if (path == NULL)
-        return SR_E_MEMORY;
-    const sr_status status = sr_csv_read(path, &r->table);
-    sr_free(path);
-    SR_TRY(status);
+    const sr_csv_table *tables[] = {&r->table};
+    SR_TRY(sr_results_read(r->run->folder, &r->table));
     make_title(r->run->folder, r->title, sizeof r->title);
     make_facts(r);
-    choose_axis(r);
+    r->x = sr_results_axis(tables, 1);
     to_percent(r);
     return SR_OK;
 }
@@ -290,7 +208,7 @@ static sr_status read_results(results *r) {
 sr_status sr_results_figure(const sr_results *run, sr_figure *out) {
     results r = {.run = run};
     SR_TRY(read_results(&r));
-    sr_figure_init(out, WIDTH, HEIGHT);
+    sr_figure_init(out, SR_RESULTS_WIDTH, SR_RESULTS_HEIGHT);
     add_heading(&r, out);
     add_losses(&r, out);
     add_measures(&r, out);

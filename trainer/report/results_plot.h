@@ -14,7 +14,8 @@ extern "C" {
 typedef struct sr_results {
     const char *folder;       // of metrics.csv
     const sr_column *columns; // with names as in metrics.csv
-    int count;                // of columns
+    int count;                // of columns; 0: all in the file are plain numbers
+    const char *fractions;    // what its columns of fractions are: "Accuracy"
     const sr_column *best;    // whose best value is a fact of the run; NULL: none
 } sr_results;
 

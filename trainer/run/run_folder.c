@@ -441,10 +441,10 @@ static sr_status open_to_resume(sr_run_folder *run, const sr_run_options *option
 // Removes the temporary files of a killed job: this job has the lock, so that one is dead.
 static void remove_leftovers(const sr_run_folder *run) {
     char *samples = sr_path_join(run->path, "samples");
-    sr_remove_temporary_files(run->path);
+    sr_remove_temporary_files(run->path, 0);
     sr_checkpoint_remove_temporary_files(run->path);
     if (samples != NULL)
-        sr_remove_temporary_files(samples);
+        sr_remove_temporary_files(samples, 0);
     sr_free(samples);
 }
 

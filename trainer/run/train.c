@@ -99,6 +99,7 @@ static void draw_results(const sr_training *t) {
     const sr_results results = {.folder = t->location.folder,
                                 .columns = c->list,
                                 .count = c->count,
+                                .fractions = t->task->fractions,
                                 .best = measured ? &c->list[c->at[SR_RUN_VAL] + c->main] : NULL};
     sr_results_draw(&results, t->drawing);
 }

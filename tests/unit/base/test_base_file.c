@@ -223,7 +223,12 @@ static void links_and_leftovers(void **state) {
     assert_ok(sr_file_write_atomic(kept, "x", 1));
     assert_true(sr_file_is_temporary(left));
     assert_false(sr_file_is_temporary(kept));
-    sr_remove_temporary_files(folder);
+    sr_remove_temporary_files(folder, 1);
+    assert_int_equal(before + 3, entries());
+    sr_remove_temporary_files(folder, 12);
+    assert_int_equal(before + 2, entries());
+    assert_ok(sr_file_write_atomic(left, "x", 1));
+    sr_remove_temporary_files(folder, 0);
     assert_int_equal(before + 2, entries());
     sr_free(link);
     sr_free(left);

@@ -343,6 +343,7 @@ static void draws_lines(void **state) {
     sr_figure f;
     plot_needs_cairo();
     sr_figure_init(&f, 200, 100);
+    sr_figure_add_text(&f, (sr_figure_text){.text = " ", .x = 2, .y = 90, .size = 12});
     sr_figure_add_line(&f, (sr_figure_line){zigzag, 3, 4, SR_RED});
     plot_draw(&f, "lines");
     assert_int_equal(count(SR_RED, 12, 18, 96, 4), 96 * 4);

@@ -55,6 +55,7 @@ static const sr_column columns[] = {
 static const sr_results results = {.folder = plot_folder,
                                    .columns = columns,
                                    .count = sizeof columns / sizeof *columns,
+                                   .fractions = "Hits",
                                    .best = &columns[8]};
 
 static void draw_results(void) {
@@ -164,6 +165,7 @@ static void columns_by_unit(void **state) {
     check_series(&list, 1, 0, "train top-1", SR_BLUE, 50);
     check_series(&list, 1, 1, "val top-1", SR_ORANGE, 37.5);
     check_series(&list, 1, 2, "val top-5", SR_GREEN, 87.5);
+    assert_string_equal(list.operations[3].as.panel.title, "Hits, %");
     check_series(&list, 2, 0, "lr", SR_PURPLE, 0.25);
     check_series(&list, 3, 0, "all ranks", SR_GREEN, 200);
     assert_int_equal(series_of(&list, 0) * 1000 + series_of(&list, 1) * 100 +
