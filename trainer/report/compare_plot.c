@@ -233,22 +233,21 @@ static void add_legend(const comparison *c, int run, sr_figure *figure) {
     const double line[] = {x, y - 5, x + 20, y - 5};
     char value[96];
     describe_value(c, run, value, sizeof value);
-    const double taken = *value ? sr_figure_text_width(12, value) + 44 : 24;
+    const double space = width - 64 - sr_figure_text_width(12, value);
+    const double wide = 1.12 * sr_figure_text_width(14, c->of->names[run]); // bold
     sr_figure_add_line(
         figure, (sr_figure_line){.points = line, .count = 2, .width = 4, .color = color_of(run)});
     sr_figure_add_text(figure, (sr_figure_text){.text = c->of->names[run],
                                                 .x = x + 28,
                                                 .y = y,
                                                 .size = 14,
-                                                .max_width = fmax(60, width - 28 - taken),
+                                                .max_width = space,
                                                 .bold = true,
                                                 .color = SR_INK});
-    sr_figure_add_text(figure, (sr_figure_text){.text = value,
-                                                .x = x + width - 24,
-                                                .y = y,
-                                                .size = 12,
-                                                .color = SR_SOFT,
-                                                .align = SR_ALIGN_RIGHT});
+    sr_figure_add_text(
+        figure,
+        (sr_figure_text){
+            .text = value, .x = x + 40 + fmin(space, wide), .y = y, .size = 12, .color = SR_SOFT});
 }
 
 static sr_status compose(comparison *c, sr_figure *out) {
