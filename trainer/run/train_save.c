@@ -75,8 +75,10 @@ static saved_numbers *list_numbers(sr_training *t) {
     for (int i = 0; i < t->task->scalar_count; i++)
         add_number(n, NULL, &t->window.scalars[i], "window_", t->task->scalars[i].name);
     add_number(n, NULL, &t->evaluation_due, "", "evaluation_due");
-    add_number(n, &t->stop_best, NULL, "", "stop_best");
-    add_number(n, NULL, &t->stop_waited, "", "stop_waited");
+    if (c->of[SR_RUN_VAL] > 0) { // those of another stop.metric are not found again
+        add_number(n, &t->stop_best, NULL, "stop_best_", val[c->chosen.stop]);
+        add_number(n, NULL, &t->stop_waited, "stop_waited_", val[c->chosen.stop]);
+    }
     return n;
 }
 
@@ -126,6 +128,11 @@ static bool is_as_before(const sr_manifest *m, const char *key, const char *now)
     return !before || strcmp(before, now) == 0;
 }
 
+static void forget_values(sr_training *t) {
+    t->best_main = t->stop_best = (double)NAN;
+    t->stop_waited = 0;
+}
+
 // Values of another metric, of other pictures or of pictures seen otherwise are not comparable with
 // those that follow.
 static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
@@ -133,10 +140,10 @@ static void forget_other_evaluation(sr_training *t, const sr_manifest *m) {
     char view[VIEW_BYTES];
     if (!is_as_before(m, SR_EXTRA_VAL_DATA, t->inputs.val_identity)) {
         other = "evaluation pictures";
-        t->best_main = (double)NAN;
+        forget_values(t);
     } else if (!is_as_before(m, SR_EXTRA_VAL_VIEW, describe_view(t, view))) {
         other = "evaluation settings (eval)";
-        t->best_main = (double)NAN;
+        forget_values(t);
     } else if (strcmp(m->metric, now) != 0) {
         other = "checkpoint.metric";
     }
