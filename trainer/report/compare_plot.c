@@ -54,12 +54,13 @@ static bool is_rate(const sr_column *column) {
 
 // The first such column of the first run that has one; NULL: none.
 static const char *find_column(const comparison *c, bool (*is)(const sr_column *column)) {
-    for (int run = 0; run < c->of->count; ++run)
+    for (int run = 0; run < c->of->count; ++run) {
         for (int i = 0; i < c->tables[run].columns; ++i) {
             const sr_column column = describe(&c->of->runs[run], c->tables[run].names[i]);
             if (is(&column))
                 return column.name;
         }
+    }
     return NULL;
 }
 
