@@ -148,9 +148,9 @@ static sr_status offer(const sr_metric_samples *samples, const sr_metric_setting
 
 static const sr_example_desc examples = {
     .what = "each above its class and its prediction",
-    .rows = {[FIXED] = {"the same samples after each evaluation", .fixed = true},
-             [BEST] = {"correct, with the lowest loss"},
-             [WORST] = {"the highest loss"}},
+    .rows = {[FIXED] = {.title = "the same samples after each evaluation", .fixed = true},
+             [BEST] = {.title = "correct, with the lowest loss"},
+             [WORST] = {.title = "the highest loss"}},
     .offer = offer};
 
 static const sr_metric_desc *const metrics[] = {&sr_metric_topk, NULL};
