@@ -4,6 +4,8 @@ that do not run in every step, resumed.
 
 usage: check_gan.py SERRIED
 """
+import csv
+import glob
 import json
 import os
 import shutil
@@ -49,6 +51,34 @@ class Gan(suite.Suite):
             self.report(about["serried.model"] == "toy-generator" and sets == ["G", "D"], f"{name}: G comes first",
                         f"{sets} {about}")
 
+    def rows(self, name):
+        """The columns of the phases in metrics.csv, as written."""
+        with open(os.path.join(self.folder, name, "metrics.csv"), encoding="utf-8", newline="") as file:
+            return [{key: cell for key, cell in row.items() if key.startswith(("train/", "D.", "G.", "R1."))}
+                    for row in csv.DictReader(file)]
+
+    def check_columns(self):
+        """Every phase has its loss and rate, D also the parts of its loss, which add up to it; also after a stop."""
+        one, half = self.rows("one"), self.rows("half")
+        wanted = {"train/D.loss", "train/R1.loss", "train/G.loss", "train/D.real", "train/D.fake", "D.lr", "G.lr", "R1.lr"}
+        self.report(wanted <= set(one[0]), "columns of phases", str(sorted(one[0])))
+        parts = [abs(float(row["train/D.loss"]) - float(row["train/D.real"]) - float(row["train/D.fake"]))
+                 for row in one if row["train/D.loss"]]
+        self.report(0 < len(parts) < len(one) and max(parts) < 1e-5, "the parts of D's loss add up to it", str(parts))
+        self.report(one == half, "the same rows after a stop", f"{one}\n{half}")
+
+    def check_pictures(self):
+        """What G draws from fixed noise after each epoch: the same picture on any number of ranks, also in TensorBoard's file."""
+        pictures = []
+        for name in ("one", "two"):
+            with open(os.path.join(self.folder, name, "samples", "generated.png"), "rb") as file:
+                pictures.append(file.read())
+        self.report(pictures[0] == pictures[1] and pictures[0][:4] == b"\x89PNG", "generated pictures on two ranks",
+                    str([len(picture) for picture in pictures]))
+        events = glob.glob(os.path.join(self.folder, "one", "events.out.tfevents.*"))
+        with open(events[0], "rb") as file:
+            self.report(len(events) == 1 and b"generated" in file.read(), "generated pictures for TensorBoard", str(events))
+
     def check(self):
         self.pack()
         one, two = self.train("one", STEPS, 1), self.train("two", STEPS, 2)
@@ -57,6 +87,8 @@ class Gan(suite.Suite):
         half = self.train("half", STEPS, 1, "--resume")
         self.report(one == half, "the same digest after a stop between two runs of a phase", f"{one} {half}")
         self.check_files(os.path.join(self.folder, "one"))
+        self.check_columns()
+        self.check_pictures()
         done = self.call("train", "resnet18", "-o", os.path.join(self.folder, "no"), "data.train=" + self.data, "steps=1")
         self.report(done.returncode == 3 and "has no class" in done.stderr, "a classifier is refused", done.stderr[-500:])
         for line, message in ((["val", "--data", self.data], "task gan has no metric"),

@@ -167,6 +167,10 @@ class Plugins(suite.Suite):
                                       "--json"])
         value = json.loads(out).get("val_f1") if code == 0 else errors
         self.report(code == 0 and (min(results)[1] == value), "val gives the custom metric", f"{value} {results}")
+        picture = sorted(glob.glob(os.path.join(self.folder, "pictures/*/0001.jpg")))[0]
+        self.expect("predict refuses a task that does not classify",
+                    [self.serried, "predict", self.path("attributes-1"), "--allow-plugins", picture], [2, 4],
+                    "task attributes does not classify pictures")
         for key, words in (("checkpoint.metric=val/top1", ["val/f1"]), ("task.count=9", ["count", "8"]),
                            ("task.number=2", ["number", "task.attributes"]), ("task=attribute", ["attributes"])):
             self.expect(f"a custom task refuses {key}", [self.serried, "recipe", "show", recipe, key], [2], *words)

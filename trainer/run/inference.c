@@ -339,6 +339,24 @@ typedef struct batch_buffers {
     int64_t samples;
 } batch_buffers;
 
+// The logits of a task whose outputs have one for each class: f32 [N,class_count].
+static sr_status infer_classes(sr_inference *in, const sr_slot *slot, const float **out) {
+    sr_task_outputs outputs;
+    const sr_task_output *logits;
+    SR_TRY(sr_engine_infer(in->engine, slot, &outputs));
+    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
+    if (logits->info.dtype != SR_F32 || logits->info.rank != 2 ||
+        logits->info.dim[1] != in->class_count) {
+        char text[96];
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "task %s does not classify pictures: its logits are %s, and there are %d "
+                       "classes",
+                       in->task->name, sr_info_text(&logits->info, text), in->class_count);
+    }
+    *out = logits->data;
+    return SR_OK;
+}
+
 static sr_status predict_batch(sr_inference *in, const picture_reader *from, const batch_buffers *m,
                                const sr_picture_file *files, int count, float *probabilities,
                                uint8_t *pixels, sr_status *statuses) {
@@ -360,15 +378,13 @@ static sr_status predict_batch(sr_inference *in, const picture_reader *from, con
                                      .rank = 4,
                                      .shape = {m->samples, height, width, 3},
                                      .data = m->image}}};
-    sr_task_outputs outputs;
-    const sr_task_output *logits;
-    SR_TRY(sr_engine_infer(in->engine, &slot, &outputs));
-    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
+    const float *logits = NULL;
+    SR_TRY(infer_classes(in, &slot, &logits));
     if (pixels)
         memcpy(pixels, m->image, size * (size_t)count);
     for (int i = 0; i < count; i++)
-        write_row(in, &files[i], (const float *)logits->data + (size_t)i * classes,
-                  probabilities + (size_t)i * classes, &statuses[i]);
+        write_row(in, &files[i], logits + (size_t)i * classes, probabilities + (size_t)i * classes,
+                  &statuses[i]);
     return SR_OK;
 }
 

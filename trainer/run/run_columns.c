@@ -29,8 +29,10 @@ static const struct {
     [SR_RUN_SKIPPED_STEPS] = {PHASE, {.name = "%sskipped_steps"}},
 };
 
-// Text where 'format' has %s, in memory of the arena.
+// Text where 'format' has its first %s, in memory of the arena; NULL if it is out, or was before.
 static const char *insert(const char *format, const char *text, sr_arena *arena) {
+    if (!format || !text)
+        return NULL;
     const char *at = strstr(format, "%s");
     const size_t before = at ? (size_t)(at - format) : strlen(format);
     const size_t bytes = strlen(format) + strlen(text) + 1;
@@ -49,7 +51,9 @@ static const char *name_of(const sr_recipe *recipe, const sr_task_desc *task,
         phase = recipe->phases[i].name;
         return insert(format, *phase ? insert("%s.", phase, arena) : "", arena);
     case TRAIN:
-        return insert(format, task->scalars[i].mean.name, arena);
+        phase = task->phases[task->scalars[i].phase].name;
+        return insert(*phase ? insert("train/%s.%s", phase, arena) : format,
+                      task->scalars[i].mean.name, arena);
     case VAL:
         return insert(format, measured[i]->name, arena);
     case RUN:

@@ -110,6 +110,15 @@ static void report_skipped(const sr_training *t, const sr_phase *phase) {
     sr_run_event(t->run, "skipped_step", fields);
 }
 
+// The phase of the run that computes a scalar of the task; -1: the recipe leaves it out.
+static int phase_of_scalar(const sr_training *t, int scalar) {
+    const char *name = t->task->phases[t->task->scalars[scalar].phase].name;
+    int p = t->info.phases - 1;
+    while (p >= 0 && strcmp(t->recipe->phases[p].name, name) != 0)
+        p--;
+    return p;
+}
+
 static sr_status run_step(sr_training *t, bool *stop) {
     const sr_lane_source *source = sr_feed_source(t->feed);
     double batch = (double)t->info.batch;
@@ -133,8 +142,9 @@ static sr_status run_step(sr_training *t, bool *stop) {
         t->last_losses[p] = loss / batch;
         t->window.losses[p] += loss;
         t->window.samples[p] += t->info.batch;
-        for (int i = 0; p == t->logged && i < t->task->scalar_count; i++)
-            t->window.scalars[i] += (int64_t)sr_phase_scalar(phase, i, 0);
+        for (int i = 0; i < t->task->scalar_count; i++)
+            if (phase_of_scalar(t, i) == p)
+                t->window.scalars[i] += sr_phase_scalar(phase, i, 0);
     }
     t->step++;
     t->position += t->info.batch;
@@ -213,11 +223,13 @@ static void fill_phase(const sr_training *t, int p, const int *at, double *row) 
 
 static void fill_window(const sr_training *t, const int *at, double *row) {
     const int64_t span = train_ns(t) - t->window.start_ns;
-    const double samples = (double)t->window.samples[t->logged];
+    for (int i = 0; i < t->task->scalar_count; i++) {
+        const int p = phase_of_scalar(t, i);
+        if (p >= 0 && t->window.samples[p] > 0)
+            row[at[SR_RUN_TRAIN] + i] = t->window.scalars[i] / (double)t->window.samples[p];
+    }
     if (t->window.samples[t->logged] == 0)
         return;
-    for (int i = 0; i < t->task->scalar_count; i++)
-        row[at[SR_RUN_TRAIN] + i] = (double)t->window.scalars[i] / samples;
     row[at[SR_RUN_IMAGES_PER_S]] =
         (double)(t->position - t->window.start_position) / ((double)span / 1e9);
     row[at[SR_RUN_DATA_WAIT]] = share(data_wait_ns(t) - t->window.data_wait_ns, span);
@@ -349,6 +361,13 @@ static sr_status evaluate_epoch(sr_training *t, bool end) {
     return status;
 }
 
+static sr_status draw_generated(sr_training *t) {
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = sr_training_draw_generated(t);
+    t->aside_ns += sr_clock_ns() - begin;
+    return status;
+}
+
 static bool checkpoint_due(const sr_training *t, int64_t before) {
     const sr_schedule_lengths lengths = {
         .total = t->total_samples, .epoch = t->inputs.count, .batch = t->info.batch};
@@ -439,6 +458,8 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     bool to_save = checkpoint_due(t, before) || by_time || stop || t->saved_position == t->position;
     t->evaluation_due = epoch_end && t->inputs.val_path[0];
     SR_TRY(evaluate_if_due(t, to_save, stop));
+    if (epoch_end)
+        SR_TRY(draw_generated(t));
     end_early(t);
     end = end || t->step == t->total_steps;
     to_save = to_save || end;

@@ -32,10 +32,10 @@ typedef struct sr_run_location {
 // Sums since the last row of metrics.csv.
 typedef struct sr_window {
     double losses[SR_MAX_PHASES];
-    int64_t samples[SR_MAX_PHASES];  // of each phase
-    int64_t scalars[SR_MAX_SCALARS]; // first elements of the task's
-    int64_t start_position;          // in this session, as the times
-    int64_t start_ns;                // excluding 'aside_ns'
+    int64_t samples[SR_MAX_PHASES]; // of each phase
+    double scalars[SR_MAX_SCALARS]; // first elements of the task's
+    int64_t start_position;         // in this session, as the times
+    int64_t start_ns;               // excluding 'aside_ns'
     int64_t data_wait_ns, exposed_ns;
 } sr_window;
 
@@ -128,6 +128,8 @@ SR_NODISCARD sr_status sr_training_draw_first_batch(sr_training *t);
 // sr_training).
 void sr_training_finish_metric(void *training, const sr_metric_desc *metric, const void *state);
 void sr_training_draw_examples(sr_training *t, const sr_examples *examples);
+// All ranks, after an epoch: pictures that the task generates, if it does.
+SR_NODISCARD sr_status sr_training_draw_generated(sr_training *t);
 // Adds a picture that was drawn to the event file (sr_drawing_notify; 'training' is an
 // sr_training).
 void sr_training_add_picture(void *training, const char *folder, const char *name, int64_t step);

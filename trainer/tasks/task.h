@@ -70,10 +70,12 @@ typedef struct sr_lane_recording {
     sr_tensor results[SR_TASK_OUTPUTS]; // of inference, in the task's order
 } sr_lane_recording;
 
-// A sum over the samples of a step that a task logs.
+// A sum over the samples of a step that a task logs: hits, or a part of its loss.
 typedef struct sr_task_scalar {
     const char *name; // "hits"
-    sr_column mean;   // its first element by the number of samples: a column "train/top1"
+    sr_column mean;   // its first element by the number of samples: a column "train/top1", or of a
+                      // phase with a name "train/D.real"
+    int phase;        // of the task, which computes it
 } sr_task_scalar;
 
 // A task's descriptor. Immutable.
@@ -106,6 +108,8 @@ typedef struct sr_task_desc {
     const char *best;                // the column of its metrics that chooses the best checkpoint
     const char *fractions;           // what its columns of fractions are, as the title of a plot
     const sr_example_desc *examples; // of evaluations; NULL: none are shown
+    const char *generates; // the output of pictures, f32 [N,H,W,3] in 0..1, that are shown
+                           // after each epoch; NULL: none
     // How pictures are prepared for inference.
     void (*view)(const sr_recipe *recipe, sr_eval_view *out);
 } sr_task_desc;
@@ -128,6 +132,10 @@ bool sr_task_has_classes(const sr_task_desc *task);
 int sr_task_sets(const sr_task_desc *task);
 // Number of its phases.
 int sr_task_phases(const sr_task_desc *task);
+
+// Adds a part of the loss, f32 [N], to recording->loss with its weight, and logs it as the scalar
+// of this number.
+void sr_task_add_loss(sr_lane_recording *recording, sr_tensor part, double weight, int scalar);
 
 // Records the forward pass of a set's model, and returns its output of this name.
 sr_tensor sr_task_forward(sr_lane_recording *recording, int set, const sr_tensor *inputs,

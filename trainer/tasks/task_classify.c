@@ -168,7 +168,7 @@ const sr_task_desc sr_task_classify = {
     .phases = {{.name = ""}},
     .uses_loss = true,
     .scalar_count = 1,
-    .scalars = {{"hits", {"top1", "top-1", SR_UNIT_FRACTION, SR_BETTER_HIGHER}}},
+    .scalars = {{.name = "hits", .mean = {"top1", "top-1", SR_UNIT_FRACTION, SR_BETTER_HIGHER}}},
     .record = record,
     .mix = mix,
     .infer = infer,

@@ -14,6 +14,7 @@ enum { PHASE_D, PHASE_G, PHASE_R1 };
 enum { NOISE = 32 };
 enum { IMAGE };    // inputs
 enum { PICTURES }; // outputs
+enum { REAL, FAKE, SCALARS };
 
 // Numbers of random operators: phases, and inference.
 enum { PHASE_NOISE = 0x6e0000, INFERENCE_NOISE = 0x6e1000 };
@@ -52,8 +53,8 @@ static void record(sr_lane_recording *r) {
         return;
     }
     sr_tensor real = sr_normalize(r->inputs[IMAGE], centre, centre, r->dtype);
-    r->loss = sr_add(per_sample(sr_task_forward(r, SET_D, &real, "logits", true), 1),
-                     per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 0));
+    sr_task_add_loss(r, per_sample(sr_task_forward(r, SET_D, &real, "logits", true), 1), 1, REAL);
+    sr_task_add_loss(r, per_sample(sr_task_forward(r, SET_D, &fake, "logits", false), 0), 1, FAKE);
 }
 
 // Pictures in 0..1. They depend on the seed and on the position of the slot's first sample.
@@ -76,7 +77,11 @@ const sr_task_desc sr_task_gan = {
                [PHASE_G] = {.name = "G", .set = SET_G},
                [PHASE_R1] = {.name = "R1", .set = SET_D, .every = 16, .optional = true}},
     .infers = SET_G,
+    .scalar_count = SCALARS,
+    .scalars = {[REAL] = {"real", {"real", "real", SR_UNIT_LOSS, SR_BETTER_LOWER}, PHASE_D},
+                [FAKE] = {"fake", {"fake", "fake", SR_UNIT_LOSS, SR_BETTER_LOWER}, PHASE_D}},
     .view = sr_eval_view_of,
     .record = record,
     .infer = infer,
-    .outputs = {[PICTURES] = "pictures"}};
+    .outputs = {[PICTURES] = "pictures"},
+    .generates = "pictures"};

@@ -19,8 +19,16 @@ static const sr_task_desc *const built_in[] = {
 #undef SR_TASK
 };
 
-static sr_status check_metrics(const sr_task_desc *task) {
+static bool measures(const sr_task_desc *task, const char *name) {
     const sr_column *columns[SR_TASK_COLUMNS];
+    const int count = sr_task_columns(task, columns);
+    for (int i = 0; i < count && name; i++)
+        if (strcmp(columns[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+static sr_status check_metrics(const sr_task_desc *task) {
     int count = 0, sum = 0;
     for (; task->metrics && task->metrics[count]; count++) {
         const sr_metric_desc *m = task->metrics[count];
@@ -33,12 +41,18 @@ static sr_status check_metrics(const sr_task_desc *task) {
             return SR_FAIL(SR_E_USAGE, "its metric %s needs 'add' and 'result'", m->name);
         sum += m->column_count;
     }
-    if (count > 0 && (sum > SR_TASK_COLUMNS || sr_task_columns(task, columns) == 0))
+    if (count > 0 && (sum > SR_TASK_COLUMNS || sum == 0))
         return SR_FAIL(SR_E_USAGE, "its metrics have %d columns; 1 to %d are possible", sum,
                        SR_TASK_COLUMNS);
-    if (count > 0 &&
-        (!task->best || strcmp(columns[sr_task_best_column(task)]->name, task->best) != 0))
+    if (count > 0 && !measures(task, task->best))
         return SR_FAIL(SR_E_USAGE, "'best' is not a column of its metrics");
+    return SR_OK;
+}
+
+static sr_status check_scalars(const sr_task_desc *task) {
+    for (int i = 0; i < task->scalar_count; i++)
+        if (task->scalars[i].phase < 0 || task->scalars[i].phase >= sr_task_phases(task))
+            return SR_FAIL(SR_E_USAGE, "its scalar %s belongs to no phase", task->scalars[i].name);
     return SR_OK;
 }
 
@@ -48,6 +62,7 @@ static sr_status check(const void *descriptor) {
         return SR_FAIL(SR_E_USAGE, "it needs a transformer, a set, a phase and 'record'");
     if (task->metrics && (!task->infer || !task->view))
         return SR_FAIL(SR_E_USAGE, "its metrics need 'infer' and 'view'");
+    SR_TRY(check_scalars(task));
     return check_metrics(task);
 }
 
@@ -85,6 +100,12 @@ int sr_task_best_column(const sr_task_desc *task) {
         if (strcmp(columns[i]->name, task->best) == 0)
             return i;
     return 0;
+}
+
+void sr_task_add_loss(sr_lane_recording *r, sr_tensor part, double weight, int scalar) {
+    const sr_tensor weighted = weight == 1 ? part : sr_scale(part, weight, 0);
+    r->loss = sr_is_none(r->loss) ? weighted : sr_add(r->loss, weighted);
+    r->scalars[scalar] = sr_reduce_sum(part);
 }
 
 // The output of the last pass, of a model that has it.

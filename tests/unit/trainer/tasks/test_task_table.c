@@ -218,6 +218,10 @@ static void wrong_tasks_are_refused(void **state) {
     assert_status(SR_E_USAGE, sr_tasks_add(list, "a test"));
     assert_message("classify");
     task.name = "other";
+    task.scalars[0].phase = 1;
+    assert_status(SR_E_USAGE, sr_tasks_add(list, "a test"));
+    assert_message("belongs to no phase");
+    task.scalars[0].phase = 0;
     task.metrics = metrics;
     assert_status(SR_E_USAGE, sr_tasks_add(list, "a test"));
     assert_message("its metric m needs 'add' and 'result'");
