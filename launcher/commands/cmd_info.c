@@ -276,9 +276,8 @@ static void add_word(info_arguments *a, const char *word, struct argp_state *sta
 static void check(const info_arguments *a, struct argp_state *state) {
     if (!a->name) {
         argp_error(state, "which table? commands, options, models, optimizers, schedules, "
-                          "transforms, losses, tasks, ops, devices, kernels, chooser, plugins "
-                          "FILE..., "
-                          "model NAME, or program NAME");
+                          "transforms, losses, tasks, ops, devices, kernels, chooser, "
+                          "plugins FILE..., model NAME, or program NAME");
     } else if (is_named(a, "plugins") && a->count == 0) {
         argp_error(state, "which plug-ins? serried info plugins FILE.so...");
     } else if (takes_model(a) && a->count == 0) {

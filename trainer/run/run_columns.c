@@ -69,6 +69,13 @@ static sr_column column_of(const sr_task_desc *task, const sr_column *const *mea
                                       : kinds[kind].column;
 }
 
+static int find_phase(const sr_recipe *recipe, const char *name) {
+    int p = recipe->phase_count - 1;
+    while (p >= 0 && strcmp(recipe->phases[p].name, name) != 0)
+        p--;
+    return p;
+}
+
 static const char *key_of(const char *name, sr_arena *arena) {
     char *key = sr_arena_strdup(arena, name);
     for (char *at = key; at && *at; at++)
@@ -97,6 +104,8 @@ sr_status sr_run_columns_make(sr_recipe *recipe, const sr_task_desc *task, sr_ar
                 return SR_E_MEMORY;
         }
     }
+    for (int i = 0; i < task->scalar_count; i++)
+        out->phase_of[i] = find_phase(recipe, task->phases[task->scalars[i].phase].name);
     out->main = sr_task_best_column(task);
     return sr_choose_metrics(recipe, task, &out->chosen);
 }

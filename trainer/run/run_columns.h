@@ -43,6 +43,7 @@ typedef struct sr_run_columns {
     const char *names[SR_RUN_COLUMNS_MAX];
     const char *keys[SR_RUN_COLUMNS_MAX]; // the same in exit.json and checkpoints: "val_top1"
     sr_column list[SR_RUN_COLUMNS_MAX];   // with names as in metrics.csv
+    int phase_of[SR_MAX_SCALARS]; // of the recipe, that computes each scalar of the task; -1: none
     // Among those of SR_RUN_VAL:
     sr_choice_metrics chosen; // by the recipe
     int main;                 // the task's own

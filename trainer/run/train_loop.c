@@ -110,15 +110,6 @@ static void report_skipped(const sr_training *t, const sr_phase *phase) {
     sr_run_event(t->run, "skipped_step", fields);
 }
 
-// The phase of the run that computes a scalar of the task; -1: the recipe leaves it out.
-static int phase_of_scalar(const sr_training *t, int scalar) {
-    const char *name = t->task->phases[t->task->scalars[scalar].phase].name;
-    int p = t->info.phases - 1;
-    while (p >= 0 && strcmp(t->recipe->phases[p].name, name) != 0)
-        p--;
-    return p;
-}
-
 static sr_status run_step(sr_training *t, bool *stop) {
     const sr_lane_source *source = sr_feed_source(t->feed);
     double batch = (double)t->info.batch;
@@ -143,7 +134,7 @@ static sr_status run_step(sr_training *t, bool *stop) {
         t->window.losses[p] += loss;
         t->window.samples[p] += t->info.batch;
         for (int i = 0; i < t->task->scalar_count; i++)
-            if (phase_of_scalar(t, i) == p)
+            if (t->columns.phase_of[i] == p)
                 t->window.scalars[i] += sr_phase_scalar(phase, i, 0);
     }
     t->step++;
@@ -224,7 +215,7 @@ static void fill_phase(const sr_training *t, int p, const int *at, double *row) 
 static void fill_window(const sr_training *t, const int *at, double *row) {
     const int64_t span = train_ns(t) - t->window.start_ns;
     for (int i = 0; i < t->task->scalar_count; i++) {
-        const int p = phase_of_scalar(t, i);
+        const int p = t->columns.phase_of[i];
         if (p >= 0 && t->window.samples[p] > 0)
             row[at[SR_RUN_TRAIN] + i] = t->window.scalars[i] / (double)t->window.samples[p];
     }
