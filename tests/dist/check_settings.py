@@ -120,9 +120,6 @@ class Settings(suite.Suite):
         more = {**WITH.get(key, {}), **WITH_OF.get(of[0] or value, {})}
         if of[0] and section != "augment":
             more[section + ".name"] = of[0]
-        if key == "model.output_stride":
-            of = [name for name in of if name not in ("resnet18", "resnet34")]
-            more["model.name"] = of[0]
         if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
             more.setdefault("image", "128")
         if key == "weights":

@@ -46,6 +46,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Options of serried, torchvision's arguments that say the same, and the side of pictures unless it is that of
 # cases.txt.
 VARIANTS = [
+    ("resnet18", "output_stride: 16", {"output_stride": 16}),
+    ("resnet34", "output_stride: 8", {"output_stride": 8}),
     ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}),
     ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}),
     ("mobilenet_v3_large", "width_mult: 0.6, reduced_tail: true", {"width_mult": 0.6, "reduced_tail": True}),
@@ -63,6 +65,7 @@ VARIANTS = [
 RESNET = ("layer1", "layer2", "layer3", "layer4")
 FEATURES = [
     ("resnet18", "", {}, RESNET),
+    ("resnet18", "output_stride: 8", {"output_stride": 8}, RESNET),
     ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}, RESNET),
     ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}, RESNET),
     ("mobilenet_v3_large", "dilated: true", {"dilated": True},

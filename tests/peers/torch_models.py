@@ -116,6 +116,20 @@ def blur(model):
     return model
 
 
+def dilate_basic_blocks(model, output_stride):
+    """What torchvision's replace_stride_with_dilation does, for the blocks for which it has no dilation."""
+    reached, dilation = 8, 1
+    for layer in (model.layer3, model.layer4):
+        before, replaced = dilation, reached >= output_stride
+        dilation, reached = (2 * dilation, reached) if replaced else (dilation, 2 * reached)
+        for i, block in enumerate(layer):
+            for conv in (block.conv1, block.conv2):
+                conv.dilation = conv.padding = (before if i == 0 else dilation,) * 2
+        for conv in (layer[0].conv1, layer[0].downsample[0]) if replaced else ():
+            conv.stride = (1, 1)
+    return model
+
+
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
     made = timm_models.create(name, classes, side, arguments)
@@ -139,9 +153,12 @@ def create(name, classes, stem="imagenet", side=224, **arguments):
     if name == "toy-critic":
         return ToyCritic()
     blurs = arguments.pop("blurpool", False)
+    output_stride = arguments.pop("output_stride", 32) if name in ("resnet18", "resnet34") else 32
     model = family(name, classes, side, arguments)
     if blurs:
         blur(model)
+    if output_stride < 32:
+        dilate_basic_blocks(model, output_stride)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

@@ -5,6 +5,12 @@
 // values: SE-ResNet (Hu et al. 2018), SK-ResNet (Li et al. 2019), ResNeSt (Zhang et al. 2020).
 //
 // stem=cifar replaces the 7x7/2 convolution and the pooling by one 3x3 convolution, for 32 px.
+//
+// output_stride=16 and 8 follow torchvision's replace_stride_with_dilation: the first block of a
+// stage that loses its stride has the dilation of the stage before it, the others the new one.
+// torchvision has this for bottlenecks alone; in basic blocks, both convolutions have the dilation
+// of their block (timm gives the new one to the second convolution of the first block, too; mmseg
+// dilates the first convolution of a block alone).
 #include <stddef.h>
 
 #include "trainer/models/model_family_internal.h"
@@ -172,8 +178,6 @@ static void build_stem(sr_builder *b, resnet *net, bool deep) {
 static void build(sr_builder *b, const void *options, void *state, const resnet_size *size) {
     const resnet_options *o = options;
     resnet *net = state;
-    if (o->output_stride > 0 && size->convs != 3)
-        sr_build_fail(b, "output_stride needs a network with bottleneck blocks, such as resnet50");
     net->pools = o->stem == 0;
     int layer = 0;
     sr_build_depth(b, layer++);

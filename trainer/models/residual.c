@@ -77,14 +77,15 @@ static const middle_kind middles[] = {[SR_MIDDLE_CONV] = {build_plain, plain},
 // ---- The block ----
 
 static void build_convs(sr_builder *b, sr_residual_block *k, const sr_residual_opts *o) {
-    const sr_conv2d_opts none = {0}, strided = {.stride = o->stride};
+    const sr_conv2d_opts none = {0}, first = {.stride = o->stride, .dilation = o->dilation},
+                         second = {.dilation = o->dilation};
     if (k->convs == 3) {
         build_conv(b, k, 1, conv_of(o->in, o->width, 1, none, NULL));
         middles[k->middle].build(b, k, o);
         build_conv(b, k, 3, conv_of(o->width, o->out, 1, none, NULL));
     } else {
-        build_conv(b, k, 1, conv_of(o->in, o->width, 3, strided, NULL));
-        build_conv(b, k, 2, conv_of(o->width, o->out, 3, none, NULL));
+        build_conv(b, k, 1, conv_of(o->in, o->width, 3, first, NULL));
+        build_conv(b, k, 2, conv_of(o->width, o->out, 3, second, NULL));
     }
 }
 

@@ -28,10 +28,10 @@ typedef struct sr_residual_block {
 
 typedef struct sr_residual_opts {
     int64_t in, width, out; // 'width' is that of its 3x3 convolution
-    int convs;          // 2: a basic block, which has no dilation and no groups; 3: a bottleneck
-    int stride, groups; // 0: 1
-    int dilation;       // of the 3x3 convolution; 0: 1
-    int stage_dilation; // of the convolutions after the block; 0: 1
+    int convs;              // 2: a basic block, which has no groups; 3: a bottleneck
+    int stride, groups;     // 0: 1
+    int dilation;           // of the 3x3 convolutions; 0: 1
+    int stage_dilation;     // of the convolutions after the block; 0: 1
     sr_residual_middle middle;
     int squeeze_share; // what is added is squeezed and excited, to a share of 'out'; 0: not
     bool averages;     // the shortcut averages instead of striding (He et al. 2019, ResNet-D)

@@ -344,6 +344,8 @@ static void dilated_stages_keep_their_size(void **state) {
         const char *model, *option, *value;
         int count, strides[SR_STAGES_MAX];
     } cases[] = {
+        {"resnet18", "backbone.output_stride", "16", 4, {4, 8, 16, 16}},
+        {"resnet18", "backbone.output_stride", "8", 4, {4, 8, 8, 8}},
         {"resnet50", "backbone.output_stride", "32", 4, {4, 8, 16, 32}},
         {"resnet50", "backbone.output_stride", "16", 4, {4, 8, 16, 16}},
         {"resnet50", "backbone.output_stride", "8", 4, {4, 8, 8, 8}},
@@ -587,16 +589,15 @@ static void missing_outputs_are_named(void **state) {
 
 static void models_that_cannot_be_inside_are_refused(void **state) {
     static const char *const no_stages[] = {"backbone", "tiny", NULL};
-    static const char *const bad_option[] = {"backbone", "resnet18", "backbone.output_stride", "8",
-                                             NULL};
+    static const char *const needs_multiples[] = {"backbone", "hrnet_w18", NULL};
     headed_options options = {.backbone = {.name = "resnet5"}};
     sr_model_build build = {.desc = &plain, .options = &options, .prefix = "", .classes = CLASSES};
     sr_model *model;
     (void)state;
     assert_status(SR_E_USAGE, create(&plain, no_stages, "", 0, &model));
     assert_message("model headed: backbone: model tiny has no stages of features");
-    assert_status(SR_E_USAGE, create(&plain, bad_option, "", 0, &model));
-    assert_message("model resnet18: output_stride needs a network with bottleneck blocks");
+    assert_status(SR_E_USAGE, create(&plain, needs_multiples, "", 50, &model));
+    assert_message("model hrnet_w18: sides of pictures must be multiples of");
     assert_status(SR_E_USAGE, sr_model_create(&build, &model));
     assert_message("backbone: there is no model resnet5; did you mean resnet50");
     options.backbone.name = NULL;
