@@ -108,6 +108,10 @@ sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes
     return SR_OK;
 }
 
+bool sr_canvas_has_mask(const sr_canvas *canvas) {
+    return canvas->plane_count > SR_PLANE_MASK;
+}
+
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas) {
     return &canvas->identity;
 }
@@ -242,12 +246,17 @@ static sr_status nearest(sr_canvas *canvas, const sr_resize *resize, const uint8
     return SR_OK;
 }
 
-static sr_status render_mask(sr_canvas *canvas, uint8_t *to) {
+// Resizes the mask as it was opened.
+static sr_status nearest_of_source(sr_canvas *canvas, const sr_resize *resize, uint8_t *to) {
     const sr_stored_shape shape = sr_decoder_stored(canvas->decoder);
     const bool turned = shape.orientation >= 5;
-    const sr_resize resize = deferred_resize(canvas, 0, 0, 1);
-    return nearest(canvas, &resize, canvas->mask, turned ? shape.height : shape.width,
+    return nearest(canvas, resize, canvas->mask, turned ? shape.height : shape.width,
                    turned ? shape.width : shape.height, to);
+}
+
+static sr_status render_mask(sr_canvas *canvas, uint8_t *to) {
+    const sr_resize resize = deferred_resize(canvas, 0, 0, 1);
+    return nearest_of_source(canvas, &resize, to);
 }
 
 static sr_status render_picture(sr_canvas *canvas, uint8_t *to) {
@@ -291,7 +300,7 @@ sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target) {
             SR_TRY(spare(canvas, plane, canvas->width, canvas->height, &plane->pixels));
     }
     SR_TRY(render_picture(canvas, canvas->planes[SR_PLANE_PICTURE].pixels));
-    if (canvas->plane_count > SR_PLANE_MASK)
+    if (sr_canvas_has_mask(canvas))
         SR_TRY(render_mask(canvas, canvas->planes[SR_PLANE_MASK].pixels));
     canvas->pending = false;
     return SR_OK;
@@ -397,16 +406,26 @@ static sr_status crop_pixels(sr_canvas *canvas, const sr_region *region) {
     return SR_OK;
 }
 
-sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
+static sr_status check_region(const sr_canvas *canvas, const sr_region *region) {
     if (region->x < 0 || region->y < 0 || region->width < 1 || region->height < 1 ||
         region->x + region->width > canvas->width || region->y + region->height > canvas->height)
         return SR_FAIL(
             SR_E_ARGUMENT, "crop (%lld, %lld, %lld, %lld) exceeds a picture of %lld x %lld",
             (long long)region->x, (long long)region->y, (long long)region->width,
             (long long)region->height, (long long)canvas->width, (long long)canvas->height);
+    return SR_OK;
+}
+
+// The first column of a region in the window, which is mirrored later.
+static int64_t column_in_window(const sr_canvas *canvas, const sr_region *region) {
+    return canvas->flip ? canvas->width - region->x - region->width : region->x;
+}
+
+sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
+    SR_TRY(check_region(canvas, region));
     if (!canvas->pending)
         return crop_pixels(canvas, region);
-    int64_t x = canvas->flip ? canvas->width - region->x - region->width : region->x;
+    const int64_t x = column_in_window(canvas, region);
     sr_canvas_shift_boxes(canvas, -(double)region->x, -(double)region->y, region->width,
                           region->height);
     sr_region *part = canvas->resized ? &canvas->window : &canvas->crop;
@@ -419,6 +438,40 @@ sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
         canvas->full_h = region->height;
         canvas->window = (sr_region){0, 0, region->width, region->height};
     }
+    return SR_OK;
+}
+
+// Counts runs of equal values, of which a mask has few.
+static void count_rows(const uint8_t *row, int64_t stride, int64_t width, int64_t height,
+                       int64_t count[256]) {
+    for (int64_t y = 0; y < height; y++, row += stride) {
+        for (int64_t begin = 0, end; begin < width; begin = end) {
+            for (end = begin + 1; end < width && row[end] == row[begin]; end++)
+                ;
+            count[row[begin]] += end - begin;
+        }
+    }
+}
+
+sr_status sr_canvas_count_mask(sr_canvas *canvas, const sr_region *region, int64_t count[256]) {
+    if (!sr_canvas_has_mask(canvas))
+        return SR_FAIL(SR_E_ARGUMENT, "the sample has no mask to be counted");
+    SR_TRY(check_region(canvas, region));
+    memset(count, 0, 256 * sizeof *count);
+    if (!canvas->pending) {
+        const uint8_t *first =
+            canvas->planes[SR_PLANE_MASK].pixels + region->y * canvas->width + region->x;
+        count_rows(first, canvas->width, region->width, region->height, count);
+        return SR_OK;
+    }
+    sr_resize resize = deferred_resize(canvas, 0, 0, 1);
+    resize.window.x += column_in_window(canvas, region);
+    resize.window.y += region->y;
+    resize.window.width = region->width;
+    resize.window.height = region->height;
+    SR_TRY(sr_pixel_buffer_fit(&canvas->scratch, (size_t)(region->width * region->height)));
+    SR_TRY(nearest_of_source(canvas, &resize, canvas->scratch.data));
+    count_rows(canvas->scratch.data, region->width, region->width, region->height, count);
     return SR_OK;
 }
 

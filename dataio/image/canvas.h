@@ -52,6 +52,12 @@ SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *pictu
 // bytes to 'target'. SR_E_DATA for a frame of another size.
 SR_NODISCARD sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes,
                                            uint8_t *target);
+// Whether the open sample has a mask.
+bool sr_canvas_has_mask(const sr_canvas *canvas);
+// Counts the values of the mask in a region of the current picture. Decodes nothing.
+// SR_E_ARGUMENT without a mask, and for a region that exceeds the picture.
+SR_NODISCARD sr_status sr_canvas_count_mask(sr_canvas *canvas, const sr_region *region,
+                                            int64_t count[256]);
 // The identity of the open sample. Borrowed until the next open.
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas);
 // Adds a transform's random draws, and the resulting picture size, to the hash of draws. The chain

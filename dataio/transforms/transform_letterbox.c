@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizes the whole picture to fit into the image size and pads both sides, like the YOLO
-// detectors.
+// detectors, or the right and the bottom, like mmdetection and mmsegmentation.
 #include "dataio/transforms/transform_options.h"
 
 typedef struct options {
     int filter;
-    bool exact, no_enlarge;
+    bool exact, no_enlarge, corner;
     sr_int_list fill;
 } options;
 
@@ -16,6 +16,11 @@ static const sr_option rows[] = {
      .help = "do not enlarge smaller pictures",
      .type = SR_OPT_BOOL,
      .offset = offsetof(options, no_enlarge),
+     .default_text = "false"},
+    {.name = "corner",
+     .help = "place the picture at the top left instead of the centre",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(options, corner),
      .default_text = "false"},
     SR_ROW_FILL(options, "[114, 114, 114]", "red, green and blue outside the picture"),
 };
@@ -35,8 +40,8 @@ static sr_status apply(sr_canvas *canvas, const sr_transform_call *call) {
         sr_fit_inside(w, h, padding.width, padding.height, &new_w, &new_h);
     if (new_w != w || new_h != h)
         SR_TRY(sr_canvas_resize(canvas, new_w, new_h, (sr_resize_filter)o->filter, o->exact));
-    padding.x = (padding.width - new_w) / 2;
-    padding.y = (padding.height - new_h) / 2;
+    padding.x = o->corner ? 0 : (padding.width - new_w) / 2;
+    padding.y = o->corner ? 0 : (padding.height - new_h) / 2;
     sr_color_bytes(&o->fill, padding.color);
     return sr_canvas_pad(canvas, &padding);
 }

@@ -96,6 +96,48 @@ static void test_mask_geometry(void **state) {
     numbered_free(&n);
 }
 
+// The counts of a region are those of the mask that is rendered, whatever was deferred.
+static void test_mask_counts(void **state) {
+    (void)state;
+    numbered n;
+    numbered_make(&n);
+    for (uint32_t i = 0; i < 200; i++) {
+        const sr_canvas_identity who = {0};
+        int64_t expected[256] = {0}, count[256];
+        uint8_t *pixels;
+        sr_rng rng;
+        sr_rng_init(&rng, 4, i, 0, 0);
+        n.picture.orientation = 1 + (int)(i % 8);
+        sr_region part = {.width = 1 + sr_rng_below(&rng, SIDE),
+                          .height = 1 + sr_rng_below(&rng, SIDE)};
+        part.x = sr_rng_below(&rng, (uint32_t)(SIDE - part.width) + 1);
+        part.y = sr_rng_below(&rng, (uint32_t)(SIDE - part.height) + 1);
+        assert_ok(sr_canvas_open(n.canvas, &n.picture, &who, SIDE, SIDE, n.target));
+        assert_status(SR_E_ARGUMENT, sr_canvas_count_mask(n.canvas, &part, count));
+        assert_ok(sr_canvas_open_mask(n.canvas, n.frame, n.frame_bytes, n.seen));
+        assert_status(SR_E_ARGUMENT,
+                      sr_canvas_count_mask(n.canvas, &(sr_region){0, 0, 1, W + 1}, count));
+        if (i & 16)
+            sr_canvas_flip(n.canvas);
+        assert_ok(sr_canvas_crop(n.canvas, &crop));
+        if (i & 32)
+            assert_ok(sr_canvas_pixels(n.canvas, &pixels));
+        assert_ok(sr_canvas_resize(n.canvas, 2 * SIDE, 3 * SIDE, SR_FILTER_BILINEAR, true));
+        assert_ok(sr_canvas_crop(n.canvas, &(sr_region){9, 30, SIDE, SIDE}));
+        if (i & 64)
+            sr_canvas_flip(n.canvas);
+        if (i & 128)
+            assert_ok(sr_canvas_pixels(n.canvas, &pixels));
+        assert_ok(sr_canvas_count_mask(n.canvas, &part, count));
+        assert_ok(sr_canvas_finish(n.canvas));
+        for (int64_t y = part.y; y < part.y + part.height; y++)
+            for (int64_t x = part.x; x < part.x + part.width; x++)
+                expected[n.seen[y * SIDE + x]]++;
+        assert_memory_equal(expected, count, sizeof count);
+    }
+    numbered_free(&n);
+}
+
 static void test_mask_of_another_size(void **state) {
     (void)state;
     numbered n;
@@ -185,9 +227,8 @@ static void test_bad_geometry(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mask_geometry),
-        cmocka_unit_test(test_mask_of_another_size),
-        cmocka_unit_test(test_sheets),
+        cmocka_unit_test(test_mask_geometry),        cmocka_unit_test(test_mask_counts),
+        cmocka_unit_test(test_mask_of_another_size), cmocka_unit_test(test_sheets),
         cmocka_unit_test(test_bad_geometry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pixels compared with Pillow's and torchvision's: tests/golden/transforms.bin, written by
-// tests/golden/make_transforms.py. Each entry of the file has a line here, and vice versa.
+// tests/golden/make_transforms.py, and with torchvision's and mmsegmentation's photometric
+// distortions: photometric.bin, by make_photometric.py. Each entry of the files has a line here,
+// and vice versa.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +10,7 @@
 #include "dataio/image/affine.h"
 #include "dataio/image/augment_ops.h"
 #include "dataio/image/canvas.h"
+#include "dataio/image/photometric.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/support/test_support.h"
 
@@ -20,17 +23,19 @@ typedef struct entry {
     bool seen;
 } entry;
 
-static unsigned char *file;
+static const char *const paths[] = {"tests/golden/transforms.bin", "tests/golden/photometric.bin"};
+enum { FILES = sizeof paths / sizeof paths[0] };
+
+static unsigned char *files[FILES];
 static entry entries[MOST_ENTRIES];
 static size_t entry_count;
 
-static int read_file(void **state) {
-    (void)state;
-    FILE *in = fopen("tests/golden/transforms.bin", "rb");
+static int read_file(const char *path, unsigned char **out) {
+    FILE *in = fopen(path, "rb");
     if (!in || fseek(in, 0, SEEK_END) != 0)
         return -1;
     const size_t bytes = (size_t)ftell(in);
-    file = malloc(bytes);
+    unsigned char *file = *out = malloc(bytes);
     rewind(in);
     const bool whole = file && fread(file, 1, bytes, in) == bytes;
     if (fclose(in) != 0 || !whole || memcmp(file, "SRPICT01", 8) != 0)
@@ -46,9 +51,18 @@ static int read_file(void **state) {
     return 0;
 }
 
-static int free_file(void **state) {
+static int read_files(void **state) {
     (void)state;
-    free(file);
+    for (int i = 0; i < FILES; i++)
+        if (read_file(paths[i], &files[i]) != 0)
+            return -1;
+    return 0;
+}
+
+static int free_files(void **state) {
+    (void)state;
+    for (int i = 0; i < FILES; i++)
+        free(files[i]);
     return 0;
 }
 
@@ -161,7 +175,7 @@ static sr_status vertical_flip(sr_canvas *c, double unused) {
 
 // Largest allowed difference of a value. Pillow rotates hues in 256 steps, on values that it has
 // rounded.
-enum { SAME = 0, LEVEL = 1, HUES = 6 };
+enum { SAME = 0, LEVEL = 1, TWICE = 2, STEPS = 3, HUES = 6, ALL = 7 };
 
 static const struct golden_case {
     const char *name;
@@ -221,7 +235,7 @@ static entry *find(const char *name) {
     for (size_t i = 0; i < entry_count; i++)
         if (strcmp(entries[i].name, name) == 0)
             return &entries[i];
-    fail_msg("tests/golden/transforms.bin has no entry '%s'", name);
+    fail_msg("no golden file has an entry '%s'", name);
     return NULL;
 }
 
@@ -259,13 +273,85 @@ static void test_against_others(void **state) {
             fail_msg("%s: off by %d levels, more than %d", e->name, off, cases[i].tolerance);
         sr_free(got);
     }
-    for (size_t i = 0; i < entry_count; i++)
-        if (!entries[i].seen)
-            fail_msg("no case reproduces '%s' of tests/golden/transforms.bin", entries[i].name);
     sr_canvas_free(canvas);
 }
 
+// -- photometric distortion --------------------------------------------------------------------
+
+#define BLEND SR_PHOTOMETRIC_BLEND
+#define LINEAR SR_PHOTOMETRIC_LINEAR
+
+// All changes but that of the hue, the contrast first or last.
+#define CHANGE(how, when, levels, factor, more)                                                    \
+    .rule = how, .brighten = true, .contrast_##when = true, .saturate = true,                      \
+    .brightness = levels, .contrast = factor, .saturation = more
+
+// torchvision cuts to a whole level after each change, so each may be off by a level, which the
+// next ones scale; near grey, a level is several hues. The fp32 of OpenCV's HSV rounds halves
+// either way.
+static const struct photometric_case {
+    const char *name;
+    int tolerance;
+    sr_photometric change;
+} photometric_cases[] = {
+    {"torchvision-brightness+0.875", LEVEL, {.rule = BLEND, .brighten = true, .brightness = 0.875}},
+    {"torchvision-brightness+1.12", LEVEL, {.rule = BLEND, .brighten = true, .brightness = 1.12}},
+    {"torchvision-contrast-0.53", LEVEL, {.rule = BLEND, .contrast_last = true, .contrast = 0.53}},
+    {"torchvision-contrast-1.47", LEVEL, {.rule = BLEND, .contrast_first = true, .contrast = 1.47}},
+    {"torchvision-saturation-0.53", LEVEL, {.rule = BLEND, .saturate = true, .saturation = 0.53}},
+    {"torchvision-saturation-1.47", LEVEL, {.rule = BLEND, .saturate = true, .saturation = 1.47}},
+    {"torchvision-hue-18", LEVEL, {.rule = BLEND, .turn = true, .hue = -0.1}},
+    {"torchvision-hue+7", LEVEL, {.rule = BLEND, .turn = true, .hue = 7.0 / 180}},
+    {"torchvision-hue+90", LEVEL, {.rule = BLEND, .turn = true, .hue = 0.5}},
+    {"torchvision-before", STEPS, {CHANGE(BLEND, first, 0.875, 1.3, 0.8)}},
+    {"torchvision-after", STEPS, {CHANGE(BLEND, last, 0.875, 1.3, 0.8)}},
+    {"torchvision-all", ALL, {CHANGE(BLEND, last, 1.12, 1.4, 1.2), .turn = true, .hue = 9.0 / 180}},
+    {"torchvision-channels",
+     STEPS,
+     {CHANGE(BLEND, last, 0.9, 1.3, 0.8), .channels = {2, 0, 1}, .reorder = true}},
+    {"mmseg-brightness-31.7", SAME, {.rule = LINEAR, .brighten = true, .brightness = -31.7}},
+    {"mmseg-brightness+20.2", SAME, {.rule = LINEAR, .brighten = true, .brightness = 20.2}},
+    {"mmseg-contrast-0.53", SAME, {.rule = LINEAR, .contrast_last = true, .contrast = 0.53}},
+    {"mmseg-contrast-1.47", SAME, {.rule = LINEAR, .contrast_first = true, .contrast = 1.47}},
+    {"mmseg-saturation-0.53", SAME, {.rule = LINEAR, .saturate = true, .saturation = 0.53}},
+    {"mmseg-saturation-1.47", SAME, {.rule = LINEAR, .saturate = true, .saturation = 1.47}},
+    {"mmseg-hue-18", LEVEL, {.rule = LINEAR, .turn = true, .hue = -0.1}},
+    {"mmseg-hue+7", LEVEL, {.rule = LINEAR, .turn = true, .hue = 7.0 / 180}},
+    {"mmseg-hue+90", SAME, {.rule = LINEAR, .turn = true, .hue = 0.5}},
+    {"mmseg-before", LEVEL, {CHANGE(LINEAR, first, -31.7, 1.3, 0.8)}},
+    {"mmseg-after", SAME, {CHANGE(LINEAR, last, -31.7, 1.3, 0.8)}},
+    {"mmseg-all", TWICE, {CHANGE(LINEAR, last, 20.2, 1.4, 1.2), .turn = true, .hue = 9.0 / 180}},
+};
+
+static void test_photometric(void **state) {
+    (void)state;
+    entry *in = find("photometric-input");
+    const size_t bytes = (size_t)in->width * in->height * 3;
+    uint8_t *got = sr_alloc(bytes, "picture");
+    in->seen = true;
+    for (size_t i = 0; i < sizeof photometric_cases / sizeof photometric_cases[0]; i++) {
+        const struct photometric_case *c = &photometric_cases[i];
+        entry *e = find(c->name);
+        e->seen = true;
+        memcpy(got, in->pixels, bytes);
+        sr_photometric_apply(&c->change, got, (int64_t)in->width * in->height);
+        const int off = worst(e, got);
+        if (off > c->tolerance)
+            fail_msg("%s: off by %d levels, more than %d", e->name, off, c->tolerance);
+    }
+    sr_free(got);
+}
+
+static void test_complete(void **state) {
+    (void)state;
+    for (size_t i = 0; i < entry_count; i++)
+        if (!entries[i].seen)
+            fail_msg("no case reproduces '%s'", entries[i].name);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_others)};
-    return cmocka_run_group_tests(tests, read_file, free_file);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_others),
+                                       cmocka_unit_test(test_photometric),
+                                       cmocka_unit_test(test_complete)};
+    return cmocka_run_group_tests(tests, read_files, free_files);
 }
