@@ -145,7 +145,7 @@ WORDS = [
 # Language (comments, messages, pages): a phrase, lines in which it is right, what to say instead.
 PROSE = CODE + (".py", ".sh", ".cmake", ".yaml", ".md")
 LANGUAGE = [
-    (r"\b[Pp]apers?\b", r"\(paper|[Tt]he paper|, paper\b|'s paper|\bpaper,|\bpaper's|paper\)", "an annotation file, if it is no publication"),
+    (r"\b[Pp]apers?\b", r"\d paper\\n|\(paper|[Tt]he paper|, paper\b|'s paper|\bpaper,|\bpaper's|paper\)", "an annotation file, if it is no publication"),
     (r"\bknows? (it|them)sel(f|ves)\b", None, "is detected, is recognised"),
     (r"\b[Bb]ehind (four )?walls\b|\bno walls\b", None, "sandboxed, not sandboxed"),
     (r"\b(is|are|was) through\b", None, "complete"),

@@ -159,8 +159,8 @@ static void tell_names(const sr_source *source, const sr_layout *layout) {
             later = i;
     }
     if (of_kind[SR_FOLDER_PICTURES] != NULL && of_kind[SR_FOLDER_MASKS] != NULL)
-        SR_WARN("%s: %s, %s: treated as classes, not as pictures and masks; masks are grey or "
-                "palette PNGs and have the names of their pictures",
+        SR_WARN("%s: %s, %s: treated as classes, not as pictures and masks; masks are "
+                "PNGs and have the names of their pictures",
                 source->path, of_kind[SR_FOLDER_PICTURES], of_kind[SR_FOLDER_MASKS]);
     if (numbers == layout->class_count && later > 0)
         SR_WARN("%s: the class folders are numbers, and are sorted as names: class %d is '%s'",

@@ -23,34 +23,23 @@
 #include "dataio/formats/format.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/formats/picture_index.h"
+#include "dataio/formats/split_lists.h"
 #include "dataio/formats/voc_xml.h"
 #include "dataio/image/picture.h"
 #include "dataio/import/path_text.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text.h"
 
-#define LIST_MAX_BYTES ((uint64_t)256 << 20)
 #define PROBED 8
-#define SEVERAL SR_SPLIT_COUNT
-#define TRAINVAL (SR_SPLIT_COUNT + 1)
-#define DOUBTFUL (SR_SPLIT_COUNT + 2)
-
-// A name that a list assigns to a split.
-typedef struct listed {
-    const char *name;
-    int8_t split; // or TRAINVAL, SEVERAL
-    bool met;
-} listed;
+#define DOUBTFUL (SR_LIST_TRAINVAL + 1)
 
 typedef struct voc_reading {
     sr_source *source;
     sr_layout *layout;
     sr_picture_index index;
     sr_name_table names;
-    bool *in_train; // [names.count]: some picture of train has it
-    void *lists;    // listed
-    size_t list_count, list_capacity;
-    bool has_lists, has_list[TRAINVAL + 1]; // which define the splits, else:
+    bool *in_train;       // [names.count]: some picture of train has it
+    sr_split_lists lists; // define the splits, else:
     sr_folder_splits folders;
     bool *annotated; // [files]
     void *text;
@@ -64,8 +53,8 @@ static bool is_folder(const char *name, size_t bytes, const char *wanted) {
     return strlen(wanted) == bytes && strncasecmp(name, wanted, bytes) == 0;
 }
 
-// The split of a list in ImageSets/Main or ImageSets; TRAINVAL; DOUBTFUL for other files there that
-// have names of splits, or similar ones; or -1.
+// The split of a list in ImageSets/Main or ImageSets; SR_LIST_TRAINVAL; DOUBTFUL for other files
+// there that have names of splits, or similar ones; or -1.
 static int list_split(const char *path) {
     const char *name = sr_path_name(path), *folder;
     const size_t stem = sr_path_stem_bytes(path) - (size_t)(name - path);
@@ -83,12 +72,12 @@ static int list_split(const char *path) {
         return sr_split_resembles(name, stem) ? DOUBTFUL : -1;
     if (below > 0 && !main)
         return DOUBTFUL;
-    return sr_split_is_union(name, stem) ? TRAINVAL : split;
+    return sr_split_is_union(name, stem) ? SR_LIST_TRAINVAL : split;
 }
 
 static bool wants(const char *path, const uint8_t *head, size_t head_bytes, uint64_t bytes) {
     return (sr_voc_is_xml(head, head_bytes) && bytes <= SR_VOC_MAX_BYTES) ||
-           (list_split(path) >= 0 && bytes <= LIST_MAX_BYTES);
+           (list_split(path) >= 0 && bytes <= SR_LIST_MAX_BYTES);
 }
 
 static bool is_annotation(const sr_source *source, const sr_source_file *file) {
@@ -121,59 +110,13 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
 
 // -- lists -------------------------------------------------------------------------------------
 
-static int by_listed_name(const void *a, const void *b) {
-    const listed *x = a, *y = b;
-    const int order = strcmp(x->name, y->name);
-    return order ? order : x->split - y->split;
-}
-
-// The name of a picture in a list, which may be a path with its extension.
-static const char *listed_name(const char *word, sr_arena *arena) {
-    char path[SR_PATH_TEXT_MAX];
-    (void)sr_path_normalise(word, SR_PATH_ANY, path);
-    if (sr_picture_named(path))
-        path[sr_path_stem_bytes(path)] = '\0';
-    return sr_arena_strdup(arena, sr_path_name(path));
-}
-
-// The first word of every line.
-static sr_status read_list(voc_reading *r, const sr_source_file *file, int split) {
-    SR_TRY(sr_source_read(r->source, file, &r->text, &r->capacity));
-    char *at = r->text;
-    at += strncmp(at, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (*at != '\0') {
-        const size_t line = strcspn(at, "\n"), word = strcspn(at, " \t\r\n");
-        const bool more = at[line] == '\n';
-        if (word > 0) {
-            at[word < line ? word : line] = '\0';
-            SR_TRY(sr_grow(&r->lists, &r->list_capacity, r->list_count + 1, sizeof(listed),
-                           "lists of pictures"));
-            const char *name = listed_name(at, &r->layout->arena);
-            if (name == NULL)
-                return SR_E_MEMORY;
-            ((listed *)r->lists)[r->list_count++] = (listed){.name = name, .split = (int8_t)split};
-        }
-        at += line + more;
-    }
-    r->has_lists = r->has_list[split] = true;
-    r->source->read++;
-    return SR_OK;
-}
-
-// What a name that only trainval lists is of: no split where train and val are both listed.
-static int split_of_trainval(const voc_reading *r) {
-    return !r->has_list[SR_SPLIT_TRAIN] ? SR_SPLIT_TRAIN
-           : !r->has_list[SR_SPLIT_VAL] ? SR_SPLIT_VAL
-                                        : -1;
-}
-
 // Warns of lists that are not read; real VOC has lists of other tasks beside those of Main.
 static void tell_doubts(const voc_reading *r) {
     sr_few_names doubts = {0};
     for (size_t i = 0; i < r->source->wanted.count; i++) {
         const char *path = r->source->wanted.items[i].path, *name = sr_path_name(path);
         const size_t stem = sr_path_stem_bytes(path) - (size_t)(name - path);
-        if (list_split(path) == DOUBTFUL && (!r->has_lists || sr_split_named(name, stem) < 0))
+        if (list_split(path) == DOUBTFUL && (!r->lists.any || sr_split_named(name, stem) < 0))
             sr_few_names_add(&doubts, path, strlen(path));
     }
     if (doubts.count > 0)
@@ -184,44 +127,14 @@ static void tell_doubts(const voc_reading *r) {
 
 static sr_status read_lists(voc_reading *r) {
     for (size_t i = 0; i < r->source->wanted.count; i++) {
-        const int split = list_split(r->source->wanted.items[i].path);
+        const sr_source_file *file = &r->source->wanted.items[i];
+        const int split = list_split(file->path);
         if (split >= 0 && split != DOUBTFUL)
-            SR_TRY(read_list(r, &r->source->wanted.items[i], split));
+            SR_TRY(sr_split_lists_read(&r->lists, r->source, file, split, &r->layout->arena));
     }
     tell_doubts(r);
-    listed *lists = r->lists;
-    if (r->list_count > 0)
-        qsort(lists, r->list_count, sizeof *lists, by_listed_name);
-    size_t kept = 0;
-    for (size_t i = 0; i < r->list_count; i++) {
-        if (kept == 0 || strcmp(lists[kept - 1].name, lists[i].name) != 0)
-            lists[kept++] = lists[i];
-        else if (lists[kept - 1].split != lists[i].split && lists[i].split != TRAINVAL)
-            lists[kept - 1].split = SEVERAL;
-    }
-    r->list_count = kept;
-    for (size_t i = 0; i < kept; i++)
-        if (lists[i].split == TRAINVAL)
-            lists[i].split = (int8_t)split_of_trainval(r);
+    sr_split_lists_settle(&r->lists);
     return SR_OK;
-}
-
-static listed *find_listed(const voc_reading *r, const char *name, size_t bytes) {
-    listed *lists = r->lists;
-    size_t low = 0, high = r->list_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        int order = strncmp(lists[middle].name, name, bytes);
-        if (order == 0 && lists[middle].name[bytes] != '\0')
-            order = 1;
-        if (order == 0)
-            return &lists[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
 }
 
 // -- annotations -------------------------------------------------------------------------------
@@ -259,14 +172,12 @@ static sr_status add_objects(voc_reading *r, const sr_voc *voc, bool train, sr_l
 
 // The split of an annotated picture; -1 where it is left out or was refused.
 static sr_status find_split(voc_reading *r, const sr_source_file *file, int *out) {
-    const char *path = file->path, *name = sr_path_name(path);
+    const char *path = file->path;
     *out = SR_SPLIT_TRAIN;
-    if (r->has_lists) {
-        const listed *entry =
-            find_listed(r, name, sr_path_stem_bytes(path) - (size_t)(name - path));
-        *out = entry ? entry->split : -1;
+    if (r->lists.any) {
+        *out = sr_split_lists_of(&r->lists, path);
         r->layout->unlabelled += *out < 0;
-        if (*out == SEVERAL) {
+        if (*out == SR_LIST_SEVERAL) {
             *out = -1;
             return sr_source_refuse(r->source, path, "is listed for several splits");
         }
@@ -360,15 +271,7 @@ static sr_status settle_pictures(voc_reading *r) {
         else
             SR_TRY(sr_source_refuse(r->source, path, "a picture without an annotation"));
     }
-    const listed *lists = r->lists;
-    for (size_t i = 0; i < r->list_count; i++) {
-        size_t first;
-        if (sr_picture_index_find(&r->index, lists[i].name, strlen(lists[i].name), &first) == 0)
-            SR_TRY(sr_source_refuse(r->source, lists[i].name,
-                                    "is listed in ImageSets, but there is no such "
-                                    "picture"));
-    }
-    return SR_OK;
+    return sr_split_lists_refuse_missing(&r->lists, r->source, &r->index);
 }
 
 static sr_status settle_classes(voc_reading *r) {
@@ -404,7 +307,7 @@ static sr_status read_all(voc_reading *r) {
     if (r->annotated == NULL)
         return SR_E_MEMORY;
     SR_TRY(read_lists(r));
-    if (!r->has_lists)
+    if (!r->lists.any)
         SR_TRY(sr_folder_splits_find(source, &r->folders));
     for (size_t i = 0; i < source->wanted.count; i++) {
         const sr_source_file *file = &source->wanted.items[i];
@@ -423,7 +326,7 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     sr_picture_index_release(&r.index);
     sr_name_table_release(&r.names);
     sr_free(r.in_train);
-    sr_free(r.lists);
+    sr_split_lists_release(&r.lists);
     sr_free(r.annotated);
     sr_free(r.text);
     sr_arena_release(&r.scratch);

@@ -9,6 +9,7 @@
 #include "dataio/formats/few_names.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/name_table.h"
+#include "dataio/image/mask_png.h"
 #include "dataio/import/path_text.h"
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
@@ -276,6 +277,78 @@ static sr_status read_class_names(const char *path, sr_layout *layout) {
                           : SR_FAIL(SR_E_DATA, "%s: no class names; expected one per line", path);
 }
 
+// -- what masks mean ---------------------------------------------------------------------------
+
+// Makes the names of the map those of the classes.
+static sr_status take_map(sr_layout *layout) {
+    const sr_class_map *map = &layout->class_map;
+    const char **names = sr_alloc_array((size_t)map->class_count, sizeof *names, "classes");
+    if (names == NULL)
+        return SR_E_MEMORY;
+    memcpy(names, map->names, (size_t)map->class_count * sizeof *names);
+    sr_free(layout->classes);
+    layout->classes = names;
+    layout->class_count = map->class_count;
+    return SR_OK;
+}
+
+sr_status sr_layout_use_class_map(sr_layout *layout, const char *name) {
+    const sr_layout_options *o = &layout->options;
+    sr_class_map map;
+    if (o->class_map != NULL)
+        return SR_OK;
+    if (o->reduce_zero_label)
+        return SR_FAIL(SR_E_USAGE,
+                       "the classes of %s are known: leave out --reduce-zero-label, or state them "
+                       "with --class-map",
+                       name);
+    SR_TRY(sr_class_map_read(name, &layout->arena, &map));
+    if (layout->names_given && layout->class_count != map.class_count)
+        return SR_FAIL(SR_E_USAGE,
+                       "%s: %d class names, but %s has %d classes: leave out --classes, or state "
+                       "the values of masks with --class-map",
+                       o->class_names, layout->class_count, name, map.class_count);
+    layout->class_map = map;
+    return layout->names_given ? SR_OK : take_map(layout);
+}
+
+static sr_status read_class_map(sr_layout *layout) {
+    const sr_layout_options *o = &layout->options;
+    sr_class_map_numbers(o->reduce_zero_label, &layout->class_map);
+    if (o->class_map == NULL)
+        return SR_OK;
+    if (o->class_names != NULL || o->reduce_zero_label)
+        return SR_FAIL(SR_E_USAGE, "--class-map states names and ids, so leave out %s",
+                       o->class_names != NULL ? "--classes" : "--reduce-zero-label");
+    return sr_class_map_read(o->class_map, &layout->arena, &layout->class_map);
+}
+
+sr_status sr_layout_take_class_map(sr_layout *layout) {
+    return layout->options.class_map != NULL ? take_map(layout) : SR_OK;
+}
+
+// Checks that options for masks have an effect, and applies the ignored value.
+static sr_status settle_class_map(const sr_source *source, sr_layout *layout) {
+    const sr_layout_options *o = &layout->options;
+    const char *option = o->class_map != NULL   ? "--class-map"
+                         : o->reduce_zero_label ? "--reduce-zero-label"
+                         : o->ignore_value > 0  ? "--ignore-value"
+                                                : NULL;
+    if (option == NULL)
+        return SR_OK;
+    if (layout->schema != SR_SCHEMA_MASK)
+        return SR_FAIL(SR_E_USAGE, "%s: %s is for masks, but there are none (read as %s)",
+                       source->path, option, source->format->help);
+    if (o->ignore_value > 0 && layout->class_map.has_colors)
+        return SR_FAIL(SR_E_USAGE,
+                       "%s has colours, so leave out --ignore-value, and add a line "
+                       "'R G B ignore'",
+                       o->class_map);
+    if (o->ignore_value > 0)
+        layout->class_map.ids[o->ignore_value - 1] = SR_MASK_VOID;
+    return SR_OK;
+}
+
 // -- layout ------------------------------------------------------------------------------------
 
 sr_status sr_layout_begin(sr_layout *layout, const sr_source *source) {
@@ -358,10 +431,12 @@ static sr_status tell_alike(const sr_source *source, const sr_layout *layout) {
     return status;
 }
 
-static sr_status make(sr_source *source, const char *class_names, sr_layout *out) {
-    if (class_names != NULL)
-        SR_TRY(read_class_names(class_names, out));
+static sr_status make(sr_source *source, sr_layout *out) {
+    SR_TRY(read_class_map(out));
+    if (out->options.class_names != NULL)
+        SR_TRY(read_class_names(out->options.class_names, out));
     SR_TRY(source->format->lay_out(source, out));
+    SR_TRY(settle_class_map(source, out));
     SR_TRY(check_class_names(source, out));
     SR_TRY(tell_alike(source, out));
     SR_TRY(sr_annotations_end(&out->annotations));
@@ -382,11 +457,13 @@ static sr_status make(sr_source *source, const char *class_names, sr_layout *out
         source->refused_count ? source->refused[0].reason : "");
 }
 
-sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out) {
+sr_status sr_layout_make(sr_source *source, const sr_layout_options *options, sr_layout *out) {
     sr_layout layout = {0};
+    if (options != NULL)
+        layout.options = *options;
     sr_arena_init(&layout.arena);
     sr_spool_init(&layout.annotations.spool, source->spool.folder);
-    sr_status status = make(source, class_names, &layout);
+    sr_status status = make(source, &layout);
     if (status != SR_OK) {
         sr_layout_release(&layout);
         return status;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dataio/formats/class_map.h"
 #include "dataio/import/annotations.h"
 #include "dataio/import/source.h"
 #include "dataio/record/split.h"
@@ -46,16 +47,26 @@ typedef struct sr_label_name {
     const char *name; // as annotated
 } sr_label_name;
 
+// What the user says of the classes. All zero: nothing.
+typedef struct sr_layout_options {
+    const char *class_names; // file with one name per line, or NULL
+    const char *class_map;   // of masks: a file, or the name of a well-known one, or NULL
+    bool reduce_zero_label;  // numbers of masks: 0 means no class, class n is number n + 1
+    int ignore_value; // numbers of masks: 1 + the one that means no class beside 255; 0: none
+} sr_layout_options;
+
 typedef struct sr_layout {
     sr_schema schema;
     sr_layout_file *files; // in the source's order
     size_t count;
     const char **classes;
     int class_count;
-    bool names_given;   // by the user
-    bool normalised;    // OBJECTS: coordinates are fractions of the upright picture's sides
-    bool sorted;        // the classes are in byte order
-    bool count_classes; // MASK without given names: the masks' ids give the number of classes
+    bool names_given; // by the user
+    sr_layout_options options;
+    sr_class_map class_map; // MASK: what the values of masks mean
+    bool normalised;        // OBJECTS: coordinates are fractions of the upright picture's sides
+    bool sorted;            // the classes are in byte order
+    bool count_classes;     // MASK without given names: the masks' ids give the number of classes
     sr_layout_pixels pixels;
     const char *protocol; // RECORD: that of the records
     sr_annotations annotations;
@@ -67,10 +78,11 @@ typedef struct sr_layout {
     sr_arena arena;
 } sr_layout;
 
-// Makes the layout of a source by its format. class_names: file with one name per line, or NULL.
-// Unusable files are refused in the source; SR_E_DATA where nothing is left or classes do not
-// match.
-SR_NODISCARD sr_status sr_layout_make(sr_source *source, const char *class_names, sr_layout *out);
+// Makes the layout of a source by its format. options may be NULL; its texts must outlive the
+// layout. Unusable files are refused in the source; SR_E_DATA where nothing is left or classes do
+// not match; SR_E_USAGE where options contradict each other or the format.
+SR_NODISCARD sr_status sr_layout_make(sr_source *source, const sr_layout_options *options,
+                                      sr_layout *out);
 void sr_layout_release(sr_layout *layout);
 
 // -- for formats -------------------------------------------------------------------------------
@@ -101,6 +113,11 @@ SR_NODISCARD sr_status sr_layout_name_classes(sr_layout *layout, const char *tex
 // Makes the lines of a text the names of the classes, whatever their number, unless the user gave
 // names.
 SR_NODISCARD sr_status sr_layout_take_names(sr_layout *layout, const char *text);
+// Makes the names of the user's class map the classes; without one nothing changes.
+SR_NODISCARD sr_status sr_layout_take_class_map(sr_layout *layout);
+// Makes a well-known class map that of the masks, and its names the classes, unless the user gave a
+// map. SR_E_USAGE where options of the user contradict it.
+SR_NODISCARD sr_status sr_layout_use_class_map(sr_layout *layout, const char *name);
 // Index of a class by name or -1.
 int sr_layout_find_class(const sr_layout *layout, const char *name, size_t bytes);
 // The folder of a path at a level (0: the first); false when the path has no folder there.

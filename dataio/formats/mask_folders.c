@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 // Whether a word of the name, without digits after it, is one of the words in the text.
 static bool has_word(const char *name, size_t bytes, const char *words) {
@@ -25,13 +26,28 @@ static bool has_word(const char *name, size_t bytes, const char *words) {
 }
 
 sr_folder_kind sr_folder_kind_named(const char *name, size_t bytes) {
-    static const char pictures[] = " image images img imgs picture pictures photo photos input "
-                                   "inputs rgb frames original originals JPEGImages leftImg8bit ";
+    static const char pictures[] =
+        " image images img imgs picture pictures photo photos input "
+        "inputs rgb frames original originals JPEGImages leftImg8bit StillsRaw ";
     static const char masks[] =
         " mask masks label labels labelled labeled labelIds annotation annotations annot annots "
         "ann anns seg segs segmentation segmentations segmentationClass segmentationMask "
-        "segmentationMasks semantic gt gts gtFine groundtruth truth target targets trimap trimaps ";
+        "segmentationMasks semantic gt gts gtFine groundtruth truth target targets trimap trimaps "
+        "LabeledApproved ";
     if (has_word(name, bytes, masks))
         return SR_FOLDER_MASKS;
     return has_word(name, bytes, pictures) ? SR_FOLDER_PICTURES : SR_FOLDER_ANY;
+}
+
+size_t sr_mask_end_bytes(const char *name, size_t bytes) {
+    static const char *const ends[] = {"L",     "mask",  "label", "labels",       "labelIds",
+                                       "gt",    "seg",   "annot", "segmentation", "annotation",
+                                       "masks", "trimap"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t n = strlen(ends[i]);
+        if (bytes > n + 1 && strchr("_-", name[bytes - n - 1]) != NULL &&
+            strncasecmp(name + bytes - n, ends[i], n) == 0)
+            return n + 1;
+    }
+    return 0;
 }

@@ -17,6 +17,9 @@ typedef enum sr_folder_kind {
 
 // By a word of the name, which may have digits after it: masks, img_01, SegmentationClass.
 sr_folder_kind sr_folder_kind_named(const char *name, size_t bytes);
+// The length of the end of a mask's name that its picture's name does not have, as _mask or _L; 0:
+// none.
+size_t sr_mask_end_bytes(const char *name, size_t bytes);
 
 #ifdef __cplusplus
 }

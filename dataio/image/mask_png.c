@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG masks (mask_png.h): libspng's raw samples, unpacked to one byte each.
+// PNG masks (mask_png.h): libspng's raw samples, unpacked to one byte each, or its RGB.
 //
 // libspng returns rows as stored, deinterlaced: with depth 1, 2 or 4 a byte contains several
 // pixels, the first in the high bits. Source: PNG specification, third edition, section 7.2.
@@ -11,10 +11,15 @@
 #include "dataio/image/picture_internal.h"
 #include "kernels/base/memory.h"
 
-bool sr_mask_png_is(const uint8_t *head, size_t bytes) {
-    // Signature, length and type of IHDR, width and height, then depth and colour type.
-    return bytes >= 26 && sr_picture_sniff(head, bytes, NULL) == SR_PICTURE_PNG && head[24] <= 8 &&
-           (head[25] == SPNG_COLOR_TYPE_GRAYSCALE || head[25] == SPNG_COLOR_TYPE_INDEXED);
+sr_mask_kind sr_mask_png_kind(const uint8_t *head, size_t bytes) {
+    // Signature, length and type of IHDR, width, height and depth, then the colour type.
+    if (bytes < 26 || sr_picture_sniff(head, bytes, NULL) != SR_PICTURE_PNG)
+        return SR_MASK_NONE;
+    const uint8_t type = head[25];
+    if (type == SPNG_COLOR_TYPE_TRUECOLOR || type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA)
+        return SR_MASK_COLORS;
+    const bool numbers = type == SPNG_COLOR_TYPE_GRAYSCALE || type == SPNG_COLOR_TYPE_INDEXED;
+    return numbers ? SR_MASK_NUMBERS : SR_MASK_NONE;
 }
 
 // Unpacks rows of samples of 'depth' bits to bytes, in place, starting at the end.
@@ -29,31 +34,46 @@ static void unpack(uint8_t *data, size_t width, size_t height, unsigned depth) {
     }
 }
 
-sr_status sr_mask_png_read(const void *data, size_t bytes, void **ids, size_t *capacity,
-                           int64_t *width, int64_t *height) {
+static sr_status check_kind(const struct spng_ihdr *header, sr_mask_kind kind) {
+    const bool indexed = header->color_type == SPNG_COLOR_TYPE_INDEXED;
+    const bool grey = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE;
+    const bool truecolor = header->color_type == SPNG_COLOR_TYPE_TRUECOLOR ||
+                           header->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
+    if (header->bit_depth > 8)
+        return SR_FAIL(SR_E_DATA, "a PNG of %u bits; masks have 8 bits or fewer per pixel",
+                       header->bit_depth);
+    if (kind == SR_MASK_NUMBERS && truecolor)
+        return SR_FAIL(SR_E_DATA, "a PNG with colours; a mask has one number per pixel, unless a "
+                                  "class map with lines 'R G B NAME' states what its colours mean");
+    if (kind == SR_MASK_COLORS && grey)
+        return SR_FAIL(SR_E_DATA, "a PNG with grey values, but the class map has colours");
+    if (!grey && !indexed && !truecolor)
+        return SR_FAIL(SR_E_DATA, "a grey PNG with alpha; a mask has one number per pixel");
+    return SR_OK;
+}
+
+sr_status sr_mask_png_read(const void *data, size_t bytes, sr_mask_kind kind, void **pixels,
+                           size_t *capacity, int64_t *width, int64_t *height) {
+    const bool colors = kind == SR_MASK_COLORS;
+    const int format = colors ? SPNG_FMT_RGB8 : SPNG_FMT_RAW;
     spng_ctx *png;
     struct spng_ihdr header;
     size_t length = 0;
     SR_TRY(sr_picture_png_open(data, &bytes, &png, &header));
-    sr_status status = SR_OK;
-    if (header.bit_depth > 8 || (header.color_type != SPNG_COLOR_TYPE_GRAYSCALE &&
-                                 header.color_type != SPNG_COLOR_TYPE_INDEXED))
-        status = SR_FAIL(SR_E_DATA,
-                         "PNG of %u bits%s; a mask has one class id of at most 8 bits per pixel",
-                         header.bit_depth,
-                         header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ? "" : " with colours");
+    sr_status status = check_kind(&header, kind);
     if (status == SR_OK)
-        status = sr_picture_png_check(spng_decoded_image_size(png, SPNG_FMT_RAW, &length));
+        status = sr_picture_png_check(spng_decoded_image_size(png, format, &length));
+    if (status == SR_OK) // packed numbers are unpacked in place
+        status = sr_grow(pixels, capacity, (size_t)header.width * header.height * (colors ? 3 : 1),
+                         1, "mask");
     if (status == SR_OK)
-        status = sr_grow(ids, capacity, (size_t)header.width * header.height, 1, "mask");
-    if (status == SR_OK)
-        status = sr_picture_png_check(spng_decode_image(png, *ids, length, SPNG_FMT_RAW, 0));
+        status = sr_picture_png_check(spng_decode_image(png, *pixels, length, format, 0));
     if (status == SR_OK)
         status = sr_picture_png_check(spng_decode_chunks(png));
     spng_ctx_free(png);
     SR_TRY(status);
-    if (header.bit_depth < 8)
-        unpack(*ids, header.width, header.height, header.bit_depth);
+    if (!colors && header.bit_depth < 8)
+        unpack(*pixels, header.width, header.height, header.bit_depth);
     *width = header.width;
     *height = header.height;
     return SR_OK;

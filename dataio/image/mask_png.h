@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG masks for segmentation: one class id of at most 8 bits per pixel.
+// PNG masks for segmentation: one number of at most 8 bits for each pixel, or one colour.
 #ifndef SR_DATAIO_MASK_PNG_H
 #define SR_DATAIO_MASK_PNG_H
 
@@ -15,14 +15,22 @@ extern "C" {
 
 #define SR_MASK_VOID 255 // the id of pixels without a class
 
-// Whether a PNG, by its first bytes (SR_MASK_HEAD), has one number per pixel.
+typedef enum sr_mask_kind {
+    SR_MASK_NONE = 0, // no PNG
+    SR_MASK_NUMBERS,  // a grey value or an index into a palette for each pixel
+    SR_MASK_COLORS,   // truecolour
+} sr_mask_kind;
+
+// The kind of a PNG by its first bytes (SR_MASK_HEAD), whatever its depth.
 #define SR_MASK_HEAD 33
-bool sr_mask_png_is(const uint8_t *head, size_t bytes);
-// Reads the ids, [height, width], into a growing buffer (sr_free): grey values or palette indices,
-// never the palette's colours. The whole file is checked. SR_E_DATA where it is damaged, has
-// colours or more than 8 bits; SR_E_LIMIT.
-SR_NODISCARD sr_status sr_mask_png_read(const void *data, size_t bytes, void **ids,
-                                        size_t *capacity, int64_t *width, int64_t *height);
+sr_mask_kind sr_mask_png_kind(const uint8_t *head, size_t bytes);
+// Reads the pixels into a growing buffer (sr_free). NUMBERS: [height, width], grey values or
+// palette indices. COLORS: [height, width, 3], red, green and blue, of a palette or truecolour;
+// alpha is dropped. The whole file is checked. SR_E_DATA where it is damaged, of another kind or
+// has more than 8 bits; SR_E_LIMIT.
+SR_NODISCARD sr_status sr_mask_png_read(const void *data, size_t bytes, sr_mask_kind kind,
+                                        void **pixels, size_t *capacity, int64_t *width,
+                                        int64_t *height);
 
 #ifdef __cplusplus
 }

@@ -350,8 +350,8 @@ static sr_status check_options(sr_pack_options *o) {
         return SR_FAIL(SR_E_USAGE, "max-size and workers must be at least 0, quality 1 to 100");
     if (o->subset < 0 || !(o->subset_part >= 0 && o->subset_part < 1))
         return SR_FAIL(SR_E_USAGE, "a subset must be a number of samples or a fraction, 0 < F < 1");
-    if (o->void_class < 0 || o->void_class > 256)
-        return SR_FAIL(SR_E_USAGE, "the void id of masks must be 0 to 255");
+    if (o->ignore_value < 0 || o->ignore_value > 256)
+        return SR_FAIL(SR_E_USAGE, "the ignored value of masks must be 0 to 255");
     if (o->quality == 0)
         o->quality = 90;
     if (o->shard_bytes == 0)
@@ -432,7 +432,12 @@ static sr_status build(packing *p) {
 
 static sr_status lay_out(packing *p) {
     const sr_pack_options *o = &p->job.options;
-    SR_TRY(sr_layout_make(p->source, o->classes, &p->layout));
+    SR_TRY(sr_layout_make(p->source,
+                          &(sr_layout_options){.class_names = o->classes,
+                                               .class_map = o->class_map,
+                                               .reduce_zero_label = o->reduce_zero_label,
+                                               .ignore_value = o->ignore_value},
+                          &p->layout));
     p->listed = p->source->refused_count;
     p->report->classes = p->layout.class_count;
     p->report->val_existed = p->layout.split_count[SR_SPLIT_VAL] > 0;

@@ -50,10 +50,12 @@ typedef struct sr_pack_options {
     int quality;         // of re-encoding, 1..100; 0: 90
     bool raw;            // pixels instead of JPEG and PNG
     bool zstd;           // pixels as compressed frames
-    int void_class;      // 1 + the id of masks that means no class; 0: only 255 does
-    int64_t subset;      // number of samples of each split; 0: all
-    double subset_part;  // fraction of each split, 0 < f < 1; 0: all
-    int segments;        // of a row of a JPEG (picture.h)
+    const char *class_map;   // of masks (class_map.h), or NULL
+    bool reduce_zero_label;  // numbers of masks: 0 means no class, class n is number n + 1
+    int ignore_value;        // numbers of masks: 1 + the one that means no class; 0: only 255 does
+    int64_t subset;          // number of samples of each split; 0: all
+    double subset_part;      // fraction of each split, 0 < f < 1; 0: all
+    int segments;            // of a row of a JPEG (picture.h)
     int64_t allow_refused;   // more refused files than this make the result SR_E_DATA
     int workers;             // threads; 0: sr_cpu_count()
     sr_source_limits limits; // of archives

@@ -237,28 +237,68 @@ static sr_status check_objects(const sr_pack_job *job, sr_pack_worker *worker,
 
 // -- masks -------------------------------------------------------------------------------------
 
-// Reads the ids of the mask, with void_class applied, into worker->mask; sets sample->classes.
+// Names the pixel whose value has no class.
+static sr_status fail_value(const sr_layout *layout, const uint8_t *at, int64_t x, int64_t y) {
+    const sr_class_map *map = &layout->class_map;
+    if (map->has_colors)
+        return SR_FAIL(SR_E_DATA,
+                       "pixel (%lld, %lld) has the colour %d %d %d, which is not in the class map",
+                       (long long)x, (long long)y, at[0], at[1], at[2]);
+    if (map->ids[*at] == SR_CLASS_UNKNOWN)
+        return SR_FAIL(SR_E_DATA,
+                       "pixel (%lld, %lld) has the value %d, which is not in the class map",
+                       (long long)x, (long long)y, *at);
+    return SR_FAIL(SR_E_DATA,
+                   "pixel (%lld, %lld) has the value %d, but there are %d classes (--ignore-value "
+                   "%d leaves it without a class)",
+                   (long long)x, (long long)y, *at, layout->class_count, *at);
+}
+
+// Replaces the values of a mask by classes, in place; *out: 1 + the largest one. Until the classes
+// are counted any class is allowed.
+static sr_status map_values(const sr_layout *layout, uint8_t *pixels, int64_t width, int64_t height,
+                            int *out) {
+    const sr_class_map *map = &layout->class_map;
+    const int limit = layout->class_count > 0 ? layout->class_count : SR_MASK_VOID;
+    const int64_t channels = map->has_colors ? 3 : 1, count = width * height;
+    uint32_t last = 0;
+    int most = -1, id = sr_class_map_color(map, last);
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *at = pixels + i * channels;
+        const uint32_t rgb =
+            map->has_colors ? (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2] : 0;
+        if (!map->has_colors)
+            id = map->ids[*at];
+        else if (rgb != last)
+            id = sr_class_map_color(map, last = rgb);
+        if (id != SR_MASK_VOID && (id == SR_CLASS_UNKNOWN || id >= limit))
+            return fail_value(layout, at, i % width, i / width);
+        if (id != SR_MASK_VOID && id > most)
+            most = id;
+        pixels[i] = (uint8_t)id;
+    }
+    *out = most + 1;
+    return SR_OK;
+}
+
+// The file of the picture's mask.
+static const sr_source_file *mask_of(const sr_pack_job *job, const sr_pack_sample *sample) {
+    return &job->source->files.items[job->layout->files[sample->file].annotation - 1];
+}
+
+// Reads the classes of the mask into worker->mask; sets sample->classes.
 static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_sample *sample,
                            int64_t *width, int64_t *height) {
-    const sr_layout_file *file = &job->layout->files[sample->file];
-    const sr_source_file *from = &job->source->files.items[file->annotation - 1];
+    const sr_source_file *from = mask_of(job, sample);
+    const sr_mask_kind kind = job->layout->class_map.has_colors ? SR_MASK_COLORS : SR_MASK_NUMBERS;
     SR_TRY(sr_source_read(job->source, from, &worker->mask_file, &worker->mask_file_capacity));
-    sr_status status = sr_mask_png_read(worker->mask_file, (size_t)from->bytes, &worker->mask,
+    sr_status status = sr_mask_png_read(worker->mask_file, (size_t)from->bytes, kind, &worker->mask,
                                         &worker->mask_capacity, width, height);
-    if (status != SR_OK) {
+    if (status == SR_OK)
+        status = map_values(job->layout, worker->mask, *width, *height, &sample->classes);
+    if (status != SR_OK)
         sr_error_prefix("mask %s", from->path);
-        return status;
-    }
-    uint8_t *ids = worker->mask;
-    int most = -1;
-    for (size_t i = 0; i < (size_t)(*width * *height); i++) {
-        if (job->options.void_class == 1 + (int)ids[i])
-            ids[i] = SR_MASK_VOID;
-        if (ids[i] != SR_MASK_VOID && ids[i] > most)
-            most = ids[i];
-    }
-    sample->classes = most + 1;
-    return SR_OK;
+    return status;
 }
 
 // Each pixel of the smaller mask is the original one at its centre.
@@ -283,13 +323,11 @@ static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
     sr_picture_source_size(worker->pictures, &width, &height);
     SR_TRY(read_mask(job, worker, sample, &mask_width, &mask_height));
     if (mask_width != width || mask_height != height)
-        return SR_FAIL(
-            SR_E_DATA, "the mask is %lld x %lld, the picture %lld x %lld%s", (long long)mask_width,
-            (long long)mask_height, (long long)width, (long long)height,
-            picture.orientation > 1 ? "; EXIF rotates the picture: store it upright" : "");
-    if (sample->classes > job->layout->class_count)
-        return SR_FAIL(SR_E_DATA, "the mask has class %d, but there are %d", sample->classes - 1,
-                       job->layout->class_count);
+        return SR_FAIL(SR_E_DATA, "mask %s is %lld x %lld, the picture %lld x %lld%s",
+                       mask_of(job, sample)->path, (long long)mask_width, (long long)mask_height,
+                       (long long)width, (long long)height,
+                       picture.orientation > 1 ? "; EXIF rotates the picture: store it upright"
+                                               : "");
     picture.orientation = 1;
     const void *ids = worker->mask;
     if (picture.width != width || picture.height != height) {

@@ -247,8 +247,12 @@ static void add_options(sr_text *line, const sr_pack_options *o) {
         sr_text_add(line, "zstd\n");
     if (o->source_format != NULL)
         sr_text_add(line, "format in %s\n", o->source_format);
-    if (o->void_class > 0)
-        sr_text_add(line, "void %d\n", o->void_class - 1);
+    if (o->ignore_value > 0)
+        sr_text_add(line, "void %d\n", o->ignore_value - 1);
+    if (o->reduce_zero_label)
+        sr_text_add(line, "reduce zero label\n");
+    if (o->class_map != NULL && !sr_path_exists(o->class_map)) // a well-known one
+        sr_text_add(line, "class map %s\n", o->class_map);
 }
 
 static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_source *source) {
@@ -273,6 +277,8 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         status = hash_file(sha, o->list, "list");
     if (status == SR_OK)
         status = hash_file(sha, o->classes, "classes");
+    if (status == SR_OK && o->class_map != NULL && sr_path_exists(o->class_map))
+        status = hash_file(sha, o->class_map, "class map");
     for (size_t i = 0; i < source->refused_count && status == SR_OK; i++)
         status =
             sr_sha256_update(sha, source->refused[i].path, strlen(source->refused[i].path) + 1);

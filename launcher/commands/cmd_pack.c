@@ -19,7 +19,9 @@ enum {
     KEY_SUBSET,
     KEY_LIST,
     KEY_CLASSES,
-    KEY_VOID,
+    KEY_CLASS_MAP,
+    KEY_IGNORE,
+    KEY_REDUCE,
     KEY_SIZE,
     KEY_QUALITY,
     KEY_RAW,
@@ -48,8 +50,16 @@ static const struct argp_option options[] = {
      0},
     {"classes", KEY_CLASSES, "FILE", 0,
      "file with the class names, one per line, in the order of class ids", 0},
-    {"void", KEY_VOID, "ID", 0,
-     "class id that marks unlabelled pixels of masks, in addition to 255", 0},
+    {"class-map", KEY_CLASS_MAP, "FILE", 0,
+     "file with the meaning of the values of masks, in lines 'ID NAME' or 'R G B NAME' (NAME may "
+     "be "
+     "ignore), or one of camvid, cityscapes, cityscapes-train-ids, voc, ade20k and coco-stuff",
+     0},
+    {"ignore-value", KEY_IGNORE, "N", 0, "value of masks that means no class, in addition to 255",
+     0},
+    {"void", KEY_IGNORE, "N", OPTION_HIDDEN, NULL, 0}, // its former name
+    {"reduce-zero-label", KEY_REDUCE, NULL, 0,
+     "value 0 of masks means no class, and class N has value N + 1", 0},
     {"max-size", KEY_SIZE, "PX", 0, "shrink pictures whose shorter side is longer than PX", 0},
     {"quality", KEY_QUALITY, "Q", 0,
      "JPEG quality of pictures that --max-size shrinks, 1..100 (default: 90)", 0},
@@ -64,8 +74,8 @@ static const struct argp_option options[] = {
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"format-in", KEY_FORMAT_IN, "NAME", 0,
      "format of SRC, instead of detecting it: classes, pictures, coco, voc, yolo, masks, "
-     "webdataset, cifar, "
-     "idx or kplrecord",
+     "voc-masks, "
+     "cityscapes, ade20k, camvid, coco-stuff, webdataset, cifar, idx or kplrecord",
      0},
     {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
     {"max-entries", KEY_ENTRIES, "N", 0,
@@ -80,7 +90,8 @@ static const char about[] =
     "from its content and printed first: folders CLASS/picture or {train,val,test}/CLASS/picture; "
     "COCO JSON; "
     "Pascal VOC XML; YOLO images and labels with data.yaml; pictures and masks in two parallel "
-    "folders; WebDataset shards; CIFAR and MNIST files; KPLRecords. Each of them may be in a tar "
+    "folders or as Pascal VOC, Cityscapes, ADE20K, CamVid or COCO-Stuff; WebDataset shards; CIFAR "
+    "and MNIST files; KPLRecords. Each of them may be in a tar "
     "(also compressed) or a zip. Pictures are JPEG and PNG; their pixels do not change unless "
     "--max-size is given."
     "\v"
@@ -140,8 +151,14 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
     case KEY_CLASSES:
         o->classes = value;
         break;
-    case KEY_VOID:
-        o->void_class = 1 + (int)sr_command_number(state, "--void", value, 0, 255);
+    case KEY_CLASS_MAP:
+        o->class_map = value;
+        break;
+    case KEY_IGNORE:
+        o->ignore_value = 1 + (int)sr_command_number(state, "--ignore-value", value, 0, 255);
+        break;
+    case KEY_REDUCE:
+        o->reduce_zero_label = true;
         break;
     case KEY_ZSTD:
         o->zstd = true;

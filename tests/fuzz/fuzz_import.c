@@ -445,23 +445,29 @@ static void fuzz_idx(const uint8_t *data, size_t size) {
                 !plain || (labels > 1 && data[2] == 0x1f));
 }
 
-// A mask's ids do not depend on the previous contents of the buffer.
-static void fuzz_mask(const uint8_t *data, size_t size) {
+// A mask's pixels do not depend on the previous contents of the buffer.
+static void fuzz_mask_kind(const uint8_t *data, size_t size, sr_mask_kind kind) {
     void *ids[2] = {NULL, NULL};
     size_t capacity[2] = {0, 0};
     int64_t width = 0, height = 0;
-    sr_status status = sr_mask_png_read(data, size, &ids[0], &capacity[0], &width, &height);
+    sr_status status = sr_mask_png_read(data, size, kind, &ids[0], &capacity[0], &width, &height);
     if (status == SR_OK) {
-        const size_t bytes = (size_t)(width * height);
+        const size_t bytes = (size_t)(width * height) * (kind == SR_MASK_COLORS ? 3 : 1);
         require(sr_grow(&ids[1], &capacity[1], bytes, 1, "mask") == SR_OK);
         memset(ids[1], 0xa5, bytes);
-        require(sr_mask_png_read(data, size, &ids[1], &capacity[1], &width, &height) == SR_OK);
+        require(sr_mask_png_read(data, size, kind, &ids[1], &capacity[1], &width, &height) ==
+                SR_OK);
         require(memcmp(ids[0], ids[1], bytes) == 0);
     } else {
         require(sr_error_message()[0] != 0);
     }
     sr_free(ids[0]);
     sr_free(ids[1]);
+}
+
+static void fuzz_mask(const uint8_t *data, size_t size) {
+    fuzz_mask_kind(data, size, SR_MASK_NUMBERS);
+    fuzz_mask_kind(data, size, SR_MASK_COLORS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -61,28 +61,39 @@ static inline void put_jpeg(const char *name, unsigned width, unsigned height) {
     put_picture(name, &(test_picture){.width = width, .height = height, .seed = width});
 }
 
-static inline void put_mask(const char *name, unsigned width, unsigned height, unsigned type) {
+// Writes pixels as a PNG of a colour type and depth; a palette has the colours (i, 0, 255 - i).
+static inline void put_png(const char *name, unsigned width, unsigned height, unsigned type,
+                           unsigned depth, const void *pixels, size_t pixel_bytes) {
     size_t bytes;
     struct spng_ihdr header = {
-        .width = width, .height = height, .bit_depth = 8, .color_type = (uint8_t)type};
+        .width = width, .height = height, .bit_depth = (uint8_t)depth, .color_type = (uint8_t)type};
     struct spng_plte palette = {.n_entries = 256};
     int error;
-    uint8_t *ids = malloc((size_t)width * height);
     spng_ctx *png = spng_ctx_new(SPNG_CTX_ENCODER);
-    assert_true(ids != NULL && png != NULL);
-    for (unsigned i = 0; ids && i < width * height; i++)
-        ids[i] = (uint8_t)(i % width % 3 == 2 ? 11 : i % width % 3);
+    assert_non_null(png);
+    for (unsigned i = 0; i < 256; i++)
+        palette.entries[i] =
+            (struct spng_plte_entry){.red = (uint8_t)i, .blue = (uint8_t)(255 - i)};
     assert_int_equal(0, spng_set_option(png, SPNG_ENCODE_TO_BUFFER, 1));
     assert_int_equal(0, spng_set_ihdr(png, &header));
     if (type == SPNG_COLOR_TYPE_INDEXED)
         assert_int_equal(0, spng_set_plte(png, &palette));
     assert_int_equal(
-        0, spng_encode_image(png, ids, (size_t)width * height, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
+        0, spng_encode_image(png, pixels, pixel_bytes, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
     uint8_t *out = spng_get_png_buffer(png, &bytes, &error);
     put_file(name, out, bytes);
     free(out);
-    free(ids);
     spng_ctx_free(png);
+}
+
+// Columns of the ids 0, 1, 11 and again.
+static inline void put_mask(const char *name, unsigned width, unsigned height, unsigned type) {
+    uint8_t *ids = malloc((size_t)width * height);
+    assert_non_null(ids);
+    for (unsigned i = 0; ids && i < width * height; i++)
+        ids[i] = (uint8_t)(i % width % 3 == 2 ? 11 : i % width % 3);
+    put_png(name, width, height, type, 8, ids, (size_t)width * height);
+    free(ids);
 }
 
 static inline void run(const char *fmt, ...) SR_PRINTF(1, 2);

@@ -114,7 +114,8 @@ static void check_masks(const sr_pack_report *r) {
     assert_true(ids[0] == 0 && ids[1] == 1 && ids[2] == 11 && ids[30 * 24 - 1] == 11);
     sr_zstd_release(&zstd);
     free(record);
-    check_refused("d/images/train/2.jpg,\"the mask is 29 x 20, the picture 30 x 20");
+    check_refused(
+        "d/images/train/2.jpg,\"mask d/masks/train/2.png is 29 x 20, the picture 30 x 20");
     check_refused("d/images/train/3.jpg,a picture without a mask");
     check_refused("d/masks/train/4.png,a mask without a picture");
 }
@@ -344,6 +345,135 @@ static void check_listed(const sr_pack_report *r) {
     check_refused("4.jpg,class 'owl'");
 }
 
+// -- data sets with masks ---------------------------------------------------------------------
+
+// The first ids of the mask of a record.
+static void check_first_ids(const char *split, const char *name, int a, int b, int c) {
+    size_t bytes;
+    sr_sample sample;
+    sr_zstd zstd = {0};
+    uint8_t ids[30 * 20];
+    void *record = find_record(split, name, &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    assert_ok(sr_zstd_expand(&zstd, sample.mask, sample.mask_bytes, ids, sizeof ids));
+    assert_true(ids[0] == a && ids[1] == b && ids[2] == c);
+    sr_zstd_release(&zstd);
+    free(record);
+}
+
+static void make_voc_masks(void) {
+    static const char *const names[] = {"2007_000032", "2007_000039", "2007_000063", "2007_000068"};
+    for (int i = 0; i < 4; i++) {
+        char path[96];
+        (void)snprintf(path, sizeof path, "src/VOC2012/JPEGImages/%s.jpg", names[i]);
+        put_jpeg(path, 30, 20);
+        (void)snprintf(path, sizeof path, "src/VOC2012/SegmentationClass/%s.png", names[i]);
+        if (i < 3)
+            put_mask(path, 30, 20, SPNG_COLOR_TYPE_INDEXED);
+        (void)snprintf(path, sizeof path, "src/VOC2012/SegmentationObject/%s.png", names[i]);
+        put_mask(path, 30, 20, SPNG_COLOR_TYPE_INDEXED);
+    }
+    put_jpeg("src/VOC2012/JPEGImages/2007_000070.jpg", 30, 20);
+    put_text("src/VOC2012/ImageSets/Segmentation/train.txt", "2007_000032\n2007_000068\nnowhere\n");
+    put_text("src/VOC2012/ImageSets/Segmentation/val.txt", "2007_000039\n");
+    put_text("src/VOC2012/ImageSets/Segmentation/trainval.txt", "2007_000032\n2007_000039\n");
+    put_text("src/VOC2012/ImageSets/Main/train.txt", "2007_000063\n");
+}
+
+static void check_voc_masks(const sr_pack_report *r) {
+    assert_true(r->records[SR_SPLIT_TRAIN] == 1 && r->records[SR_SPLIT_VAL] == 1);
+    assert_int_equal(2, r->unlabelled); // 2007_000063 and 2007_000070, in no list
+    assert_int_equal(21, class_count("train", "background"));
+    check_first_ids("train", "2007_000032.jpg", 0, 1, 11);
+    check_refused("VOC2012/JPEGImages/2007_000068.jpg,a picture without a mask");
+    check_refused("nowhere,\"is listed in ImageSets");
+    assert_int_equal(2, r->refused);
+}
+
+static void put_city(const char *split, const char *name, const char *end) {
+    char path[128];
+    (void)snprintf(path, sizeof path, "src/leftImg8bit/%s/ulm/%s_leftImg8bit.png", split, name);
+    put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+    (void)snprintf(path, sizeof path, "src/gtFine/%s/ulm/%s_gtFine_%s.png", split, name, end);
+    put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+    (void)snprintf(path, sizeof path, "src/gtFine/%s/ulm/%s_gtFine_color.png", split, name);
+    put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+}
+
+static void make_cityscapes(void) {
+    put_city("train", "ulm_000000_000019", "labelIds");
+    put_city("train", "ulm_000001_000019", "labelIds");
+    put_city("val", "ulm_000002_000019", "labelIds");
+    put_mask("src/leftImg8bit/train_extra/ulm/ulm_000009_000019_leftImg8bit.png", 30, 20,
+             SPNG_COLOR_TYPE_GRAYSCALE);
+    put_text("src/gtFine/val/ulm/ulm_000002_000019_gtFine_polygons.json", "{\"objects\": []}");
+}
+
+static void check_cityscapes(const sr_pack_report *r) {
+    assert_true(r->records[SR_SPLIT_TRAIN] == 2 && r->records[SR_SPLIT_VAL] == 1);
+    assert_true(r->refused == 0 && r->unlabelled == 1 && r->ignored == 4);
+    assert_int_equal(19, class_count("train", "road"));
+    // 0 and 1 are no train ids, 11 is building.
+    check_first_ids("train", "ulm_000001_000019_leftImg8bit.png", 255, 255, 2);
+}
+
+static void make_ade20k(void) {
+    put_jpeg("src/ADE/images/training/ADE_train_00000001.jpg", 30, 20);
+    put_mask("src/ADE/annotations/training/ADE_train_00000001.png", 30, 20,
+             SPNG_COLOR_TYPE_GRAYSCALE);
+    put_jpeg("src/ADE/images/validation/ADE_val_00000001.jpg", 30, 20);
+    put_mask("src/ADE/annotations/validation/ADE_val_00000001.png", 30, 20,
+             SPNG_COLOR_TYPE_GRAYSCALE);
+    put_jpeg("src/ADE/images/training/ADE_train_00000002.jpg", 30, 20);
+}
+
+static void check_ade20k(const sr_pack_report *r) {
+    assert_true(r->records[SR_SPLIT_TRAIN] == 1 && r->records[SR_SPLIT_VAL] == 1);
+    assert_int_equal(150, class_count("train", "wall"));
+    check_first_ids("val", "ADE_val_00000001.jpg", 255, 0, 10);
+    check_refused("ADE/images/training/ADE_train_00000002.jpg,a picture without a mask");
+}
+
+static void make_camvid(void) {
+    static const char *const splits[] = {"train", "val", "test"};
+    for (int i = 0; i < 3; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "src/CamVid/%s/0001TP_00669%d.png", splits[i], i);
+        put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+        (void)snprintf(path, sizeof path, "src/CamVid/%sannot/0001TP_00669%d.png", splits[i], i);
+        put_mask(path, 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+    }
+    put_text("src/CamVid/train.txt", "/SegNet/CamVid/train/0001TP_006690.png "
+                                     "/SegNet/CamVid/trainannot/0001TP_006690.png\n");
+}
+
+static void check_camvid(const sr_pack_report *r) {
+    assert_true(r->records[SR_SPLIT_TRAIN] == 1 && r->records[SR_SPLIT_VAL] == 1);
+    assert_int_equal(1, r->records[SR_SPLIT_TEST]);
+    assert_int_equal(11, class_count("train", "Sky"));
+    check_first_ids("train", "0001TP_006690.png", 0, 1, 255);
+}
+
+static void make_coco_stuff(void) {
+    put_jpeg("src/images/train2017/000000000009.jpg", 30, 20);
+    put_mask("src/stuffthingmaps/train2017/000000000009.png", 30, 20, SPNG_COLOR_TYPE_GRAYSCALE);
+    put_jpeg("src/images/train2017/000000000025.jpg", 30, 20);
+    put_jpeg("src/val2017/000000000139.jpg", 30, 20);
+    put_mask("src/stuffthingmaps/val2017/000000000139.png", 30, 20, SPNG_COLOR_TYPE_INDEXED);
+    put_jpeg("src/images/val2017/000000000632.jpg", 30, 20);
+    uint8_t ids[30 * 20] = {0, 12, 181}; // 12 is stop sign, the 12th class
+    put_png("src/stuffthingmaps/val2017/000000000632.png", 30, 20, SPNG_COLOR_TYPE_GRAYSCALE, 8,
+            ids, sizeof ids);
+}
+
+static void check_coco_stuff(const sr_pack_report *r) {
+    assert_true(r->records[SR_SPLIT_TRAIN] == 0 && r->records[SR_SPLIT_VAL] == 1);
+    assert_true(r->unlabelled == 1 && r->refused == 2 && r->classes == 171);
+    check_first_ids("val", "000000000632.jpg", 0, 11, 170);
+    check_refused("val2017/000000000139.jpg,\"mask stuffthingmaps/val2017/000000000139.png: pixel "
+                  "(2, 0) has the value 11, which is not in the class map");
+}
+
 static const struct {
     const char *format;
     void (*make)(void);
@@ -354,6 +484,11 @@ static const struct {
     {"pictures", make_pictures, check_pictures, false},
     {"voc", make_voc, check_voc, false},
     {"masks", make_masks, check_masks, false},
+    {"voc-masks", make_voc_masks, check_voc_masks, false},
+    {"cityscapes", make_cityscapes, check_cityscapes, false},
+    {"ade20k", make_ade20k, check_ade20k, false},
+    {"camvid", make_camvid, check_camvid, false},
+    {"coco-stuff", make_coco_stuff, check_coco_stuff, false},
     {"coco", make_coco, check_coco, false},
     {"yolo", make_yolo, check_yolo, false},
     {"webdataset", make_webdataset, check_webdataset, false},

@@ -260,7 +260,7 @@ static void test_masks_or_classes(void **state) {
         bool are_masks;
     } pairs[] = {{"photo", "xray", false},  {"without_mask", "with_mask", false},
                  {"cat", "masks", false},   {"x", "y", false},
-                 {"images", "masks", true}, {"JPEGImages", "SegmentationClass", true},
+                 {"images", "masks", true}, {"JPEGImages", "SegmentationMask", true},
                  {"img_01", "gt", true}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char path[96];
@@ -273,7 +273,7 @@ static void test_masks_or_classes(void **state) {
         }
         sr_pack_report r = pack_src((sr_pack_options){0});
         check_splits(&r, pairs[i].are_masks ? 2 : 4, 0, 0);
-        check_reading(pairs[i].are_masks ? "read as masks" : "--format-in masks would take");
+        check_reading(pairs[i].are_masks ? "masks of pictures in" : "--format-in masks would take");
         r = pack_src((sr_pack_options){.source_format = "masks"});
         check_splits(&r, 2, 0, 0);
         r = pack_src((sr_pack_options){.source_format = "classes"});

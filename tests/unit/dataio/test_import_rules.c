@@ -270,7 +270,7 @@ static void test_shrunk_annotations(void **state) {
     run("rm -r '%s' '%s'", in_top("dst"), in_top("src"));
     make_masks();
     assert_ok(pack(in_top("src"), in_top("dst"),
-                   (sr_pack_options){.max_side = 12, .allow_refused = 9, .void_class = 12},
+                   (sr_pack_options){.max_side = 12, .allow_refused = 9, .ignore_value = 12},
                    &report));
     size_t bytes;
     sr_sample sample;
@@ -485,7 +485,7 @@ static void test_stat(void **state) {
     run("rm -r '%s' '%s'", in_top("dst"), in_top("src"));
     make_masks();
     assert_ok(pack(in_top("src"), in_top("dst"),
-                   (sr_pack_options){.allow_refused = 9, .void_class = 12}, &report));
+                   (sr_pack_options){.allow_refused = 9, .ignore_value = 12}, &report));
     assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
     assert_ok(sr_inspect_stat(set, &stat));
     assert_true(stat.has_masks && stat.pixels == 600 && stat.class_pixels[1] == 200);
