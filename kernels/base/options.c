@@ -36,14 +36,20 @@ static sr_status unknown_key(const sr_option_table *table, const char *name) {
     return SR_E_USAGE;
 }
 
-// The options of an alternative start as their defaults.
+// The options of an alternative start as their defaults, or as what the table presets.
 static sr_status add_defaults(const sr_option_table *table, sr_alternative *chosen,
                               sr_arena *arena) {
     const sr_option_table *inner = sr_options_of(table->alternatives, chosen->name);
     chosen->options = sr_arena_alloc(arena, inner ? inner->struct_size + 1 : 1);
     if (!chosen->options)
         return SR_E_MEMORY;
-    return inner ? sr_options_defaults(inner, chosen->options, arena) : SR_OK;
+    if (!inner)
+        return SR_OK;
+    SR_TRY(sr_options_defaults(inner, chosen->options, arena));
+    for (const char *const *preset = table->preset; preset && *preset; preset += 2)
+        if (sr_options_find(inner, preset[0]))
+            SR_TRY(sr_options_set(inner, chosen->options, preset[0], preset[1], arena));
+    return SR_OK;
 }
 
 static sr_status set_option(const sr_option_table *table, const sr_option *option, void *options,

@@ -105,14 +105,18 @@ typedef struct sr_option_table {
     size_t count;
     size_t struct_size;
     const sr_alternatives *alternatives; // of options of type SR_OPT_ALTERNATIVE
+    // Other defaults for the alternatives' options: name, text, name, ..., NULL. An alternative
+    // without an option of a name leaves it out. NULL: none.
+    const char *const *preset;
 } sr_option_table;
 
 // Fills every field with its default. Memory comes from the arena.
 SR_NODISCARD sr_status sr_options_defaults(const sr_option_table *table, void *options,
                                            sr_arena *arena);
 // Parses 'text' into the named field. "a.b" is option b of the alternative that a names; another
-// name for a sets its options to their defaults. SR_E_USAGE with "unknown key 'x'; did you mean
-// 'y'?", "expected ...", or the range, when it is invalid; *options is then unchanged.
+// name for a sets its options to their defaults, or to what the table presets. SR_E_USAGE with
+// "unknown key 'x'; did you mean 'y'?", "expected ...", or the range, when it is invalid; *options
+// is then unchanged.
 SR_NODISCARD sr_status sr_options_set(const sr_option_table *table, void *options, const char *name,
                                       const char *text, sr_arena *arena);
 // The row with this name, or NULL.

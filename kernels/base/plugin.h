@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 // Incremented with every incompatible change of a public struct or function.
-#define SR_PLUGIN_ABI 2
+#define SR_PLUGIN_ABI 3
 
 // The content of a plug-in: lists that end with NULL; a NULL list is empty. All of it is constant
 // and stays valid until the process ends.

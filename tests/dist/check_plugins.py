@@ -213,7 +213,7 @@ class Plugins(suite.Suite):
         self.path("text.so", "no library")
         self.check("no library", "text.so", "text.so cannot be loaded: file too short;")
         self.bad("old.so", "ABI=0")
-        self.check("older", "old.so", "old.so was built for plug-in interface 0, but this serried has 2", again)
+        self.check("older", "old.so", "old.so was built for plug-in interface 0, but this serried has 3", again)
         self.bad("newer.so", "SIZE=4096")
         self.check("larger struct", "newer.so", "newer.so: its struct sr_plugin has 4096 bytes", again)
         self.bad("model.so", "MODEL_ABI=77")

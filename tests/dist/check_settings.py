@@ -41,6 +41,7 @@ WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampenin
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
 GAN = ("toy-generator", "toy-critic")
+MAPS = ("fcn", "deeplabv3", "lraspp")  # models of another task
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
 
@@ -87,6 +88,7 @@ class Settings(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
         self.recipe, self.run, self.files = recipe, os.path.join(folder, "run"), 0
+        self.has_maps = False
 
     def call(self, line):
         return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=280 * suite.SLOW,
@@ -122,6 +124,8 @@ class Settings(suite.Suite):
             more[section + ".name"] = of[0]
         if section == "model" and of[0] not in ("cifar-fast", "tiny", *GAN) and value not in GAN:
             more.setdefault("image", "128")
+        if {of[0], value} & set(MAPS):
+            more["task"] = "segment"
         if key == "weights":
             more["data.train"] = "{data}"
         for name, other in more.items():
@@ -162,7 +166,7 @@ class Settings(suite.Suite):
 
     def values_to_accept(self, row):
         if row["key"] == "model.name":
-            return quick_models()
+            return [name for name in quick_models() if name not in MAPS or self.has_maps]
         values = row["choices"] or [value for value in (row["default"], self.another_value(row)) if value is not None]
         return [f"'{value}'" if row["choices"] and value in ("on", "off") else value for value in values]
 
@@ -248,6 +252,10 @@ class Settings(suite.Suite):
             first = row["help"][:1]
             self.report(first and not first.isupper() or row["help"].split()[0].isupper() or "IoU" in row["help"],
                         f"{row['key']} has a meaning", row["help"])
+        self.has_maps = "segment" in next(row["choices"] for row in rows if row["key"] == "task")
+        if not self.has_maps:
+            suite.not_run(f"no task for {', '.join(MAPS)}")
+            rows = [row for row in rows if (row["of"] or "").split(", ")[0] not in MAPS]
         self.accepted(rows)
         self.refused(rows)
         self.listed(rows)

@@ -12,8 +12,8 @@ dropped, by dropout or stochastic depth. A file begins with
     MODEL CLASSES SIDE SAMPLES OWN
     losses L1 .. L20
 
-For a network with other options (VARIANTS) a line "options NAME VALUE" follows the first one.
-L: the mean losses of 20 steps of SGD with learning rate 0.01, in float64, of new pictures each. OWN: the
+For a network with other options (VARIANTS) lines "options NAME VALUE" follow the first one.
+L: of classifiers, the mean losses of 20 steps of SGD with learning rate 0.01, in float64, of new pictures each. OWN: the
 largest relative difference of PyTorch's own float32 losses from them. With --no-training the second line
 is left out. One line for every tensor follows:
 
@@ -22,8 +22,11 @@ is left out. One line for every tensor follows:
 output and loss: of the first of these pictures, loss one for each sample; evaluation: the output in evaluation
 mode; gradient: of the sum of the losses; statistic: the batch's, of a running one. P: projections, as in
 network_golden.py. With HOW "names" a file has parameters and buffers instead, without numbers. Counters
-have lines without numbers in any case, and variants have only those and their losses; tables, which are
+have lines without numbers in any case; tables, which are
 constants among the buffers, have numbers.
+
+Networks for segmentation have maps of logits [N,h,w,CLASSES]. The loss of a picture is the mean over its pixels, of
+which number i has the picture's label plus i, modulo CLASSES; those of auxiliary outputs are added by WEIGHTS.
 
 Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
 norm weights are 1 + u / 5, also at the end of a block; running variances are four times that, so that
@@ -48,10 +51,19 @@ from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa:
 
 LOSSES = os.path.join(FOLDER, "losses.txt")
 CLASSES, SAMPLES, STEPS, RATE, PROJECTIONS = 10, 8, 20, 0.01, 4
-# File: model, arguments of torchvision, the option that says the same. Inception-v3's needs pictures of 299 pixels.
-VARIANTS = {"googlenet_aux": ("googlenet", {"aux_logits": True}, "aux_logits true")}
+# File: model, arguments of torchvision, the options that say the same, HOW as in cases.txt. Inception-v3's needs
+# pictures of 299 pixels.
+VARIANTS = {
+    "googlenet_aux": ("googlenet", {"aux_logits": True}, ("aux_logits true",), "names"),
+    "fcn_resnet18": ("fcn", {"backbone": "resnet18", "aux_stage": -2}, ("backbone resnet18", "aux true"), "short"),
+    "deeplabv3_resnet18": ("deeplabv3", {"backbone": "resnet18", "output_stride": 16, "rates": (1, 2, 3),
+                                         "channels": 128},
+                           ("backbone resnet18", "backbone.output_stride 16", "channels 128", "rates [1,2,3]"), "short"),
+    "deeplabv3_mobilenet": ("deeplabv3", {"backbone": "mobilenet_v3_large", "aux_stage": -4},
+                            ("backbone mobilenet_v3_large", "rates [12,24,36]", "aux true", "aux_stage -4"), "short"),
+}
 # Of the losses of auxiliary classifiers: Szegedy et al. 2015, and torchvision's examples.
-WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4}
+WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4, "SegmentationOutputs": 0.5}
 
 
 def cases():
@@ -120,19 +132,41 @@ def network(name, side, gentle, **arguments):
     return made, [n for n, _ in tensors]
 
 
-def one_pass(name, side):
+def channels_last(tensor):
+    """A map in the order of serried's elements."""
+    return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
+
+
+def cross_entropy(logits, labels):
+    """The loss of each picture."""
+    if logits.dim() == 2:
+        return F.cross_entropy(logits, labels, reduction="none")
+    samples, classes, height, width = logits.shape
+    pixels = (labels[:, None] + torch.arange(height * width)) % classes
+    return F.cross_entropy(logits, pixels.view(samples, height, width), reduction="none").mean((1, 2))
+
+
+def losses_of_outputs(outputs, labels):
+    """Of each picture. Of a network with auxiliary classifiers, whose logits come after its own, the weighted sum."""
+    if torch.is_tensor(outputs):
+        return cross_entropy(outputs, labels)
+    own, *others = (cross_entropy(logits, labels) for logits in outputs)
+    return own + WEIGHTS[type(outputs).__name__] * sum(others)
+
+
+def one_pass(name, side, **arguments):
     """(kind, index, name) -> tensor."""
-    made, names = network(name, side, gentle=False)
+    made, names = network(name, side, gentle=False, **arguments)
     x, labels = pictures(0, CLASSES, side, SAMPLES)
     with torch.no_grad():
-        results = {("evaluation", OUTPUT, "evaluation"): made.eval()(x)}
+        results = {("evaluation", OUTPUT, "evaluation"): channels_last(made.eval()(x))}
     for module in made.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.momentum = 1.0  # running statistics are those of the batch
-    output = made.train()(x)
-    loss = F.cross_entropy(output, labels, reduction="none")
+    outputs = made.train()(x)
+    loss = losses_of_outputs(outputs, labels)
     loss.sum().backward()
-    results["output", OUTPUT, "output"] = output.detach()
+    results["output", OUTPUT, "output"] = channels_last((outputs if torch.is_tensor(outputs) else outputs[0]).detach())
     results["loss", LOSS, "loss"] = loss.detach()
     parameters, state = dict(made.named_parameters()), made.state_dict()
     for index, n in enumerate(names):
@@ -143,14 +177,6 @@ def one_pass(name, side):
     return results
 
 
-def mean_loss(outputs, labels):
-    """Of a network with auxiliary classifiers, whose logits come after its own, the weighted sum."""
-    if torch.is_tensor(outputs):
-        return F.cross_entropy(outputs, labels)
-    own, *others = (F.cross_entropy(logits, labels) for logits in outputs)
-    return own + WEIGHTS[type(outputs).__name__] * sum(others)
-
-
 def train(name, side, dtype, **arguments):
     made, _ = network(name, side, gentle=True, **arguments)
     made = made.to(dtype).train()
@@ -159,7 +185,7 @@ def train(name, side, dtype, **arguments):
     for step in range(STEPS):
         x, labels = pictures(step, CLASSES, side, SAMPLES)
         optimizer.zero_grad()
-        loss = mean_loss(made(x.to(dtype)), labels)
+        loss = losses_of_outputs(made(x.to(dtype)), labels).mean()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -192,7 +218,7 @@ def write_losses(models):
     with open(LOSSES, encoding="ascii") as file:
         head = [line for line in file if line.startswith("#")]
     for name, side, how in cases():
-        if name in models or (not models and how in ("brief", "all")):
+        if not is_segmentation(name) and (name in models or (not models and how in ("brief", "all"))):
             stored = stored_losses()
             stored[name, side] = losses_of(name, side)
             with open(LOSSES, "w", encoding="ascii") as file:
@@ -218,7 +244,7 @@ def lines_of(name, side, how, **arguments):
             if kind in ("parameter", "buffer"):
                 yield " ".join([kind, n, shape_text(tensor)])
     else:
-        for (kind, index, n), tensor in one_pass(name, side).items():
+        for (kind, index, n), tensor in one_pass(name, side, **arguments).items():
             yield " ".join([kind, n, shape_text(tensor), *numbers_of(tensor, index)])
     for n, (kind, tensor) in everything.items():
         if kind == "counter":
@@ -227,11 +253,16 @@ def lines_of(name, side, how, **arguments):
             yield " ".join([kind, n, shape_text(tensor), *numbers_of(tensor, SEED)])
 
 
+def is_segmentation(model):
+    """Steps of its training need a task that has maps of labels."""
+    return model in torch_models.SEGMENTATION
+
+
 def write(case, folder, training=True):
     """Writes folder/MODEL.txt."""
     name, side, how = case
     own, losses = 0, []
-    if training and how != "names":
+    if training and how != "names" and not is_segmentation(name):
         own, losses = stored_losses().get((name, side)) or losses_of(name, side)
     with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
         print(name, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
@@ -243,14 +274,16 @@ def write(case, folder, training=True):
 
 def write_variant(name, folder):
     """Writes folder/NAME.txt."""
-    model, arguments, option = VARIANTS[name]
+    model, arguments, options, how = VARIANTS[name]
     side = {case: pixels for case, pixels, _ in cases()}[model]
-    own, losses = losses_of(model, side, **arguments)
+    own, losses = (0, []) if is_segmentation(model) else losses_of(model, side, **arguments)
     with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
         print(model, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
-        print("options", option, file=file)
-        print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
-        for line in lines_of(model, side, "names", **arguments):
+        for option in options:
+            print("options", option, file=file)
+        if losses:
+            print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
+        for line in lines_of(model, side, how, **arguments):
             print(line, file=file)
 
 

@@ -60,6 +60,13 @@ VARIANTS = [
     ("resnet50", "blurpool: true", {"blurpool": True}),
     ("skresnet50", "output_stride: 8", {"output_stride": 8}),
     ("resnest50d", "output_stride: 16", {"output_stride": 16}),
+    ("fcn", "backbone: {name: resnet50, output_stride: 16}, aux: true", {"output_stride": 16, "aux_stage": -2}),
+    ("deeplabv3", "backbone: resnet101", {"backbone": "resnet101"}),
+    ("deeplabv3", "backbone: {name: resnet18, output_stride: 16}, channels: 128",
+     {"backbone": "resnet18", "output_stride": 16, "channels": 128, "rates": (6, 12, 18), "side": 320}),
+    ("deeplabv3", "backbone: mobilenet_v3_large, rates: [12, 24, 36], aux: true, aux_stage: 2",
+     {"backbone": "mobilenet_v3_large", "aux_stage": -4}),
+    ("lraspp", "backbone: resnet50", {"backbone": "resnet50", "low_stage": 1}),
 ]
 # The same, and the module whose result each stage is.
 RESNET = ("layer1", "layer2", "layer3", "layer4")
@@ -155,7 +162,7 @@ def check_logits(model, what, made, tensors, side, folder):
     def evaluate(network, layout, dtype):
         with torch.no_grad():
             x = normalise(images, dtype).to(memory_format=layout)
-            return {"logits": network.to(memory_format=layout)(x).double()}
+            return {"logits": model_golden.channels_last(network.to(memory_format=layout)(x)).double()}
 
     compare(model, what, load_tensors(out), evaluate, made)
 

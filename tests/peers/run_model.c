@@ -2,12 +2,11 @@
 // run_model MODEL CLASSES WEIGHTS INPUTS OUT: logits of a recipe's model in evaluation mode, in
 // fp32, with weights that are loaded as `weights:` does, for comparison with PyTorch
 // (check_models.py). All files are safetensors. INPUTS: images u8 [N,S,S,3]. OUT: logits f32
-// [N,CLASSES].
+// [N,CLASSES] or [N,H,W,CLASSES].
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/base/memory.h"
-#include "tests/unit/support/infer_logits.h"
 #include "tests/unit/support/picture_slot.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/engine/choices.h"
@@ -21,7 +20,6 @@ typedef struct model_job {
     sr_comm *comm;
     sr_engine *engine;
     uint8_t *images;
-    float *logits;
 } model_job;
 
 static sr_status read_images(model_job *j, sr_safetensors *file) {
@@ -31,8 +29,7 @@ static sr_status read_images(model_job *j, sr_safetensors *file) {
     j->samples = images->shape[0];
     j->side = images->shape[1];
     j->images = sr_alloc((size_t)sr_stored_elements(images), "pictures");
-    j->logits = sr_alloc_array((size_t)(j->samples * j->classes), sizeof *j->logits, "logits");
-    if (!j->images || !j->logits)
+    if (!j->images)
         return SR_E_MEMORY;
     return sr_safetensors_read(file, images, 0, sr_stored_elements(images), j->images);
 }
@@ -73,13 +70,14 @@ static sr_status run(model_job *j, char **argv) {
     sr_safetensors_free(file);
     SR_TRY(status);
     const sr_slot slot = picture_slot(j->samples, j->side, j->images, NULL);
-    SR_TRY(infer_logits(j->engine, &slot, j->logits,
-                        (size_t)(j->samples * j->classes) * sizeof *j->logits));
-    const sr_stored_tensor out = {.name = "logits",
-                                  .dtype = SR_F32,
-                                  .rank = 2,
-                                  .shape = {j->samples, j->classes},
-                                  .data = j->logits};
+    sr_task_outputs outputs;
+    const sr_task_output *logits;
+    SR_TRY(sr_engine_infer(j->engine, &slot, &outputs));
+    SR_TRY(sr_task_outputs_get(&outputs, "logits", &logits));
+    sr_stored_tensor out = {
+        .name = "logits", .dtype = SR_F32, .rank = logits->info.rank, .data = logits->data};
+    for (int i = 0; i < out.rank; i++)
+        out.shape[i] = logits->info.dim[i];
     return sr_safetensors_write(argv[5], &out, 1, NULL, 0, NULL);
 }
 
@@ -96,6 +94,5 @@ int main(int argc, char **argv) {
     sr_comm_free(j.comm);
     sr_recipe_free(j.recipe);
     sr_free(j.images);
-    sr_free(j.logits);
     return sr_status_exit_code(status);
 }

@@ -4,10 +4,15 @@
 Most are torchvision's own; stem="cifar" replaces the first layers of a ResNet as
 trainer/models/model_resnet.c does. The others are written after trainer/models/model_*.c.
 """
+import collections
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 import torchvision
+
+from torchvision.models import segmentation
+from torchvision.models._utils import IntermediateLayerGetter
 
 import timm_models
 
@@ -130,8 +135,89 @@ def dilate_basic_blocks(model, output_stride):
     return model
 
 
+# ---- Segmentation: torchvision's networks without the last step, which resizes logits to the picture's size ----
+
+SegmentationOutputs = collections.namedtuple("SegmentationOutputs", ("logits", "aux"))
+
+
+class Maps(nn.Module):
+    """Logits of each pixel of a map, in training with those of an auxiliary classifier if there is one."""
+
+    def forward(self, x):
+        maps = self.backbone(x)
+        logits = self.classifier(maps["out"])
+        if self.training and self.aux_classifier is not None:
+            return SegmentationOutputs(logits, self.aux_classifier(maps["aux"]))
+        return logits
+
+
+class Fcn(Maps, segmentation.FCN):
+    pass
+
+
+class DeepLab(Maps, segmentation.DeepLabV3):
+    pass
+
+
+class LrAspp(segmentation.LRASPP):
+    def forward(self, x):
+        return self.classifier(self.backbone(x))
+
+
+def stages_of(made):
+    """The backbone, and the modules of its stages: (name, channels) of each."""
+    if hasattr(made, "layer4"):
+        ends = [list(getattr(made, f"layer{i}")[-1].children()) for i in range(1, 5)]
+        widths = [[c.out_channels for c in end if isinstance(c, nn.Conv2d)][-1] for end in ends]
+        return made, [(f"layer{i + 1}", width) for i, width in enumerate(widths)]
+    made = made.features
+    places = [0] + [i for i, b in enumerate(made) if getattr(b, "_is_cn", False)] + [len(made) - 1]
+    return made, [(str(i), made[i].out_channels) for i in places]
+
+
+def backbone_of(name, output_stride):
+    if name.startswith("mobilenet_v3"):
+        return getattr(torchvision.models, name)(dilated=True)
+    if name in ("resnet18", "resnet34"):
+        return dilate_basic_blocks(getattr(torchvision.models, name)(), output_stride)
+    return getattr(torchvision.models, name)(replace_stride_with_dilation=[False, output_stride < 16, output_stride < 32])
+
+
+def deeplab_head(width, channels, classes, rates):
+    """torchvision's DeepLabHead, with other channels than 256, and other rates."""
+    head = segmentation.deeplabv3.DeepLabHead(width, classes)
+    head[0] = segmentation.deeplabv3.ASPP(width, rates, channels)
+    head[1] = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+    head[2] = nn.BatchNorm2d(channels)
+    head[4] = nn.Conv2d(channels, classes, 1)
+    return head
+
+
+def segment(name, classes, backbone=None, output_stride=8, aux_stage=None, channels=256, rates=(12, 24, 36), low_stage=-4):
+    """FCN, DeepLabv3 or LR-ASPP around a backbone; an auxiliary classifier if it has a stage."""
+    default = "mobilenet_v3_large" if name == "lraspp" else "resnet50"
+    made, stages = stages_of(backbone_of(backbone or default, output_stride))
+    layers = {stages[-1][0]: "high" if name == "lraspp" else "out"}
+    if name == "lraspp":
+        layers[stages[low_stage][0]] = "low"
+        return LrAspp(IntermediateLayerGetter(made, layers), stages[low_stage][1], stages[-1][1], classes)
+    aux = None
+    if aux_stage is not None:
+        layers[stages[aux_stage][0]] = "aux"
+        aux = segmentation.fcn.FCNHead(stages[aux_stage][1], classes)
+    made, width = IntermediateLayerGetter(made, layers), stages[-1][1]
+    if name == "fcn":
+        return Fcn(made, segmentation.fcn.FCNHead(width, classes), aux)
+    return DeepLab(made, deeplab_head(width, channels, classes, rates), aux)
+
+
+SEGMENTATION = ("fcn", "deeplabv3", "lraspp")
+
+
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
+    if name in SEGMENTATION:
+        return segment(name, classes, **arguments)
     made = timm_models.create(name, classes, side, arguments)
     if made is not None:
         return made

@@ -250,8 +250,25 @@ static void alternatives(void **state) {
     assert_ptr_equal(sr_options_of(&thing_alternatives, "wide"), &thing_table);
 }
 
+// For alternatives that have such an option, until another value is set.
+static void presets_are_other_defaults(void **state) {
+    static const char *const preset[] = {"width", "12", "height", "3", NULL};
+    sr_option_table with_preset = table;
+    const sr_alternative *other = &options.other;
+    (void)state;
+    with_preset.preset = preset;
+    assert_ok(sr_options_defaults(&with_preset, &options, &arena));
+    assert_int_equal(*(const int64_t *)other->options, 12);
+    assert_ok(sr_options_set(&with_preset, &options, "other.width", "9", &arena));
+    assert_int_equal(*(const int64_t *)other->options, 9);
+    assert_ok(sr_options_set(&with_preset, &options, "other", "bare", &arena));
+    assert_ok(sr_options_set(&with_preset, &options, "other", "wide", &arena));
+    assert_int_equal(*(const int64_t *)other->options, 12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(presets_are_other_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(there_and_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors, set_up, tear_down),

@@ -188,14 +188,45 @@ static sr_tensor record_scales(network *net, const network_pass *pass, sr_tensor
     return values ? sr_constant(net->context, &info, values) : SR_NONE;
 }
 
-static sr_tensor record_loss(network *net, const network_pass *pass, sr_tensor output) {
-    const sr_info info = {.dtype = SR_I32, .rank = 1, .dim = {pass->samples}};
-    if (pass->labels)
-        return sr_softmax_cross_entropy(output, sr_constant(net->context, &info, pass->labels),
-                                        pass->smoothing);
-    if (pass->factors)
+// Labels [samples * pixels] of maps.
+static sr_tensor record_labels(network *net, const network_pass *pass, int64_t pixels,
+                               int64_t classes) {
+    const sr_info info = {.dtype = SR_I32, .rank = 1, .dim = {pass->samples * pixels}};
+    int32_t *labels = sr_arena_alloc(&net->arena, (size_t)info.dim[0] * sizeof *labels);
+    for (int64_t i = 0; labels && i < info.dim[0]; i++)
+        labels[i] = (int32_t)((pass->labels[i / pixels] + i % pixels) % classes);
+    return labels ? sr_constant(net->context, &info, labels) : SR_NONE;
+}
+
+// [samples] of logits [samples,classes] or [samples,h,w,classes].
+static sr_tensor record_cross_entropy(network *net, const network_pass *pass, sr_tensor logits) {
+    sr_info info;
+    if (!sr_tensor_info(logits, &info))
         return SR_NONE;
-    return sr_cast(sr_bce_with_logits(output, 1), exact_dtype(net));
+    const int64_t classes = info.dim[info.rank - 1];
+    const int64_t pixels = sr_info_count(&info) / (pass->samples * classes);
+    const int64_t flat[] = {pass->samples * pixels, classes}, rows[] = {pass->samples, pixels};
+    const sr_tensor loss =
+        sr_softmax_cross_entropy(info.rank == 2 ? logits : sr_reshape(logits, 2, flat),
+                                 record_labels(net, pass, pixels, classes), pass->smoothing);
+    if (info.rank == 2)
+        return loss;
+    return sr_mean(sr_reshape(loss, 2, rows), (sr_axes){.count = 1, .axis = {1}});
+}
+
+static sr_tensor record_loss(network *net, const network_pass *pass, const sr_outputs *outputs) {
+    if (pass->factors && !pass->labels)
+        return SR_NONE;
+    const sr_tensor output = outputs->item[0].tensor;
+    if (!pass->labels)
+        return sr_cast(sr_bce_with_logits(output, 1), exact_dtype(net));
+    sr_tensor loss = record_cross_entropy(net, pass, output);
+    for (int i = 1; i < outputs->count; i++) {
+        const sr_output *o = &outputs->item[i];
+        if (o->weight > 0)
+            loss = sr_add(loss, sr_scale(record_cross_entropy(net, pass, o->tensor), o->weight, 0));
+    }
+    return loss;
 }
 
 static sr_status ask_gradients(network *net, sr_tensor y, sr_tensor dy) {
@@ -213,9 +244,11 @@ static sr_status ask_gradients(network *net, sr_tensor y, sr_tensor dy) {
     return SR_OK;
 }
 
-static sr_status record_backward(network *net, const network_pass *pass, sr_tensor output) {
+static sr_status record_backward(network *net, const network_pass *pass,
+                                 const sr_outputs *outputs) {
     int count = net->model->param_count;
-    sr_tensor loss = record_loss(net, pass, output);
+    const sr_tensor output = outputs->item[0].tensor;
+    sr_tensor loss = record_loss(net, pass, outputs);
     SR_TRY(ask(net, count, sr_cast(output, exact_dtype(net))));
     SR_TRY(ask(net, count + 1, loss));
     if (!pass->labels && pass->factors)
@@ -253,7 +286,7 @@ static sr_status record(network *net, const network_pass *pass, sr_statistics *s
                    statistics->items[i].value));
     if (pass->plan)
         SR_TRY(write_plan(net, output, pass->plan));
-    SR_TRY(record_backward(net, pass, output));
+    SR_TRY(record_backward(net, pass, &outputs));
     return sr_context_status(net->context);
 }
 

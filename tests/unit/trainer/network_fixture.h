@@ -26,14 +26,17 @@ typedef struct network {
     bool bound;       // the model's fields are variables of the context
     float **values;   // of each parameter and buffer of the model
     double **results; // gradient of the summed loss; for buffers this pass's statistic
-    double *output;   // [samples, classes], or pictures
+    double *output;   // [samples, classes], maps of them, or pictures
     double *loss;     // [samples]; NULL if the pass has no loss
     sr_info output_info;
     void **raw; // results, output, loss as they are delivered
 } network;
 
 // The input of a pass: pictures or noise; and its loss: softmax cross-entropy with labels, or the
-// product of the output with given factors, or cross-entropy of one logit with the target 1.
+// product of the output with given factors, or cross-entropy of one logit with the target 1. With
+// labels, losses of auxiliary outputs are added by their weights. The loss of a map of logits
+// [samples,h,w,classes] is the mean over its pixels, of which number i has the label of its picture
+// plus i, modulo the number of classes.
 typedef struct network_pass {
     int64_t samples, side;
     const uint8_t *images;    // [samples, side, side, 3], normalised as (x / 255 - mean) / std

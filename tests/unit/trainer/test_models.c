@@ -24,7 +24,7 @@
 #include "tests/unit/trainer/golden_train.h"
 #include "tests/unit/trainer/network_fixture.h"
 
-enum { PROJECTIONS = 4, STEPS = 20, LINE_BYTES = 1024, FEW_SAMPLES = 2 };
+enum { PROJECTIONS = 4, STEPS = 20, LINE_BYTES = 1024, FEW_SAMPLES = 2, MOST_OPTIONS = 8 };
 
 // The first two as in test_network_golden.c.
 static const double exact_tolerance = 1e-9, least_norm = 1e-4, loss_tolerance = 1e-4;
@@ -40,8 +40,10 @@ typedef struct model_tensor {
 typedef struct model_golden {
     char model[64];
     int64_t classes, side, samples;
-    char option[64], value[64]; // of another network than the standard one; empty: none
-    bool trains;                // has losses
+    char option[MOST_OPTIONS][64], value[MOST_OPTIONS][64]; // of another network than the standard
+                                                            // one
+    int options;
+    bool trains; // has losses
     double losses[STEPS];
     model_tensor *tensors;
     int count;
@@ -111,6 +113,13 @@ static void read_losses(const char *line, model_golden *g) {
     g->trains = true;
 }
 
+static void read_option(const char *line, model_golden *g) {
+    assert_true(g->options < MOST_OPTIONS);
+    assert_int_equal(sscanf(line, "options %63s %63s", g->option[g->options], g->value[g->options]),
+                     2);
+    g->options++;
+}
+
 static void read_golden(const char *path, model_golden *g) {
     char line[LINE_BYTES];
     int next = 0;
@@ -125,7 +134,7 @@ static void read_golden(const char *path, model_golden *g) {
     assert_non_null(fgets(line, sizeof line, file));
     while (fgets(line, sizeof line, file)) {
         if (strncmp(line, "options", strlen("options")) == 0)
-            assert_int_equal(sscanf(line, "options %63s %63s", g->option, g->value), 2);
+            read_option(line, g);
         else if (strncmp(line, "losses", strlen("losses")) == 0)
             read_losses(line, g);
         else
@@ -217,7 +226,7 @@ static void fill(const void *user, const sr_model *model, int i, float *out) {
     generate(user, true, model, i, out);
 }
 
-enum { SETTINGS = 2 * DROPPING + 3 };
+enum { SETTINGS = 2 * DROPPING + 2 * MOST_OPTIONS + 1 };
 // set: [SETTINGS].
 static network_options options_of(const model_golden *g, const char **set) {
     int count = 0;
@@ -226,9 +235,9 @@ static network_options options_of(const model_golden *g, const char **set) {
             set[count++] = dropping[i];
             set[count++] = "0";
         }
-    if (g->option[0]) {
-        set[count++] = g->option;
-        set[count++] = g->value;
+    for (int i = 0; i < g->options; i++) {
+        set[count++] = g->option[i];
+        set[count++] = g->value[i];
     }
     set[count] = NULL;
     return (network_options){.model = g->model, .set = set, .classes = g->classes, .side = g->side};
@@ -348,10 +357,15 @@ static int64_t largest_of(const sr_model_stage *stage, int64_t side) {
 }
 
 // Stages have the channels and sizes that the model declares. Without padding a map loses up to
-// three pixels.
+// three pixels. A model around a backbone has none of its own.
 static void check_stages(const model_golden *g) {
     network *net = create(g, SR_F32, 0);
     const sr_model *model = net->model;
+    if (model->part_count > 1) {
+        assert_int_equal(model->stage_count, 0);
+        network_free(net);
+        return;
+    }
     const sr_info info = {.dtype = SR_F32, .rank = 4, .dim = {FEW_SAMPLES, g->side, g->side, 3}};
     const sr_info key = {.dtype = SR_I32, .rank = 1, .dim = {4}};
     sr_tensor maps[SR_STAGES_MAX];
@@ -463,8 +477,8 @@ static void check_training(const model_golden *g) {
     for (int i = 0; i < DROPPING; i++)
         if (has_option(model_of(g), dropping[i]))
             sr_text_add(&model, ", %s: 0", dropping[i]);
-    if (g->option[0])
-        sr_text_add(&model, ", %s: %s", g->option, g->value);
+    for (int i = 0; i < g->options; i++)
+        sr_text_add(&model, ", %s: %s", g->option[i], g->value[i]);
     sr_text_add(&model, "}");
     const golden_training training = {.model = model.data,
                                       .optimizer = "{name: sgd, lr: 0.01, momentum: 0}",

@@ -23,7 +23,7 @@ static sr_context *begin(void) {
 // Records forward and backward pass; returns the number of targets.
 static int record(sr_context *context, sr_model *model, int64_t side, sr_dtype dtype,
                   sr_target *targets) {
-    static const sr_info four = {SR_I32, 1, {4}}, label = {SR_I32, 1, {SAMPLES}};
+    static const sr_info four = {SR_I32, 1, {4}};
     static const double mean[3] = {0.5, 0.5, 0.5};
     static const int32_t key[4] = {1, 2, 3, 4};
     const sr_info image = {SR_U8, 4, {SAMPLES, side, side, 3}};
@@ -38,8 +38,12 @@ static int record(sr_context *context, sr_model *model, int64_t side, sr_dtype d
     recording.key = sr_constant(context, &four, key);
     sr_tensor x = sr_normalize(sr_input(context, 0, &image), mean, mean, dtype);
     sr_tensor logits = sr_task_forward(&recording, 0, &x, "logits", true);
-    sr_tensor loss =
-        sr_softmax_cross_entropy(sr_cast(logits, SR_F32), sr_input(context, 1, &label), 0.1);
+    sr_info info;
+    assert_true(sr_tensor_info(logits, &info));
+    const int64_t rows[2] = {sr_info_count(&info) / CLASSES, CLASSES}; // of maps: their pixels
+    const sr_info label = {SR_I32, 1, {rows[0]}};
+    sr_tensor loss = sr_softmax_cross_entropy(sr_cast(sr_reshape(logits, 2, rows), SR_F32),
+                                              sr_input(context, 1, &label), 0.1);
     for (int i = 0; i < model->param_count; i++) {
         assert_true(count < TARGETS - 1);
         if (model->params[i].kind != SR_PARAM_BUFFER)
