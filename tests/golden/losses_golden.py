@@ -153,6 +153,67 @@ case("sr_loss_boxes diou", BOXES, OTHERS)(lambda a, b: torchvision.ops.distance_
 case("sr_loss_boxes ciou", BOXES, OTHERS)(lambda a, b: torchvision.ops.complete_box_iou_loss(a, b))
 
 
+# Of pixels: one number per picture, whose mean is the loss of the lane.
+PIXELS, OF = normal(2, 3, 4, 5, scale=2), labels(2, 3, 4)
+OF[0, 1, 1:] = -1
+
+
+def pictures(values, weights):
+    """Of losses [N,H,W], as one number for each picture."""
+    return values.sum((1, 2)) * len(values) / weights.sum()
+
+
+def entropy(x, t, *weight, ignored=-1, **options):
+    return F.cross_entropy(x.movedim(-1, 1), hidden(t, ignored), *weight, reduction="none", **options)
+
+
+def whole(x, t, *weight, ignored=-1, **options):
+    """torch.nn.CrossEntropyLoss of the lane."""
+    return F.cross_entropy(x.movedim(-1, 1), hidden(t, ignored), *weight, **options)
+
+
+@case("cross-entropy map", PIXELS, OF)
+def entropy_map(x, t):
+    found = pictures(entropy(x, t), (t >= 0).double())
+    assert torch.allclose(found.mean(), whole(x, t))
+    return found
+
+
+@case("cross-entropy map weights", PIXELS, OF)
+def entropy_weights(x, t):
+    found = pictures(entropy(x, t, WEIGHTS), WEIGHTS[t] * (t >= 0))
+    assert torch.allclose(found.mean(), whole(x, t, WEIGHTS))
+    return found
+
+
+@case("cross-entropy map weights smoothing ignore", PIXELS, OF)
+def entropy_smoothing(x, t):
+    found = pictures(entropy(x, t, WEIGHTS, ignored=2, label_smoothing=0.1), WEIGHTS[t] * ((t >= 0) & (t != 2)))
+    assert torch.allclose(found.mean(), whole(x, t, WEIGHTS, ignored=2, label_smoothing=0.1))
+    return found
+
+
+case("cross-entropy map ignore", PIXELS, OF)(
+    lambda x, t: pictures(entropy(x, t, ignored=2), ((t >= 0) & (t != 2)).double()))
+case("cross-entropy map all", PIXELS, OF)(lambda x, t: entropy(x, t).mean((1, 2)))
+case("cross-entropy map all weights smoothing", PIXELS, OF)(
+    lambda x, t: entropy(x, t, WEIGHTS, label_smoothing=0.1).mean((1, 2)))
+case("cross-entropy valid", X, L)(
+    lambda x, t: spread(F.cross_entropy(x, hidden(t), reduction="none"), (t >= 0).double()))
+case("cross-entropy all weights", X, L)(lambda x, t: F.cross_entropy(x, hidden(t), WEIGHTS, reduction="none"))
+
+
+def focal_map(x, t):
+    own = t.clamp(min=0)[..., None]
+    return -(1 - x.softmax(-1).gather(-1, own)[..., 0])**2 * x.log_softmax(-1).gather(-1, own)[..., 0] * (t >= 0)
+
+
+case("focal map", PIXELS, OF)(lambda x, t: pictures(focal_map(x, t), (t >= 0).double()))
+case("focal map all sigmoid", PIXELS, OF)(lambda x, t: (torchvision.ops.sigmoid_focal_loss(
+    x, F.one_hot(t.clamp(min=0), 5).double(), 0.25, 2).sum(-1) * (t >= 0)).mean((1, 2)))
+case("focal valid", X, L)(lambda x, t: spread(focal_map(x, t), (t >= 0).double()))
+
+
 def line(x):
     kind = "f64" if x.is_floating_point() else "i32"
     return " ".join([kind, str(x.dim()), *map(str, x.shape), *(repr(v) for v in x.detach().flatten().tolist())])

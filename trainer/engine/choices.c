@@ -236,6 +236,10 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t cl
         return SR_OK;
     SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
     out->desc = all[index];
+    if (!out->desc->record)
+        return sr_recipe_fail(recipe, choice->path,
+                              "loss %s is one of pixels, which task %s does not have",
+                              all[index]->name, task->name);
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     if (!out->desc->check || classes <= 0)
         return SR_OK;

@@ -8,6 +8,9 @@
 
 // ---- Shared ----
 
+const char *const sr_loss_count_names[] = {
+    [SR_COUNT_AUTO] = "auto", [SR_COUNT_VALID] = "valid", [SR_COUNT_ALL] = "all", NULL};
+
 sr_tensor sr_losses_wide(sr_tensor x) {
     sr_info info;
     if (!sr_tensor_info(x, &info) || info.dtype == SR_F32 || info.dtype == SR_F64)
@@ -73,6 +76,36 @@ sr_tensor sr_losses_spread(sr_tensor values, sr_tensor weights) {
     if (!sr_tensor_info(values, &info))
         return values;
     return sr_scale_by(values, sr_scale(share_of(weights), (double)sr_info_count(&info), 0.0));
+}
+
+// All dimensions but the first.
+static sr_axes inner(const sr_info *info) {
+    sr_axes axes = {.count = info->rank - 1};
+    for (int i = 0; i < axes.count; i++)
+        axes.axis[i] = i + 1;
+    return axes;
+}
+
+sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
+                               sr_label_opts opts) {
+    sr_info info;
+    if (!sr_tensor_info(values, &info))
+        return values;
+    const bool samples = info.rank == 1, plain = sr_is_none(opts.weight) && !opts.has_ignored;
+    if (count == SR_COUNT_ALL || (count == SR_COUNT_AUTO && samples && plain))
+        return samples ? values : sr_mean(values, inner(&info));
+    const sr_tensor weights = sr_loss_label_weights(labels, info.dtype, opts);
+    if (samples)
+        return sr_losses_spread(values, weights);
+    const sr_tensor sums = sr_sum(values, inner(&info));
+    return sr_scale_by(sums, sr_scale(share_of(weights), (double)info.dim[0], 0.0));
+}
+
+sr_tensor sr_losses_repeated(sr_tensor scalar, sr_tensor like) {
+    sr_info info, one;
+    if (!sr_tensor_info(like, &info) || !sr_tensor_info(scalar, &one))
+        return scalar;
+    return sr_fill_by(scalar, one.dtype, 1, info.dim);
 }
 
 sr_tensor sr_loss_mean(sr_tensor values, sr_tensor weights) {

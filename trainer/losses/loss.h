@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of classification: one descriptor and one file each, listed in
+// Losses of classification, of samples or of pixels: one descriptor and one file each, listed in
 // trainer/losses/loss_list.def. Their formulas, and those of other tasks, are in loss_functions.h.
 #ifndef SR_TRAINER_LOSS_H
 #define SR_TRAINER_LOSS_H
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define SR_LOSS_ABI 2 // of sr_loss_desc
+#define SR_LOSS_ABI 3 // of sr_loss_desc
 
 // A loss's descriptor. Immutable.
 typedef struct sr_loss_desc {
@@ -22,13 +22,18 @@ typedef struct sr_loss_desc {
     sr_status (*check)(const void *options, int64_t classes);
     // Records one number per sample, f32 [N] (f64 of f64), from logits [N,K] (any float dtype) and
     // labels i32 [N]; the loss of a step is their mean. A sample with a negative label counts as 0.
-    // The context is that of the logits, for constants.
+    // The context is that of the logits, for constants. NULL: the loss is not one of samples.
     sr_tensor (*record)(sr_context *context, sr_tensor logits, sr_tensor labels,
                         const void *options);
     // The same from targets f32 [N,K], such as those of mixed samples: the weighted sum of their
     // one-hot labels. NULL: the loss of a mixed sample is that sum of the losses of both labels.
     sr_tensor (*record_soft)(sr_context *context, sr_tensor logits, sr_tensor targets,
                              const void *options);
+    // The same for each pixel: from logits [N,H,W,K] and labels i32 [N,H,W], of which negative ones
+    // are ignored, f32 [N], whose mean is the loss of the lane. NULL: the loss is not one of
+    // pixels.
+    sr_tensor (*record_map)(sr_context *context, sr_tensor logits, sr_tensor labels,
+                            const void *options);
 } sr_loss_desc;
 
 // All losses: those of trainer/losses/loss_list.def, then those of plug-ins.

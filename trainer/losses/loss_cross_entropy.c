@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax cross-entropy with label smoothing (Szegedy et al. 2016), weights of classes and an
-// ignored class.
+// ignored class, of samples or of pixels.
 //
-// As in torch.nn.CrossEntropyLoss the mean is weighted where the recipe states weights or an
-// ignored class: a lane's sum is divided by its sum of weights. Without these a sample that is
-// ignored because its label is negative counts as 0.
+// As in torch.nn.CrossEntropyLoss the mean of pixels is weighted, and that of samples where the
+// recipe states weights or an ignored class: a lane's sum is divided by its sum of weights. Without
+// these a sample that is ignored because its label is negative counts as 0. mmsegmentation divides
+// the sum of pixels by the number of all, unless told otherwise: count: all.
 #include <stddef.h>
 
 #include "graph/op.h"
@@ -15,6 +16,7 @@ typedef struct loss_options {
     double label_smoothing;
     sr_float_list class_weights;
     int64_t ignore_index;
+    int count;
 } loss_options;
 
 static const sr_option rows[] = {
@@ -25,18 +27,18 @@ static const sr_option rows[] = {
      .default_text = "0",
      .max = 1},
     {.name = "class_weights",
-     .help = "weight of each class; the sum of a lane's losses is divided by the sum of the "
-             "weights of its labels",
+     .help = "weight of each class",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(loss_options, class_weights),
      .max = 1e9},
     {.name = "ignore_index",
-     .help = "class whose samples are left out of the loss and of its mean; -1: none",
+     .help = "class whose samples or pixels are left out of the loss and of its mean; -1: none",
      .type = SR_OPT_INT,
      .offset = offsetof(loss_options, ignore_index),
      .default_text = "-1",
      .min = -1,
      .max = 1 << 24},
+    SR_ROW_COUNT(loss_options),
 };
 
 static const sr_option_table table = {.name = "loss.cross-entropy",
@@ -68,20 +70,40 @@ static sr_tensor weights_of(sr_context *context, const sr_float_list *list, cons
     return logits->dtype == SR_F64 ? weights : sr_cast(weights, SR_F32);
 }
 
+static sr_label_opts label_opts(sr_context *context, const loss_options *o, const sr_info *logits) {
+    sr_label_opts opts = {.has_ignored = o->ignore_index >= 0, .ignored = (int32_t)o->ignore_index};
+    if (o->class_weights.count > 0)
+        opts.weight = weights_of(context, &o->class_weights, logits);
+    return opts;
+}
+
 static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
                         const void *options) {
     const loss_options *o = options;
-    sr_label_opts opts = {.has_ignored = o->ignore_index >= 0, .ignored = (int32_t)o->ignore_index};
     sr_info info;
     if (!sr_tensor_info(logits, &info))
         return logits;
-    if (o->class_weights.count > 0)
-        opts.weight = weights_of(context, &o->class_weights, &info);
+    const sr_label_opts opts = label_opts(context, o, &info);
     const sr_tensor loss = sr_loss_cross_entropy(logits, labels, o->label_smoothing, opts);
-    if (o->class_weights.count == 0 && !opts.has_ignored)
-        return loss;
-    const sr_dtype dtype = info.dtype == SR_F64 ? SR_F64 : SR_F32;
-    return sr_losses_spread(loss, sr_loss_label_weights(labels, dtype, opts));
+    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
+}
+
+// Millions of logits take the fused operator wherever it gives the loss: without an ignored class;
+// with weights, but without smoothing, its result is multiplied by the label's.
+static sr_tensor record_map(sr_context *context, sr_tensor logits, sr_tensor labels,
+                            const void *options) {
+    const loss_options *o = options;
+    sr_info info;
+    if (!sr_tensor_info(logits, &info))
+        return logits;
+    const sr_label_opts opts = label_opts(context, o, &info);
+    if (sr_is_none(opts.weight) || opts.has_ignored || o->label_smoothing > 0)
+        return record(context, logits, labels, options);
+    const sr_tensor plain = sr_loss_cross_entropy(logits, labels, 0.0, (sr_label_opts){0});
+    if (!sr_tensor_info(plain, &info))
+        return plain;
+    const sr_tensor loss = sr_mul(plain, sr_loss_label_weights(labels, info.dtype, opts));
+    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
 }
 
 extern const sr_loss_desc sr_loss_row_cross_entropy;
@@ -91,4 +113,5 @@ const sr_loss_desc sr_loss_row_cross_entropy = {.struct_size = sizeof(sr_loss_de
                                                 .help = "softmax cross-entropy",
                                                 .options = &table,
                                                 .check = check,
-                                                .record = record};
+                                                .record = record,
+                                                .record_map = record_map};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Focal loss (Lin et al. 2017): samples that are classified well count less.
+// Focal loss (Lin et al. 2017): samples or pixels that are classified well count less.
 #include <stddef.h>
 
 #include "trainer/losses/loss.h"
@@ -10,6 +10,7 @@ enum { SOFTMAX, SIGMOID };
 typedef struct loss_options {
     int form;
     double gamma, alpha;
+    int count;
 } loss_options;
 
 static const char *const forms[] = {[SOFTMAX] = "softmax", [SIGMOID] = "sigmoid", NULL};
@@ -36,6 +37,7 @@ static const sr_option rows[] = {
      .default_text = "0.25",
      .min = -1,
      .max = 1},
+    SR_ROW_COUNT(loss_options),
 };
 
 static const sr_option_table table = {.name = "loss.focal",
@@ -43,11 +45,9 @@ static const sr_option_table table = {.name = "loss.focal",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
-static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
-                        const void *options) {
-    const loss_options *o = options;
+// Of each label.
+static sr_tensor losses_of(sr_tensor logits, sr_tensor labels, const loss_options *o) {
     sr_info info;
-    (void)context;
     if (o->form == SOFTMAX)
         return sr_loss_focal(logits, labels, o->gamma, (sr_label_opts){.has_ignored = false});
     const sr_tensor x = sr_losses_wide(logits);
@@ -58,6 +58,14 @@ static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
     return sr_losses_counted(sr_losses_sum(losses, info.rank - 1, false), labels);
 }
 
+static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
+                        const void *options) {
+    const loss_options *o = options;
+    (void)context;
+    return sr_losses_counted_by((sr_loss_count)o->count, losses_of(logits, labels, o), labels,
+                                (sr_label_opts){.has_ignored = false});
+}
+
 extern const sr_loss_desc sr_loss_row_focal;
 const sr_loss_desc sr_loss_row_focal = {
     .struct_size = sizeof(sr_loss_desc),
@@ -65,4 +73,5 @@ const sr_loss_desc sr_loss_row_focal = {
     .name = "focal",
     .help = "focal loss, with a softmax or with sigmoids (Lin et al. 2017)",
     .options = &table,
-    .record = record};
+    .record = record,
+    .record_map = record};

@@ -15,7 +15,9 @@ static const sr_loss_desc *const built_in[] = {
 
 static sr_status check(const void *descriptor) {
     const sr_loss_desc *loss = descriptor;
-    return loss->record ? SR_OK : SR_FAIL(SR_E_USAGE, "it needs a function 'record'");
+    return loss->record || loss->record_map
+               ? SR_OK
+               : SR_FAIL(SR_E_USAGE, "it needs a function 'record' or 'record_map'");
 }
 
 static sr_table table = {.what = "loss",

@@ -6,7 +6,26 @@
 #ifndef SR_OPS_PLAIN
 #define SR_OPS_PLAIN // these files define the functions, so the macros are off
 #endif
+#include "kernels/base/options.h"
 #include "trainer/losses/loss_functions.h"
+
+// What the sum of a lane's losses is divided by (options of rows).
+typedef enum sr_loss_count {
+    SR_COUNT_AUTO = 0, // as VALID for pixels, and where labels have weights or one is ignored
+    SR_COUNT_VALID,    // the sum of the weights of its labels, without ignored ones
+    SR_COUNT_ALL,      // their number, with ignored ones
+} sr_loss_count;
+extern const char *const sr_loss_count_names[];
+
+#define SR_ROW_COUNT(options_type)                                                                 \
+    {                                                                                              \
+        .name = "count",                                                                           \
+        .help = "what the sum of a lane's losses is divided by: valid: the labels that are not "   \
+                "ignored, by their weights; all: all labels; auto: all of samples without "        \
+                "weights, else valid",                                                             \
+        .type = SR_OPT_ENUM, .offset = offsetof(options_type, count), .default_text = "auto",      \
+        .choices = sr_loss_count_names                                                             \
+    }
 
 // In the dtype that losses are computed in: f64 stays, others become f32.
 sr_tensor sr_losses_wide(sr_tensor x);
@@ -24,5 +43,11 @@ sr_tensor sr_losses_filled(sr_tensor like, double value);
 sr_tensor sr_losses_sum(sr_tensor x, int axis, bool keep);
 // The values times their number / the sum of the weights: their mean is the weighted mean.
 sr_tensor sr_losses_spread(sr_tensor values, sr_tensor weights);
+// Losses of labels [N,...], where ignored ones are 0 -> [N], whose mean is their sum divided by
+// 'count'.
+sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
+                               sr_label_opts opts);
+// A scalar as [N], N the first dimension of 'like': its mean is the scalar.
+sr_tensor sr_losses_repeated(sr_tensor scalar, sr_tensor like);
 
 #endif

@@ -15,11 +15,14 @@ enum { INPUTS = 2, LINE = 1 << 16, OPTIONS = 256 };
 
 static const double tolerance = 1e-12;
 
+// The function of a row's descriptor: record, record_soft, record_map.
+typedef enum row_form { SAMPLES, SOFT, MAP } row_form;
+
 typedef struct loss_case loss_case;
 struct loss_case {
     const char *name;    // in losses.txt; begins with the row or the function
     const char *options; // of a row: "a=1 b=2"
-    bool soft;           // row: by record_soft
+    row_form form;       // of a row
     bool logits;         // the first input may be any number
     sr_tensor (*build)(sr_context *context, const sr_tensor *in); // NULL: a row
 };
@@ -74,40 +77,53 @@ BUILD(diou, sr_loss_boxes(in[0], in[1], SR_BOX_DIOU))
 BUILD(ciou, sr_loss_boxes(in[0], in[1], SR_BOX_CIOU))
 
 static const loss_case cases[] = {
-    {"cross-entropy", "", false, true, NULL},
-    {"cross-entropy/smoothing", "label_smoothing=0.1", false, true, NULL},
-    {"cross-entropy/weights", "label_smoothing=0.1 class_weights=0.5,2,1,0.25,3", false, true,
+    {"cross-entropy", "", SAMPLES, true, NULL},
+    {"cross-entropy/smoothing", "label_smoothing=0.1", SAMPLES, true, NULL},
+    {"cross-entropy/weights", "label_smoothing=0.1 class_weights=0.5,2,1,0.25,3", SAMPLES, true,
      NULL},
-    {"cross-entropy/ignore", "ignore_index=2", false, true, NULL},
-    {"bce", "", false, true, NULL},
-    {"bce/smoothing/sum", "label_smoothing=0.2 sum_classes=true", false, true, NULL},
-    {"bce/soft/threshold", "target_threshold=0.2", true, true, NULL},
-    {"focal", "", false, true, NULL},
-    {"focal/sigmoid", "form=sigmoid", false, true, NULL},
-    {"margin", "", false, true, NULL},
-    {"sr_loss_mean/weighted", NULL, false, true, build_mean},
-    {"sr_loss_label_weights", NULL, false, true, build_label_weights},
-    {"sr_loss_cross_entropy/pixels", NULL, false, true, build_cross_entropy},
-    {"sr_loss_soft_cross_entropy", NULL, false, true, build_soft_cross_entropy},
-    {"sr_loss_bce", NULL, false, true, build_bce},
-    {"sr_loss_focal/weights", NULL, false, true, build_focal},
-    {"sr_loss_sigmoid_focal", NULL, false, true, build_sigmoid_focal},
-    {"sr_loss_margin/squared", NULL, false, true, build_margin},
-    {"sr_loss_distillation", NULL, false, true, build_distillation},
-    {"sr_loss_dice", NULL, false, false, build_dice},
-    {"sr_loss_dice/batch/squared", NULL, false, false, build_dice_batch},
-    {"sr_loss_lovasz_softmax", NULL, false, false, build_lovasz_softmax},
-    {"sr_loss_lovasz_hinge", NULL, false, true, build_lovasz_hinge},
-    {"sr_loss_l1", NULL, false, true, build_l1},
-    {"sr_loss_smooth_l1", NULL, false, true, build_smooth_l1},
-    {"sr_loss_huber", NULL, false, true, build_huber},
-    {"sr_loss_gan_hinge/real", NULL, false, true, build_gan_real},
-    {"sr_loss_gan_hinge/fake", NULL, false, true, build_gan_fake},
-    {"sr_loss_gan_hinge/generator", NULL, false, true, build_gan_generator},
-    {"sr_loss_boxes/iou", NULL, false, false, build_iou},
-    {"sr_loss_boxes/giou", NULL, false, false, build_giou},
-    {"sr_loss_boxes/diou", NULL, false, false, build_diou},
-    {"sr_loss_boxes/ciou", NULL, false, false, build_ciou},
+    {"cross-entropy/ignore", "ignore_index=2", SAMPLES, true, NULL},
+    {"cross-entropy/valid", "count=valid", SAMPLES, true, NULL},
+    {"cross-entropy/all/weights", "count=all class_weights=0.5,2,1,0.25,3", SAMPLES, true, NULL},
+    {"cross-entropy/map", "", MAP, true, NULL},
+    {"cross-entropy/map/weights", "class_weights=0.5,2,1,0.25,3", MAP, true, NULL},
+    {"cross-entropy/map/weights/smoothing/ignore",
+     "label_smoothing=0.1 class_weights=0.5,2,1,0.25,3 ignore_index=2", MAP, true, NULL},
+    {"cross-entropy/map/ignore", "ignore_index=2 count=valid", MAP, true, NULL},
+    {"cross-entropy/map/all", "count=all", MAP, true, NULL},
+    {"cross-entropy/map/all/weights/smoothing",
+     "count=all label_smoothing=0.1 class_weights=0.5,2,1,0.25,3", MAP, true, NULL},
+    {"bce", "", SAMPLES, true, NULL},
+    {"bce/smoothing/sum", "label_smoothing=0.2 sum_classes=true", SAMPLES, true, NULL},
+    {"bce/soft/threshold", "target_threshold=0.2", SOFT, true, NULL},
+    {"focal", "", SAMPLES, true, NULL},
+    {"focal/sigmoid", "form=sigmoid", SAMPLES, true, NULL},
+    {"focal/valid", "count=valid", SAMPLES, true, NULL},
+    {"focal/map", "", MAP, true, NULL},
+    {"focal/map/all/sigmoid", "count=all form=sigmoid", MAP, true, NULL},
+    {"margin", "", SAMPLES, true, NULL},
+    {"sr_loss_mean/weighted", NULL, SAMPLES, true, build_mean},
+    {"sr_loss_label_weights", NULL, SAMPLES, true, build_label_weights},
+    {"sr_loss_cross_entropy/pixels", NULL, SAMPLES, true, build_cross_entropy},
+    {"sr_loss_soft_cross_entropy", NULL, SAMPLES, true, build_soft_cross_entropy},
+    {"sr_loss_bce", NULL, SAMPLES, true, build_bce},
+    {"sr_loss_focal/weights", NULL, SAMPLES, true, build_focal},
+    {"sr_loss_sigmoid_focal", NULL, SAMPLES, true, build_sigmoid_focal},
+    {"sr_loss_margin/squared", NULL, SAMPLES, true, build_margin},
+    {"sr_loss_distillation", NULL, SAMPLES, true, build_distillation},
+    {"sr_loss_dice", NULL, SAMPLES, false, build_dice},
+    {"sr_loss_dice/batch/squared", NULL, SAMPLES, false, build_dice_batch},
+    {"sr_loss_lovasz_softmax", NULL, SAMPLES, false, build_lovasz_softmax},
+    {"sr_loss_lovasz_hinge", NULL, SAMPLES, true, build_lovasz_hinge},
+    {"sr_loss_l1", NULL, SAMPLES, true, build_l1},
+    {"sr_loss_smooth_l1", NULL, SAMPLES, true, build_smooth_l1},
+    {"sr_loss_huber", NULL, SAMPLES, true, build_huber},
+    {"sr_loss_gan_hinge/real", NULL, SAMPLES, true, build_gan_real},
+    {"sr_loss_gan_hinge/fake", NULL, SAMPLES, true, build_gan_fake},
+    {"sr_loss_gan_hinge/generator", NULL, SAMPLES, true, build_gan_generator},
+    {"sr_loss_boxes/iou", NULL, SAMPLES, false, build_iou},
+    {"sr_loss_boxes/giou", NULL, SAMPLES, false, build_giou},
+    {"sr_loss_boxes/diou", NULL, SAMPLES, false, build_diou},
+    {"sr_loss_boxes/ciou", NULL, SAMPLES, false, build_ciou},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -251,7 +267,9 @@ static sr_tensor build_row(const loss_case *c, sr_context *context, const sr_ten
         *value++ = '\0';
         assert_ok(sr_options_set(row->options, options, word, value, &arena));
     }
-    const sr_tensor y = (c->soft ? row->record_soft : row->record)(context, in[0], in[1], options);
+    const sr_tensor y = (c->form == SOFT  ? row->record_soft
+                         : c->form == MAP ? row->record_map
+                                          : row->record)(context, in[0], in[1], options);
     sr_arena_release(&arena);
     return y;
 }
