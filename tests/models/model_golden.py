@@ -61,6 +61,8 @@ VARIANTS = {
                            ("backbone resnet18", "backbone.output_stride 16", "channels 128", "rates [1,2,3]"), "short"),
     "deeplabv3_mobilenet": ("deeplabv3", {"backbone": "mobilenet_v3_large", "aux_stage": -4},
                             ("backbone mobilenet_v3_large", "rates [12,24,36]", "aux true", "aux_stage -4"), "short"),
+    "unet_resnet18": ("unet", {"backbone": "resnet18", "channels": (40, 24, 16, 12, 8)},
+                      ("backbone resnet18", "channels [40,24,16,12,8]"), "short"),
 }
 # Of the losses of auxiliary classifiers: Szegedy et al. 2015, and torchvision's examples.
 WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4, "SegmentationOutputs": 0.5}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_models.py BUILD [--no-training | --options | --features | --timm] [MODEL...]: models in serried and in torchvision are
-equal.
+"""check_models.py BUILD [--no-training | --options | --features | --timm | --segment] [MODEL...]: models in serried and
+in torchvision are equal.
 
 1. Weights that torchvision's own code initialised, with running statistics of a few batches, load through
    `weights:` (run_model.c) and give its logits in evaluation mode: their error, beside torchvision in
@@ -16,9 +16,11 @@ equal.
 5. With --features: the maps of a model's stages inside another model, with a classifier's weights in it.
 
 Without a MODEL: those that the short tests compare. With --options: 1 for networks with other options. With --timm:
-1 for the networks that timm itself makes (timm_library.py), if it is installed.
+1 for the networks that timm itself makes (timm_library.py), if it is installed; with --segment for those of libraries
+for segmentation (segment_library.py).
 Exits with 77 if torch or torchvision is missing.
 """
+import importlib
 import json
 import os
 import re
@@ -50,6 +52,7 @@ VARIANTS = [
     ("resnet34", "output_stride: 8", {"output_stride": 8}),
     ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}),
     ("resnet50", "output_stride: 8", {"replace_stride_with_dilation": [False, True, True]}),
+    ("resnet18", "stem: v1c", {"stem": "v1c"}),
     ("mobilenet_v3_large", "width_mult: 0.6, reduced_tail: true", {"width_mult": 0.6, "reduced_tail": True}),
     ("mobilenet_v3_small", "dilated: true", {"dilated": True}),
     ("mobilenet_v2", "width_mult: 1.3", {"width_mult": 1.3}),
@@ -71,6 +74,7 @@ VARIANTS = [
 # The same, and the module whose result each stage is.
 RESNET = ("layer1", "layer2", "layer3", "layer4")
 FEATURES = [
+    ("resnet34", "stem_stage: true", {}, ("relu", *RESNET)),
     ("resnet18", "", {}, RESNET),
     ("resnet18", "output_stride: 8", {"output_stride": 8}, RESNET),
     ("resnet50", "output_stride: 16", {"replace_stride_with_dilation": [False, False, True]}, RESNET),
@@ -291,23 +295,25 @@ def check_options(given):
             check_weights(name, side, folder, options, arguments)
 
 
-def check_timm(given):
+def check_library(given, library):
+    """Networks that another library makes: library is the name of a module that has them."""
     try:
-        import timm_library  # pylint: disable=import-outside-toplevel
+        networks = importlib.import_module(library)
     except ImportError as error:
         print(f"NOT RUN: {error}")
         sys.exit(77)
-    for name, theirs, options, side in timm_library.networks():
+    for name, theirs, options, side in networks.networks():
         if given and name not in given:
             continue
-        made = timm_library.create(theirs, model_golden.CLASSES)
+        made = networks.create(theirs, model_golden.CLASSES)
         model = f"{{name: {name}, {options}}}" if options else name
         with torch.no_grad():
             for _ in range(WARM_UP):
                 made(normalise(torch.randint(256, (SAMPLES, side, side, 3)), torch.float32))
+        what = theirs if isinstance(theirs, str) else theirs.__name__
         with tempfile.TemporaryDirectory() as folder:
-            check_logits(model, f"timm's {theirs}", made.eval(), made.state_dict(), side, folder)
-            larger = timm_library.resized(made, theirs, side + side // 7) if hasattr(made, "pos_embed") else None
+            check_logits(model, f"its library's {what}", made.eval(), made.state_dict(), side, folder)
+            larger = networks.resized(made, theirs, side + side // 7) if hasattr(made, "pos_embed") else None
             if larger:
                 check_logits(model, "resized positions", larger, made.state_dict(), side + side // 7, folder)
 
@@ -334,7 +340,9 @@ def main():
     elif "--features" in sys.argv:
         check_features(given)
     elif "--timm" in sys.argv:
-        check_timm(given)
+        check_library(given, "timm_library")
+    elif "--segment" in sys.argv:
+        check_library(given, "segment_library")
     else:
         check_cases(given)
     print(f"{len(failures)} failed")

@@ -211,11 +211,72 @@ def segment(name, classes, backbone=None, output_stride=8, aux_stage=None, chann
     return DeepLab(made, deeplab_head(width, channels, classes, rates), aux)
 
 
-SEGMENTATION = ("fcn", "deeplabv3", "lraspp")
+class UnetBlock(nn.Module):
+    def __init__(self, width, joined, out):
+        super().__init__()
+        for i, fan_in in enumerate((width + joined, out)):
+            layers = nn.Conv2d(fan_in, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()
+            setattr(self, f"conv{i + 1}", nn.Sequential(*layers))
+
+    def forward(self, x, joined, size):
+        x = F.interpolate(x, size, mode="nearest")
+        return self.conv2(self.conv1(x if joined is None else torch.cat((x, joined), 1)))
+
+
+class Unet(nn.Module):
+    """Unet of segmentation_models_pytorch, with a ResNet, whose stem is the largest stage."""
+
+    def __init__(self, classes, backbone="resnet34", channels=(256, 128, 64, 32, 16)):
+        super().__init__()
+        self.encoder, stages = stages_of(getattr(torchvision.models, backbone)())
+        del self.encoder.fc, self.encoder.avgpool
+        widths = [0, 64] + [width for _, width in stages]
+        inputs = (widths[-1], *channels)
+        self.decoder = nn.Module()
+        self.decoder.blocks = nn.ModuleList(
+            UnetBlock(fan_in, joined, out) for fan_in, joined, out in zip(inputs, widths[-2::-1], channels))
+        self.segmentation_head = nn.Sequential(nn.Conv2d(channels[-1], classes, 3, padding=1))
+
+    def forward(self, x):
+        made, size = self.encoder, x.shape[2:]
+        x = made.relu(made.bn1(made.conv1(x)))
+        maps = [None, x]
+        x = made.maxpool(x)
+        for layer in (made.layer1, made.layer2, made.layer3, made.layer4):
+            x = layer(x)
+            maps.append(x)
+        for block, joined in zip(self.decoder.blocks, maps[-2::-1]):
+            x = block(x, joined, size if joined is None else joined.shape[2:])
+        return self.segmentation_head(x)
+
+
+SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet")
+
+
+class V1cResNet(torchvision.models.ResNet):
+    """mmseg's ResNetV1c, with torchvision's end."""
+
+    def _forward_impl(self, x):
+        x = self.layer2(self.layer1(self.maxpool(self.stem(x))))
+        return self.fc(self.layer4(self.layer3(x)).mean((2, 3)))
+
+
+def make_v1c(model):
+    """Replaces the first layers of a ResNet by three convolutions."""
+    model.__class__ = V1cResNet
+    del model.conv1, model.bn1
+    layers = []
+    for fan_in, fan_out, stride in ((3, 32, 2), (32, 32, 1), (32, 64, 1)):
+        layers += [nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False), nn.BatchNorm2d(fan_out), nn.ReLU()]
+        nn.init.kaiming_normal_(layers[-3].weight, mode="fan_out", nonlinearity="relu")
+    model.stem = nn.Sequential(*layers)
+    return model
 
 
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
+    if name == "unet":
+        return Unet(classes, **arguments)
     if name in SEGMENTATION:
         return segment(name, classes, **arguments)
     made = timm_models.create(name, classes, side, arguments)
@@ -245,6 +306,8 @@ def create(name, classes, stem="imagenet", side=224, **arguments):
         blur(model)
     if output_stride < 32:
         dilate_basic_blocks(model, output_stride)
+    if stem == "v1c":
+        make_v1c(model)
     if stem == "cifar":
         model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

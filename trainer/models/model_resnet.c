@@ -5,6 +5,7 @@
 // values: SE-ResNet (Hu et al. 2018), SK-ResNet (Li et al. 2019), ResNeSt (Zhang et al. 2020).
 //
 // stem=cifar replaces the 7x7/2 convolution and the pooling by one 3x3 convolution, for 32 px.
+// stem=v1c is mmseg's ResNetV1c, with its names: three 3x3 convolutions (He et al. 2019, ResNet-C).
 //
 // output_stride=16 and 8 follow torchvision's replace_stride_with_dilation: the first block of a
 // stage that loses its stride has the dilation of the stage before it, the others the new one.
@@ -22,16 +23,19 @@ enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CONVS = 3, STEM_CHANNELS = 64 };
 
 typedef struct resnet_options {
     int stem, output_stride;
-    bool zero_init_residual, blurpool;
+    bool zero_init_residual, blurpool, stem_stage;
     double drop_path;
 } resnet_options;
 
-static const char *const stems[] = {"imagenet", "cifar", NULL};
+enum { STEM_IMAGENET, STEM_CIFAR, STEM_V1C };
+static const char *const stems[] = {"imagenet", "cifar", "v1c", NULL};
 static const char *const output_strides[] = {"32", "16", "8", NULL};
 
 #define STEM_OPTION                                                                                \
     {                                                                                              \
-        .name = "stem", .help = "first layers: imagenet (with stride 2, pooling) or cifar (3x3)",  \
+        .name = "stem",                                                                            \
+        .help = "first layers: imagenet (with stride 2, pooling), cifar (3x3) or v1c, imagenet's " \
+                "with three 3x3 convolutions in the place of one, as in mmseg",                    \
         .type = SR_OPT_ENUM, .offset = offsetof(resnet_options, stem), .default_text = "imagenet", \
         .choices = stems                                                                           \
     }
@@ -66,11 +70,22 @@ static const char *const output_strides[] = {"32", "16", "8", NULL};
         .type = SR_OPT_BOOL, .offset = offsetof(resnet_options, blurpool), .default_text = "false" \
     }
 
+#define STEM_STAGE_OPTION                                                                          \
+    {                                                                                              \
+        .name = "stem_stage",                                                                      \
+        .help = "the map of the first layers, before pooling, is a stage, too, as networks that "  \
+                "go back to the size of the picture need it",                                      \
+        .type = SR_OPT_BOOL, .offset = offsetof(resnet_options, stem_stage),                       \
+        .default_text = "false"                                                                    \
+    }
+
 // Both libraries have the same options. timm's networks start with blocks that add nothing.
-static const sr_option resnet_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("false"), STRIDE_OPTION,
-                                        DROP_OPTION, BLUR_OPTION};
-static const sr_option timm_rows[] = {STEM_OPTION, ZERO_INIT_OPTION("true"), STRIDE_OPTION,
-                                      DROP_OPTION, BLUR_OPTION};
+static const sr_option resnet_rows[] = {STEM_OPTION,   ZERO_INIT_OPTION("false"),
+                                        STRIDE_OPTION, DROP_OPTION,
+                                        BLUR_OPTION,   STEM_STAGE_OPTION};
+static const sr_option timm_rows[] = {STEM_OPTION,   ZERO_INIT_OPTION("true"),
+                                      STRIDE_OPTION, DROP_OPTION,
+                                      BLUR_OPTION,   STEM_STAGE_OPTION};
 
 static const sr_option_table resnet_table = {.name = "model.resnet",
                                              .options = resnet_rows,
@@ -85,7 +100,7 @@ static const sr_option_table timm_table = {.name = "model.timm_resnet",
 
 typedef struct resnet {
     int stem_convs, depth[STAGES];
-    bool pools;
+    bool pools, stem_stage;
     sr_conv_norm_layer stem[STEM_CONVS];
     sr_residual_block blocks[MAX_BLOCKS];
     sr_linear_layer fc;
@@ -156,32 +171,43 @@ static void build_stem_conv(sr_builder *b, resnet *net, const char *conv, const 
                           (sr_conv_norm_opts){.conv = opts, .activation = sr_relu});
 }
 
-static void build_stem(sr_builder *b, resnet *net, bool deep) {
-    const int64_t half = STEM_CHANNELS / 2;
-    const int stride = net->pools ? 2 : 1;
+// Three 3x3 convolutions. timm gives the last normalisation the name that it has with one.
+static void build_deep_stem(sr_builder *b, resnet *net, bool v1c) {
+    static const char *const names[2][STEM_CONVS][2] = {
+        {{"conv1.0", "conv1.1"}, {"conv1.3", "conv1.4"}, {"conv1.6", "bn1"}},
+        {{"stem.0", "stem.1"}, {"stem.3", "stem.4"}, {"stem.6", "stem.7"}}};
     sr_conv_layer_opts opts = {
-        .in = 3, .out = STEM_CHANNELS, .window = net->pools ? 7 : 3, .conv = {.stride = stride}};
-    if (deep && net->pools) {
-        opts.window = 3;
-        opts.out = half;
-        build_stem_conv(b, net, "conv1.0", "conv1.1", opts);
+        .in = 3, .out = STEM_CHANNELS / 2, .window = 3, .conv = {.stride = 2}};
+    for (int i = 0; i < STEM_CONVS; i++) {
+        if (i == STEM_CONVS - 1)
+            opts.out = STEM_CHANNELS;
+        build_stem_conv(b, net, names[v1c][i][0], names[v1c][i][1], opts);
+        opts.in = opts.out;
         opts.conv.stride = 1;
-        opts.in = half;
-        build_stem_conv(b, net, "conv1.3", "conv1.4", opts);
-        opts.out = STEM_CHANNELS;
-        build_stem_conv(b, net, "conv1.6", "bn1", opts);
-    } else {
-        build_stem_conv(b, net, "conv1", "bn1", opts);
     }
+}
+
+static void build_stem(sr_builder *b, resnet *net, int stem, bool deep) {
+    if (stem == STEM_V1C || (deep && net->pools))
+        build_deep_stem(b, net, stem == STEM_V1C);
+    else
+        build_stem_conv(b, net, "conv1", "bn1",
+                        (sr_conv_layer_opts){.in = 3,
+                                             .out = STEM_CHANNELS,
+                                             .window = net->pools ? 7 : 3,
+                                             .conv = {.stride = net->pools ? 2 : 1}});
+    if (net->stem_stage)
+        sr_build_stage(b, STEM_CHANNELS, net->pools ? 2 : 1);
 }
 
 static void build(sr_builder *b, const void *options, void *state, const resnet_size *size) {
     const resnet_options *o = options;
     resnet *net = state;
-    net->pools = o->stem == 0;
+    net->pools = o->stem != STEM_CIFAR;
+    net->stem_stage = o->stem_stage;
     int layer = 0;
     sr_build_depth(b, layer++);
-    build_stem(b, net, size->deep);
+    build_stem(b, net, o->stem, size->deep);
     const int64_t in = build_stages(b, o, net, size, &layer);
     if (sr_build_classes(b) == 0)
         return;
@@ -196,6 +222,8 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
     const sr_residual_block *k = net->blocks;
     for (int i = 0; i < net->stem_convs; i++)
         x = sr_layer_conv_norm(f, &net->stem[i], x);
+    if (net->stem_stage)
+        *stages++ = x;
     if (net->pools)
         x = sr_maxpool2d(x, (sr_pool2d_opts){.window = 3, .stride = 2, .pad = 1});
     for (int stage = 0; stage < STAGES; stage++) {
@@ -207,10 +235,10 @@ static void features(sr_forward *f, const void *state, sr_tensor x, sr_tensor *s
 
 static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
     const resnet *net = state;
-    sr_tensor stages[STAGES];
+    sr_tensor stages[STAGES + 1];
     features(f, state, inputs[0], stages);
-    sr_forward_output(f, "logits",
-                      sr_layer_linear(&net->fc, sr_global_avgpool(stages[STAGES - 1])));
+    const sr_tensor last = stages[STAGES - 1 + (net->stem_stage ? 1 : 0)];
+    sr_forward_output(f, "logits", sr_layer_linear(&net->fc, sr_global_avgpool(last)));
 }
 
 // ---- The family ----

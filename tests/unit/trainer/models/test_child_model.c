@@ -344,6 +344,7 @@ static void dilated_stages_keep_their_size(void **state) {
         const char *model, *option, *value;
         int count, strides[SR_STAGES_MAX];
     } cases[] = {
+        {"resnet18", "backbone.stem_stage", "true", 5, {2, 4, 8, 16, 32}},
         {"resnet18", "backbone.output_stride", "16", 4, {4, 8, 16, 16}},
         {"resnet18", "backbone.output_stride", "8", 4, {4, 8, 8, 8}},
         {"resnet50", "backbone.output_stride", "32", 4, {4, 8, 16, 32}},

@@ -8,7 +8,8 @@
 
 enum { CLASSES = 3, SIDE = 224, SAMPLES = 2, MOST_SET = 9, RATES = 3 };
 
-static const char *const names[] = {"fcn", "deeplabv3", "lraspp"};
+static const char *const names[] = {"fcn", "deeplabv3", "lraspp", "unet"};
+enum { AUXILIARY = 2 }; // the first ones have auxiliary heads
 enum { NAMES = sizeof names / sizeof *names };
 
 // ---- Fixture ----
@@ -137,6 +138,9 @@ static void backbones_are_dilated_unless_told(void **state) {
         {"deeplabv3", {"backbone", "mobilenet_v3_small", "backbone.dilated", "false", NULL}, 32},
         {"fcn", {"backbone", "densenet121", NULL}, 32},
         {"lraspp", {"low_stride", "4", NULL}, 4},
+        {"unet", {NULL}, 1},
+        {"unet", {"backbone", "convnext_tiny", NULL}, 1}, // without a stage of stride 2
+        {"unet", {"backbone.output_stride", "16", "channels", "[8, 8, 8, 8]", NULL}, 1},
         {"lraspp", {"backbone", "densenet121", "low_stride", "64", NULL}, 32}, // its last
     };
     (void)state;
@@ -152,7 +156,7 @@ static void backbones_are_dilated_unless_told(void **state) {
 static void auxiliary_outputs_are_of_training_alone(void **state) {
     static const char *const set[] = {"aux", "true", "aux_weight", "0.25", "aux_stage", "1", NULL};
     (void)state;
-    for (int n = 0; n < NAMES - 1; n++) {
+    for (int n = 0; n < AUXILIARY; n++) {
         recording r = record(names[n], set, true);
         assert_int_equal(r.outputs.count, 2);
         assert_string_equal(r.outputs.item[1].name, "aux");
@@ -220,7 +224,7 @@ static void rates_follow_the_stride(void **state) {
 static void refuse(const char *name, const char *option, const char *value, const char *message) {
     const char *const set[] = {"aux", "true", option, value, NULL};
     sr_model *model;
-    assert_status(SR_E_USAGE, create(name, set, &model));
+    assert_status(SR_E_USAGE, create(name, strcmp(name, "unet") == 0 ? set + 2 : set, &model));
     assert_message(message);
 }
 
@@ -230,6 +234,7 @@ static void what_a_backbone_lacks_is_refused(void **state) {
     refuse("fcn", "backbone", "lraspp", "backbone: model lraspp has no stages of features");
     refuse("fcn", "aux_stage", "4", "model fcn: aux_stage is 4, but the backbone has 4 stages");
     refuse("deeplabv3", "aux_stage", "-5", "aux_stage is -5, but the backbone has 4 stages");
+    refuse("unet", "channels", "[8, 8]", "has 2 numbers, but a backbone of stride 32 needs 5");
     refuse("deeplabv3", "rates", "[1,2,3,4,5,6,7,8,9]", "rates has 9 numbers; at most 8");
 }
 
