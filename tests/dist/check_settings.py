@@ -41,7 +41,7 @@ WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampenin
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
 GAN = ("toy-generator", "toy-critic")
-MAPS = ("fcn", "deeplabv3", "lraspp", "unet")  # models of another task
+MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet")  # models of another task
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
 

@@ -63,9 +63,17 @@ VARIANTS = {
                             ("backbone mobilenet_v3_large", "rates [12,24,36]", "aux true", "aux_stage -4"), "short"),
     "unet_resnet18": ("unet", {"backbone": "resnet18", "channels": (40, 24, 16, 12, 8)},
                       ("backbone resnet18", "channels [40,24,16,12,8]"), "short"),
+    "deeplabv3plus_resnet18": ("deeplabv3plus", {"backbone": "resnet18", "output_stride": 16, "channels": 64,
+                                                 "aux_channels": 32, "rates": (2, 3)},
+                               ("backbone resnet18", "backbone.output_stride 16", "channels 64", "aux_channels 32",
+                                "rates [2,3]"), "short"),
+    "pspnet_resnet18": ("pspnet", {"backbone": "resnet18", "output_stride": 16, "channels": 64, "aux_channels": 32},
+                        ("backbone resnet18", "backbone.output_stride 16", "channels 64", "aux_channels 32"), "short"),
+    "upernet_resnet18": ("upernet", {"backbone": "resnet18", "channels": 64, "aux_channels": None},
+                         ("backbone resnet18", "channels 64", "aux false"), "short"),
 }
-# Of the losses of auxiliary classifiers: Szegedy et al. 2015, and torchvision's examples.
-WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4, "SegmentationOutputs": 0.5}
+# Of the losses of auxiliary classifiers: Szegedy et al. 2015, torchvision's and mmseg's examples.
+WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4, "SegmentationOutputs": 0.5, "DecodeOutputs": 0.4}
 
 
 def cases():
@@ -86,7 +94,7 @@ def create(name, side, **arguments):
     """The network as it is after its own initialisation, without dropping anything."""
     made = torch_models.create(name, CLASSES, side=side, **arguments)
     for module in list(made.modules()):
-        if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
+        if isinstance(module, (torch.nn.Dropout, torch.nn.Dropout2d, torchvision.ops.StochasticDepth)):
             module.p = 0.0
         for child, layer in module.named_children():
             if isinstance(layer, torch.nn.Hardsigmoid):

@@ -28,9 +28,41 @@ def unet(classes):
     return smp.Unet("resnet34", encoder_weights=None, classes=classes)
 
 
+def resnet_v1c(strides=(1, 2, 1, 1), dilations=(1, 1, 2, 4)):
+    return backbones.ResNetV1c(depth=50, strides=strides, dilations=dilations, norm_cfg=NORM, contract_dilation=True)
+
+
+def head_of(kind, classes, in_channels=2048, in_index=3, channels=512, **how):
+    return kind(in_channels=in_channels, in_index=in_index, channels=channels, num_classes=classes, norm_cfg=NORM,
+                align_corners=False, **how)
+
+
+def auxiliary(classes):
+    return head_of(decode_heads.FCNHead, classes, 1024, 2, 256, num_convs=1, concat_input=False)
+
+
+def deeplabv3plus_r50_d8(classes):
+    head = head_of(decode_heads.DepthwiseSeparableASPPHead, classes, dilations=(1, 12, 24, 36), c1_in_channels=256,
+                   c1_channels=48)
+    return Segmentor(resnet_v1c(), head, auxiliary(classes))
+
+
+def pspnet_r50_d8(classes):
+    return Segmentor(resnet_v1c(), head_of(decode_heads.PSPHead, classes), auxiliary(classes))
+
+
+def upernet_r50(classes):
+    widths, stages = [256, 512, 1024, 2048], [0, 1, 2, 3]
+    backbone = resnet_v1c((1, 2, 2, 2), (1, 1, 1, 1))
+    return Segmentor(backbone, head_of(decode_heads.UPerHead, classes, widths, stages), auxiliary(classes))
+
+
 # serried's name, the function here, options of serried without which they differ, side of pictures.
 NETWORKS = [
     ("unet", unet, "", 64),
+    ("deeplabv3plus", deeplabv3plus_r50_d8, "", 64),
+    ("pspnet", pspnet_r50_d8, "", 64),
+    ("upernet", upernet_r50, "", 64),
 ]
 
 

@@ -14,6 +14,7 @@ import torchvision
 from torchvision.models import segmentation
 from torchvision.models._utils import IntermediateLayerGetter
 
+import mmseg_models
 import timm_models
 
 
@@ -135,6 +136,26 @@ def dilate_basic_blocks(model, output_stride):
     return model
 
 
+class V1cResNet(torchvision.models.ResNet):
+    """mmseg's ResNetV1c, with torchvision's end."""
+
+    def _forward_impl(self, x):
+        x = self.layer2(self.layer1(self.maxpool(self.stem(x))))
+        return self.fc(self.layer4(self.layer3(x)).mean((2, 3)))
+
+
+def make_v1c(model):
+    """Replaces the first layers of a ResNet by three convolutions."""
+    model.__class__ = V1cResNet
+    del model.conv1, model.bn1
+    layers = []
+    for fan_in, fan_out, stride in ((3, 32, 2), (32, 32, 1), (32, 64, 1)):
+        layers += [nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False), nn.BatchNorm2d(fan_out), nn.ReLU()]
+        nn.init.kaiming_normal_(layers[-3].weight, mode="fan_out", nonlinearity="relu")
+    model.stem = nn.Sequential(*layers)
+    return model
+
+
 # ---- Segmentation: torchvision's networks without the last step, which resizes logits to the picture's size ----
 
 SegmentationOutputs = collections.namedtuple("SegmentationOutputs", ("logits", "aux"))
@@ -250,31 +271,34 @@ class Unet(nn.Module):
         return self.segmentation_head(x)
 
 
-SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet")
+class StagesOfResNet(V1cResNet):
+    """The maps of its four stages."""
+
+    def forward(self, x):
+        x, maps = self.maxpool(self.stem(x)), []
+        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = layer(x)
+            maps.append(x)
+        return maps
 
 
-class V1cResNet(torchvision.models.ResNet):
-    """mmseg's ResNetV1c, with torchvision's end."""
+def mmseg(name, classes, backbone="resnet50", output_stride=None, **how):
+    """A network of mmseg_models around a ResNetV1c."""
+    default = 32 if name == "upernet" else 8
+    made = make_v1c(backbone_of(backbone, default if output_stride is None else output_stride))
+    made, stages = stages_of(made)
+    made.__class__ = StagesOfResNet
+    del made.fc
+    return mmseg_models.create(name, classes, made, [width for _, width in stages], **how)
 
-    def _forward_impl(self, x):
-        x = self.layer2(self.layer1(self.maxpool(self.stem(x))))
-        return self.fc(self.layer4(self.layer3(x)).mean((2, 3)))
 
-
-def make_v1c(model):
-    """Replaces the first layers of a ResNet by three convolutions."""
-    model.__class__ = V1cResNet
-    del model.conv1, model.bn1
-    layers = []
-    for fan_in, fan_out, stride in ((3, 32, 2), (32, 32, 1), (32, 64, 1)):
-        layers += [nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False), nn.BatchNorm2d(fan_out), nn.ReLU()]
-        nn.init.kaiming_normal_(layers[-3].weight, mode="fan_out", nonlinearity="relu")
-    model.stem = nn.Sequential(*layers)
-    return model
+SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet", *mmseg_models.HEADS)
 
 
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
+    if name in mmseg_models.HEADS:
+        return mmseg(name, classes, **arguments)
     if name == "unet":
         return Unet(classes, **arguments)
     if name in SEGMENTATION:

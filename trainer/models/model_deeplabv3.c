@@ -12,8 +12,6 @@
 #include "trainer/models/model_family_internal.h"
 #include "trainer/models/segment_head_internal.h"
 
-enum { MOST_RATES = 8, STANDARD_RATES = 3, WIDE_STRIDE = 8 };
-
 typedef struct deeplab_options {
     sr_alternative backbone;
     int64_t channels;
@@ -24,27 +22,16 @@ typedef struct deeplab_options {
 
 static const sr_option option_rows[] = {
     SR_DILATED_BACKBONE_OPTION(deeplab_options, "resnet50"),
-    {.name = "channels",
-     .help = "channels of each branch of the head and after them",
-     .type = SR_OPT_INT,
-     .offset = offsetof(deeplab_options, channels),
-     .default_text = "256",
-     .min = 1,
-     .max = 1 << 16},
-    {.name = "rates",
-     .help = "dilations of the head's 3x3 convolutions; unless given 12, 24, 36, or 6, 12, 18 if "
-             "the backbone's last map is smaller than an eighth of the picture's sides",
-     .type = SR_OPT_INTS,
-     .offset = offsetof(deeplab_options, rates),
-     .min = 1,
-     .max = 1 << 10},
+    SR_CHANNELS_OPTION(deeplab_options, "256",
+                       "channels of each branch of the head and after them"),
+    SR_RATES_OPTION(deeplab_options, 1),
     {.name = "dropout",
      .help = "dropout probability after the branches are joined",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(deeplab_options, dropout),
      .default_text = "0.5",
      .max = 0.99},
-    SR_AUXILIARY_OPTIONS(deeplab_options),
+    SR_AUXILIARY_OPTIONS(deeplab_options, "false", "0.5"),
 };
 
 static const sr_option_table option_table =
@@ -55,7 +42,7 @@ static const sr_option_table option_table =
 typedef struct deeplab {
     sr_child backbone;
     int rates;
-    sr_conv_norm_layer point, dilated[MOST_RATES], pooled, project, conv;
+    sr_conv_norm_layer point, dilated[SR_MOST_RATES], pooled, project, conv;
     sr_conv_layer last;
     double dropout;
     sr_auxiliary_head aux;
@@ -68,31 +55,21 @@ static void build_conv(sr_builder *b, sr_conv_norm_layer *layer, const char *con
                           (sr_conv_norm_opts){.conv = opts, .activation = sr_relu});
 }
 
-static void build_dilated(sr_builder *b, deeplab *net, sr_conv_layer_opts conv,
-                          const int64_t *rates, size_t count) {
-    if (count > MOST_RATES) {
-        sr_build_fail(b, "rates has %zu numbers; at most %d are possible", count, MOST_RATES);
-        return;
-    }
+static void build_aspp(sr_builder *b, deeplab *net, const deeplab_options *o,
+                       const sr_model_stage *stage) {
+    int rates[SR_MOST_RATES];
+    sr_conv_layer_opts conv = {.in = stage->channels, .out = o->channels, .window = 1};
+    net->rates = sr_build_choose_rates(b, &o->rates, stage, rates);
+    sr_build_push(b, "convs");
+    build_conv(b, &net->point, "0.0", "0.1", conv);
     conv.window = 3;
-    for (size_t i = 0; i < count; i++) {
-        conv.conv.dilation = (int)rates[i];
-        sr_build_push(b, "%zu", i + 1);
+    for (int i = 0; i < net->rates; i++) {
+        conv.conv.dilation = rates[i];
+        sr_build_push(b, "%d", i + 1);
         build_conv(b, &net->dilated[i], "0", "1", conv);
         sr_build_pop(b);
     }
-    net->rates = (int)count;
-}
-
-static void build_aspp(sr_builder *b, deeplab *net, const deeplab_options *o,
-                       const sr_model_stage *stage) {
-    static const int64_t wide[STANDARD_RATES] = {12, 24, 36}, narrow[STANDARD_RATES] = {6, 12, 18};
-    const int64_t *standard = stage->stride <= WIDE_STRIDE ? wide : narrow;
-    sr_conv_layer_opts conv = {.in = stage->channels, .out = o->channels, .window = 1};
-    sr_build_push(b, "convs");
-    build_conv(b, &net->point, "0.0", "0.1", conv);
-    build_dilated(b, net, conv, o->rates.count > 0 ? o->rates.items : standard,
-                  o->rates.count > 0 ? o->rates.count : STANDARD_RATES);
+    conv.window = conv.conv.dilation = 1;
     sr_build_push(b, "%d", net->rates + 1);
     build_conv(b, &net->pooled, "1", "2", conv);
     sr_build_pop(b);
@@ -123,7 +100,7 @@ static void build_deeplabv3(sr_builder *b, const void *options, void *state) {
 }
 
 static sr_tensor aspp(sr_forward *f, const deeplab *net, sr_tensor x) {
-    sr_tensor branches[MOST_RATES + 2];
+    sr_tensor branches[SR_MOST_RATES + 2];
     int count = 0;
     branches[count++] = sr_layer_conv_norm(f, &net->point, x);
     for (int i = 0; i < net->rates; i++)

@@ -24,7 +24,7 @@ static const sr_option rows[] = {
      .default_text = "0",
      .max = 1 << 16},
     SR_DROPOUT_OPTION(fcn_options, "0.1"),
-    SR_AUXILIARY_OPTIONS(fcn_options),
+    SR_AUXILIARY_OPTIONS(fcn_options, "false", "0.5"),
 };
 
 static const sr_option_table table = SR_SEGMENT_TABLE("model.fcn", rows, fcn_options);

@@ -15,20 +15,8 @@ typedef struct lraspp_options {
 
 static const sr_option rows[] = {
     SR_DILATED_BACKBONE_OPTION(lraspp_options, "mobilenet_v3_large"),
-    {.name = "channels",
-     .help = "channels of the head",
-     .type = SR_OPT_INT,
-     .offset = offsetof(lraspp_options, channels),
-     .default_text = "128",
-     .min = 1,
-     .max = 1 << 16},
-    {.name = "low_stride",
-     .help = "the first stage of the backbone with this stride or a larger one is classified, too",
-     .type = SR_OPT_INT,
-     .offset = offsetof(lraspp_options, low_stride),
-     .default_text = "8",
-     .min = 1,
-     .max = 1 << 10},
+    SR_CHANNELS_OPTION(lraspp_options, "128", "channels of the head"),
+    SR_LOW_STRIDE_OPTION(lraspp_options, "8"),
 };
 
 static const sr_option_table table = SR_SEGMENT_TABLE("model.lraspp", rows, lraspp_options);
@@ -55,10 +43,8 @@ static void build_lraspp(sr_builder *b, const void *options, void *state) {
     const int64_t classes = sr_build_classes(b);
     lraspp *net = state;
     sr_build_child(b, &net->backbone, "backbone", &o->backbone, 0);
-    const int last = net->backbone.stage_count - 1;
-    while (net->low < last && net->backbone.stages[net->low].stride < o->low_stride)
-        net->low++;
-    const int64_t high = net->backbone.stages[last].channels;
+    net->low = sr_stage_of_stride(&net->backbone, o->low_stride);
+    const int64_t high = net->backbone.stages[net->backbone.stage_count - 1].channels;
     sr_build_push(b, "classifier");
     sr_build_conv_norm(b, &net->conv, "cbr",
                        (sr_conv_norm_opts){.conv = {.in = high,

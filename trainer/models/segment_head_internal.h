@@ -39,20 +39,20 @@ extern const char *const sr_dilated_backbone[];
 typedef struct sr_auxiliary_options {
     bool used;
     double weight, dropout;
-    int64_t stage; // an index, as of sr_build_choose_stage
+    int64_t stage; // an index, as of sr_build_auxiliary_stage
 } sr_auxiliary_options;
-// Rows for an sr_auxiliary_options 'aux'.
-#define SR_AUXILIARY_OPTIONS(type_)                                                                \
+// Rows for an sr_auxiliary_options 'aux', whether it is used and its weight unless given.
+#define SR_AUXILIARY_OPTIONS(type_, used_, weight_)                                                \
     {.name = "aux",                                                                                \
-     .help = "an auxiliary head, whose loss is added in training (torchvision's aux_loss)",        \
+     .help = "an auxiliary head, whose loss is added in training",                                 \
      .type = SR_OPT_BOOL,                                                                          \
      .offset = offsetof(type_, aux.used),                                                          \
-     .default_text = "false"},                                                                     \
+     .default_text = (used_)},                                                                     \
         {.name = "aux_weight",                                                                     \
          .help = "factor of the auxiliary head's loss",                                            \
          .type = SR_OPT_FLOAT,                                                                     \
          .offset = offsetof(type_, aux.weight),                                                    \
-         .default_text = "0.5",                                                                    \
+         .default_text = (weight_),                                                                \
          .min = 1e-6,                                                                              \
          .max = 100},                                                                              \
         {.name = "aux_stage",                                                                      \
@@ -68,13 +68,41 @@ typedef struct sr_auxiliary_options {
         .type = SR_OPT_FLOAT, .offset = offsetof(type_, aux.dropout), .default_text = "0.1",       \
         .max = 0.99                                                                                \
     }
+// A row for an int64_t 'channels' of a head.
+#define SR_CHANNELS_OPTION(type_, default_, help_)                                                 \
+    {                                                                                              \
+        .name = "channels", .help = (help_), .type = SR_OPT_INT,                                   \
+        .offset = offsetof(type_, channels), .default_text = (default_), .min = 1, .max = 1 << 16  \
+    }
+// A row for an int64_t 'low_stride', of sr_stage_of_stride.
+#define SR_LOW_STRIDE_OPTION(type_, default_)                                                      \
+    {                                                                                              \
+        .name = "low_stride",                                                                      \
+        .help = "the head sees the first stage with this stride or a larger one, too",             \
+        .type = SR_OPT_INT, .offset = offsetof(type_, low_stride), .default_text = (default_),     \
+        .min = 1, .max = 1 << 10                                                                   \
+    }
+
+// Dilations of a head with atrous convolutions: an sr_int_list 'rates'.
+enum { SR_MOST_RATES = 8 };
+#define SR_RATES_OPTION(type_, least_)                                                             \
+    {                                                                                              \
+        .name = "rates",                                                                           \
+        .help = "dilations of the head's 3x3 convolutions; unless given 12, 24, 36, or 6, 12, 18 " \
+                "if the backbone's last map is smaller than an eighth of the picture's sides",     \
+        .type = SR_OPT_INTS, .offset = offsetof(type_, rates), .min = (least_), .max = 1 << 10     \
+    }
+// The given ones, or those for the stage. Returns their number, at most SR_MOST_RATES.
+int sr_build_choose_rates(sr_builder *builder, const sr_int_list *given,
+                          const sr_model_stage *stage, int out[SR_MOST_RATES]);
 
 // ---- Layers ----
 
-// Index of a stage that a negative number counts from the last one, which is -1. Reports a failure
-// and returns 0 if there is none. option: the name of the number's option.
-int sr_build_choose_stage(sr_builder *builder, const sr_child *backbone, const char *option,
-                          int64_t stage);
+// Index of the stage that an auxiliary head sees: 'stage', or counted from the last one, which is
+// -1. Reports a failure and returns 0 if there is none.
+int sr_build_auxiliary_stage(sr_builder *builder, const sr_child *backbone, int64_t stage);
+// Index of the first stage with this stride or a larger one; else of the last stage.
+int sr_stage_of_stride(const sr_child *backbone, int64_t stride);
 
 // A 3x3 convolution, batch normalisation, ReLU, dropout, a 1x1 convolution.
 typedef struct sr_fcn_head {

@@ -8,8 +8,9 @@
 
 enum { CLASSES = 3, SIDE = 224, SAMPLES = 2, MOST_SET = 9, RATES = 3 };
 
-static const char *const names[] = {"fcn", "deeplabv3", "lraspp", "unet"};
-enum { AUXILIARY = 2 }; // the first ones have auxiliary heads
+static const char *const names[] = {"fcn",     "deeplabv3", "deeplabv3plus", "pspnet",
+                                    "upernet", "lraspp",    "unet"};
+enum { AUXILIARY = 5 }; // the first ones have auxiliary heads
 enum { NAMES = sizeof names / sizeof *names };
 
 // ---- Fixture ----
@@ -103,7 +104,8 @@ static void every_model_with_stages_is_a_backbone(void **state) {
     const sr_model_desc *const *all = sr_models(&count);
     (void)state;
     for (size_t i = 0; i < count; i++) {
-        const char *const set[] = {"backbone", all[i]->name, NULL};
+        const char *const set[] = {"backbone", all[i]->name, "aux", "false", NULL};
+        const char *const without_aux[] = {"backbone", all[i]->name, NULL};
         size_t k = 0;
         if (!all[i]->features)
             continue;
@@ -114,7 +116,7 @@ static void every_model_with_stages_is_a_backbone(void **state) {
         assert_true(tables < 64);
         seen[tables++] = all[i]->options;
         for (int n = 0; n < NAMES; n++) {
-            recording r = record(names[n], set, true);
+            recording r = record(names[n], n < AUXILIARY ? set : without_aux, true);
             assert_string_equal(r.outputs.item[0].name, "logits");
             assert_in_range(side_of(&r, 0), 1, SIDE);
             end(&r);
@@ -138,6 +140,10 @@ static void backbones_are_dilated_unless_told(void **state) {
         {"deeplabv3", {"backbone", "mobilenet_v3_small", "backbone.dilated", "false", NULL}, 32},
         {"fcn", {"backbone", "densenet121", NULL}, 32},
         {"lraspp", {"low_stride", "4", NULL}, 4},
+        {"pspnet", {NULL}, 8},
+        {"deeplabv3plus", {NULL}, 4},
+        {"deeplabv3plus", {"low_stride", "8", NULL}, 8},
+        {"upernet", {NULL}, 4},
         {"unet", {NULL}, 1},
         {"unet", {"backbone", "convnext_tiny", NULL}, 1}, // without a stage of stride 2
         {"unet", {"backbone.output_stride", "16", "channels", "[8, 8, 8, 8]", NULL}, 1},
@@ -165,6 +171,25 @@ static void auxiliary_outputs_are_of_training_alone(void **state) {
         end(&r);
         r = record(names[n], set, false);
         assert_int_equal(r.outputs.count, 1);
+        end(&r);
+    }
+}
+
+// As torch.nn.Dropout2d in mmseg's heads, before the last layers.
+static void whole_channels_are_dropped(void **state) {
+    (void)state;
+    for (int trains = 0; trains < 2; trains++) {
+        recording r = record("pspnet", NULL, trains);
+        int dropped = 0;
+        for (int i = 0; i < sr_call_count(r.context); i++) {
+            sr_call_view call;
+            sr_call_get(r.context, i, &call);
+            if (strcmp(call.op->name, "dropout") != 0)
+                continue;
+            assert_int_equal(call.in[0].dim[1] * call.in[0].dim[2], 1);
+            dropped++;
+        }
+        assert_int_equal(dropped, trains ? 2 : 0);
         end(&r);
     }
 }
@@ -233,7 +258,9 @@ static void what_a_backbone_lacks_is_refused(void **state) {
     refuse("fcn", "backbone", "tiny", "model fcn: backbone: model tiny has no stages of features");
     refuse("fcn", "backbone", "lraspp", "backbone: model lraspp has no stages of features");
     refuse("fcn", "aux_stage", "4", "model fcn: aux_stage is 4, but the backbone has 4 stages");
+    refuse("pspnet", "backbone", "vit_b_16", "aux_stage is -2, but the backbone has 1 stage: give");
     refuse("deeplabv3", "aux_stage", "-5", "aux_stage is -5, but the backbone has 4 stages");
+    refuse("pspnet", "pool_scales", "[1,2,3,4,5,6,7,8,9]", "pool_scales has 9 numbers; at most 8");
     refuse("unet", "channels", "[8, 8]", "has 2 numbers, but a backbone of stride 32 needs 5");
     refuse("deeplabv3", "rates", "[1,2,3,4,5,6,7,8,9]", "rates has 9 numbers; at most 8");
 }
@@ -243,6 +270,7 @@ int main(void) {
         cmocka_unit_test(every_model_with_stages_is_a_backbone),
         cmocka_unit_test(backbones_are_dilated_unless_told),
         cmocka_unit_test(auxiliary_outputs_are_of_training_alone),
+        cmocka_unit_test(whole_channels_are_dropped),
         cmocka_unit_test(rates_follow_the_stride),
         cmocka_unit_test(what_a_backbone_lacks_is_refused),
     };
