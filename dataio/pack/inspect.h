@@ -40,9 +40,15 @@ typedef struct sr_split_stat {
     int64_t small, large; // boxes whose area is below 32 x 32, at least 96 x 96 (COCO's sizes)
     double sides[5];      // minimum, quartiles and maximum of the square roots of the boxes' areas
     int64_t *class_boxes; // [class_count]
-    uint64_t pixels, *class_pixels; // of masks; [class_count]
+    // of masks; arrays are [class_count]
+    uint64_t pixels, ignored, *class_pixels; // ignored: without a class
+    int64_t *class_pictures;                 // pictures with the class
+    double *class_weights; // median frequency balancing; 0: a class that no picture has
 } sr_split_stat;
 
+// A class's frequency is its share of the pixels with a class of the pictures that have it; its
+// weight is the median of all frequencies divided by it (Eigen and Fergus, arXiv:1411.4734).
+//
 // Mean and deviation are those found when packing, else those of up to 256 evenly spaced samples.
 SR_NODISCARD sr_status sr_inspect_stat(sr_dataset *dataset, sr_split_stat *out);
 void sr_split_stat_release(sr_split_stat *stat);

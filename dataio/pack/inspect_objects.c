@@ -26,6 +26,7 @@ typedef struct counting {
     sr_zstd zstd;
     void *ids;
     size_t id_capacity;
+    uint64_t *around; // [classes]: pixels with a class of the pictures that have the class
 } counting;
 
 static sr_status count_box(counting *c, const sr_object *object) {
@@ -66,8 +67,12 @@ static sr_status count_pixels(counting *c, const sr_sample *sample) {
     for (size_t i = 0; i < pixels; i++)
         counts[((const uint8_t *)c->ids)[i]]++;
     c->stat->pixels += pixels;
-    for (int i = 0; i < c->stat->class_count && i < SR_MASK_VOID; i++)
+    c->stat->ignored += counts[SR_MASK_VOID];
+    for (int i = 0; i < c->stat->class_count && i < SR_MASK_VOID; i++) {
         c->stat->class_pixels[i] += counts[i];
+        c->stat->class_pictures[i] += counts[i] > 0;
+        c->around[i] += counts[i] > 0 ? pixels - counts[SR_MASK_VOID] : 0;
+    }
     return SR_OK;
 }
 
@@ -95,20 +100,53 @@ static void find_quartiles(counting *c) {
         c->stat->sides[q] = (double)((const float *)c->sides)[(count - 1) * q / 4];
 }
 
+static int by_frequency(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static sr_status find_weights(counting *c) {
+    const size_t classes = (size_t)c->stat->class_count;
+    size_t met = 0;
+    double *sorted = sr_alloc_array(classes, sizeof *sorted, "class frequencies");
+    if (sorted == NULL)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < classes; i++)
+        if (c->around[i] > 0)
+            sorted[met++] = (double)c->stat->class_pixels[i] / (double)c->around[i];
+    if (met > 0)
+        qsort(sorted, met, sizeof *sorted, by_frequency);
+    const double median = met > 0 ? (sorted[(met - 1) / 2] + sorted[met / 2]) / 2 : 0;
+    for (size_t i = 0; i < classes; i++)
+        if (c->around[i] > 0)
+            c->stat->class_weights[i] =
+                median * (double)c->around[i] / (double)c->stat->class_pixels[i];
+    sr_free(sorted);
+    return SR_OK;
+}
+
+static sr_status make_counts(sr_split_stat *stat, uint64_t **around) {
+    const size_t classes = (size_t)stat->class_count;
+    stat->class_boxes = sr_alloc_array(classes, sizeof *stat->class_boxes, "class counts");
+    stat->class_pixels = sr_alloc_array(classes, sizeof *stat->class_pixels, "class counts");
+    stat->class_pictures = sr_alloc_array(classes, sizeof *stat->class_pictures, "class counts");
+    stat->class_weights = sr_alloc_array(classes, sizeof *stat->class_weights, "class weights");
+    *around = sr_alloc_array(classes, sizeof **around, "class counts");
+    return stat->class_boxes && stat->class_pixels && stat->class_pictures && stat->class_weights &&
+                   *around
+               ? SR_OK
+               : SR_E_MEMORY;
+}
+
 sr_status sr_inspect_objects(sr_dataset *dataset, sr_split_stat *stat) {
     const char *meta = sr_dataset_file(dataset, 0)->meta;
     stat->has_boxes = strstr(meta, "\"content\"") != NULL;
     stat->has_masks = !stat->has_boxes && strstr(meta, "\"mask\"") != NULL;
     if (!stat->has_boxes && !stat->has_masks)
         return SR_OK;
-    const size_t classes = (size_t)stat->class_count;
-    stat->class_boxes = sr_alloc_array(classes, sizeof *stat->class_boxes, "class counts");
-    stat->class_pixels = sr_alloc_array(classes, sizeof *stat->class_pixels, "class counts");
-    if (stat->class_boxes == NULL || stat->class_pixels == NULL)
-        return SR_E_MEMORY;
     counting c = {.dataset = dataset, .names = sr_dataset_file(dataset, 0)->classes, .stat = stat};
     const int64_t step = (stat->records + RECORDS - 1) / RECORDS;
-    sr_status status = SR_OK;
+    sr_status status = make_counts(stat, &c.around);
     for (int64_t i = 0; i < stat->records && status == SR_OK; i += step, stat->looked_at++) {
         status = count_record(&c, i);
         if (status != SR_OK) {
@@ -117,8 +155,11 @@ sr_status sr_inspect_objects(sr_dataset *dataset, sr_split_stat *stat) {
         }
     }
     find_quartiles(&c);
+    if (status == SR_OK && stat->has_masks)
+        status = find_weights(&c);
     sr_zstd_release(&c.zstd);
     sr_free(c.sides);
     sr_free(c.ids);
+    sr_free(c.around);
     return status;
 }

@@ -62,5 +62,7 @@ void sr_split_stat_release(sr_split_stat *stat) {
     sr_free(stat->class_records);
     sr_free(stat->class_boxes);
     sr_free(stat->class_pixels);
+    sr_free(stat->class_pictures);
+    sr_free(stat->class_weights);
     *stat = (sr_split_stat){0};
 }

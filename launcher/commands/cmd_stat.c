@@ -14,7 +14,8 @@ static const struct argp_option options[] = {
 static const char about[] =
     "Print what a shard, data set, checkpoint or run folder contains. The kind of PATH is detected "
     "from its content. For data: records, classes, sizes, mean and standard deviation "
-    "of the channels; for a checkpoint: position in the run, metrics and weights.";
+    "of the channels, and boxes or the pixels of each class; for a checkpoint: position in the "
+    "run, metrics and weights.";
 
 typedef struct arguments {
     const char *path;

@@ -76,9 +76,9 @@ static void add_triple(sr_text *out, const char *name, const double v[3]) {
     sr_text_add(out, "]");
 }
 
-// The class's share of the pixels of all masks.
-static double share_of(const sr_split_stat *stat, int c) {
-    return stat->pixels ? (double)stat->class_pixels[c] / (double)stat->pixels : 0.0;
+// A share of the pixels of all masks.
+static double share_of(const sr_split_stat *stat, uint64_t pixels) {
+    return stat->pixels ? (double)pixels / (double)stat->pixels : 0.0;
 }
 
 static void add_json(const sr_dataset *set, const char *split, const sr_split_stat *stat,
@@ -108,6 +108,9 @@ static void add_json(const sr_dataset *set, const char *split, const sr_split_st
         }
         sr_text_add(out, "]");
     }
+    if (stat->has_masks)
+        sr_text_add(out, ", \"pixels\": %" PRIu64 ", \"ignored\": %" PRIu64, stat->pixels,
+                    stat->ignored);
     sr_text_add(out, ", \"classes\": [");
     for (int c = 0; c < stat->class_count; c++) {
         sr_text_add(out, c ? ", {\"name\": " : "{\"name\": ");
@@ -117,7 +120,10 @@ static void add_json(const sr_dataset *set, const char *split, const sr_split_st
             sr_text_add(out, ", \"boxes\": %" PRId64, stat->class_boxes[c]);
         if (stat->has_masks) {
             sr_text_add(out, ", \"share\": ");
-            sr_text_add_json_number(out, share_of(stat, c));
+            sr_text_add_json_number(out, share_of(stat, stat->class_pixels[c]));
+            sr_text_add(out, ", \"pixels\": %" PRIu64 ", \"pictures\": %" PRId64 ", \"weight\": ",
+                        stat->class_pixels[c], stat->class_pictures[c]);
+            sr_text_add_json_number(out, stat->class_weights[c]);
         }
         sr_text_add(out, "}");
     }
@@ -135,11 +141,24 @@ static void add_boxes(const sr_split_stat *stat, sr_text *out) {
         stat->sides[0], stat->sides[1], stat->sides[2], stat->sides[3], stat->sides[4]);
 }
 
-// The figure printed for a class, and the length of its bar.
+// The figures of the lines of classes.
+static void add_masks(const sr_split_stat *stat, sr_text *out) {
+    sr_text_add(out,
+                "  %" PRIu64
+                " pixels, %.2f%% ignored; of each class: share of the pixels, pictures "
+                "with it, weight\n"
+                "  (median frequency: the median of the classes' shares of the pictures that have "
+                "them, over its own)\n",
+                stat->pixels, 100 * share_of(stat, stat->ignored));
+}
+
+// The figures printed for a class, and the length of its bar.
 static double add_class(const sr_split_stat *stat, int c, char *text, size_t capacity) {
     if (stat->has_masks) {
-        (void)snprintf(text, capacity, "%7.2f%%", 100 * share_of(stat, c));
-        return share_of(stat, c);
+        const double share = share_of(stat, stat->class_pixels[c]);
+        (void)snprintf(text, capacity, "%7.2f%% %8" PRId64 " %8.2f ", 100 * share,
+                       stat->class_pictures[c], stat->class_weights[c]);
+        return share;
     }
     const int64_t count = stat->has_boxes ? stat->class_boxes[c] : stat->class_records[c];
     (void)snprintf(text, capacity, "%8" PRId64, count);
@@ -175,7 +194,9 @@ static void add_lines(const sr_dataset *set, const char *split, const sr_split_s
         add_boxes(stat, out);
     if (stat->looked_at > 0 && stat->looked_at < stat->records)
         sr_text_add(out, "  from %" PRId64 " evenly spaced records:\n", stat->looked_at);
-    char text[32];
+    if (stat->has_masks)
+        add_masks(stat, out);
+    char text[64];
     double most = 0;
     for (int c = 0; c < stat->class_count; c++) {
         const double value = add_class(stat, c, text, sizeof text);

@@ -3,8 +3,11 @@
 // which are refused by name.
 #include "tests/unit/dataio/import_said.h"
 
+#include <math.h>
+
 #include "dataio/formats/class_map.h"
 #include "dataio/image/mask_png.h"
+#include "dataio/pack/inspect.h"
 #include "dataio/record/zstd_frame.h"
 
 enum { WIDTH = 6, HEIGHT = 2, PIXELS = WIDTH * HEIGHT };
@@ -320,12 +323,39 @@ static void test_boxes_beside_masks(void **state) {
     assert_true(r.classes == 171 && r.refused == 0);
 }
 
+// -- statistics -------------------------------------------------------------------------------
+
+// Class 0 has 6 of 10 and 2 of 12 pixels, class 1 has 4 of 10, class 2 has 10 of 12, class 3 none.
+static void test_frequencies(void **state) {
+    (void)state;
+    put_ids("a", (const uint8_t[PIXELS]){0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 255, 255});
+    put_ids("b", (const uint8_t[PIXELS]){0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2});
+    put_text("names.txt", "w\nx\ny\nz\n");
+    (void)pack_src((sr_pack_options){.classes = in_top("names.txt")});
+    static const uint64_t pixels[] = {8, 4, 10, 0};
+    static const int64_t pictures[] = {2, 1, 1, 0};
+    static const double frequencies[] = {8.0 / 22, 4.0 / 10, 10.0 / 12};
+    sr_dataset *set;
+    sr_split_stat stat;
+    assert_ok(sr_dataset_open(in_top("dst"), "train", &set));
+    assert_ok(sr_inspect_stat(set, &stat));
+    assert_true(stat.has_masks && stat.pixels == 24 && stat.ignored == 2);
+    for (int c = 0; c < 4; c++) {
+        const double weight = c < 3 ? 0.4 / frequencies[c] : 0; // the median is that of class 1
+        assert_true(stat.class_pixels[c] == pixels[c] && stat.class_pictures[c] == pictures[c]);
+        assert_true(fabs(stat.class_weights[c] - weight) < 1e-12);
+    }
+    sr_split_stat_release(&stat);
+    sr_dataset_free(set);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, make_top, remove_top)
-        TEST(test_map_texts), TEST(test_bad_maps),       TEST(test_known_maps),
-        TEST(test_numbers),   TEST(test_colors),         TEST(test_damaged),
-        TEST(test_ends),      TEST(test_contradictions), TEST(test_boxes_beside_masks),
+        TEST(test_map_texts),   TEST(test_bad_maps),       TEST(test_known_maps),
+        TEST(test_numbers),     TEST(test_colors),         TEST(test_damaged),
+        TEST(test_ends),        TEST(test_contradictions), TEST(test_boxes_beside_masks),
+        TEST(test_frequencies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
