@@ -16,7 +16,7 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
     sr_mask_count count;
     SR_TRY(sr_mask_pairs_count(source, &rule, &count));
     if (count.mask != NULL && strncmp(sr_path_name(count.mask), "ADE_", 4) == 0)
-        sr_mask_pairs_say(source, &rule, &count, " (150 classes; 0 is ignored)", out);
+        SR_TRY(sr_mask_pairs_say(source, &rule, &count, " (150 classes; 0 is ignored)", out));
     return SR_OK;
 }
 

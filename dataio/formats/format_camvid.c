@@ -49,10 +49,9 @@ static bool is_frame(const char *path) {
 static sr_status recognises(sr_source *source, sr_recognition *out) {
     sr_mask_count count;
     SR_TRY(sr_mask_pairs_count(source, &rule, &count));
-    sr_mask_pairs_say(
+    return sr_mask_pairs_say(
         source, &rule, &count,
         count.mask != NULL && is_frame(count.mask) ? " (11 classes; 11 is ignored)" : "", out);
-    return SR_OK;
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {

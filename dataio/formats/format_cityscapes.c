@@ -42,9 +42,8 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
     sr_mask_rule rule;
     sr_mask_count count;
     SR_TRY(find_rule(source, &rule, &count));
-    sr_mask_pairs_say(source, &rule, &count,
-                      rule.user == &label_ids ? " (34 label ids as 19 train ids)" : "", out);
-    return SR_OK;
+    return sr_mask_pairs_say(source, &rule, &count,
+                             rule.user == &label_ids ? " (34 label ids as 19 train ids)" : "", out);
 }
 
 static sr_status lay_out(sr_source *source, sr_layout *out) {

@@ -12,6 +12,11 @@
 // Boxes x, y, width, height become corners; iscrowd is kept and also marks the object as difficult.
 // Polygons are kept as they are, run lengths as COCO's compressed string.
 //
+// coco-masks packs the same outlines drawn as masks (outline_mask.h) instead. Pixels without an
+// object are of the class background, which is added as class 0; with names of the user they have
+// no class unless background is one of the names. A class map's ids are those of categories, and 0
+// means no object; so may several categories become one class, or "*" the background.
+//
 // Refused by name: an image without a picture or with two possible pictures; a picture that
 // several images name, and these; a picture with an unusable annotation, since without it training
 // would take the object for background: an annotation that is invalid, of a category that is not
@@ -30,10 +35,12 @@
 #include "dataio/formats/id_table.h"
 #include "dataio/formats/name_table.h"
 #include "dataio/formats/picture_index.h"
+#include "dataio/image/mask_png.h"
 #include "dataio/import/path_text.h"
 #include "kernels/base/text.h"
 
-#define PROBED 32               // of the largest JSON files
+#define PROBED 32 // of the largest JSON files
+#define BACKGROUND "background"
 #define NAMED_BEFORE UINT32_MAX // in a file before, or by an image that cannot be used
 
 // An image of the current file.
@@ -476,6 +483,34 @@ static int by_file_and_id(const void *a, const void *b) {
     return x->file != y->file ? x->file - y->file : order;
 }
 
+static bool is_given(const sr_layout *layout) {
+    return layout->names_given || layout->options.class_map != NULL;
+}
+
+// Adds the class of pixels without an object, as the first, to those of the categories.
+static sr_status add_background(coco_reading *r, sr_name_list *classes) {
+    uint32_t number = 0;
+    const size_t bytes = strlen(BACKGROUND);
+    if (r->layout->schema != SR_SCHEMA_OUTLINES || is_given(r->layout))
+        return SR_OK;
+    SR_TRY(sr_name_table_get(&r->names, &r->layout->arena, BACKGROUND, bytes, &number));
+    r->class_of[number] = 0;
+    return sr_name_list_add(classes, &r->layout->arena, BACKGROUND, bytes);
+}
+
+// Finds the class of pixels without an object.
+static sr_status settle_background(sr_layout *layout) {
+    if (layout->schema != SR_SCHEMA_OUTLINES)
+        return SR_OK;
+    const int named = sr_layout_find_class(layout, BACKGROUND, strlen(BACKGROUND));
+    const int background = layout->options.class_map != NULL ? layout->class_map.ids[0] : named;
+    layout->background = background >= 0 ? (uint8_t)background : SR_MASK_VOID;
+    return layout->class_count <= SR_MASK_VOID
+               ? SR_OK
+               : SR_FAIL(SR_E_LIMIT, "%d classes; masks have %d at most", layout->class_count,
+                         SR_MASK_VOID);
+}
+
 // Classes are the categories of the files of the first split that exists.
 static sr_status settle_classes(coco_reading *r, const sr_source_file *const *files, size_t count) {
     sr_layout *layout = r->layout;
@@ -488,7 +523,7 @@ static sr_status settle_classes(coco_reading *r, const sr_source_file *const *fi
             split_of_json(r->source, files[i]) < first ? split_of_json(r->source, files[i]) : first;
     if (r->category_count > 0)
         qsort(categories, r->category_count, sizeof *categories, by_file_and_id);
-    r->class_of = sr_alloc_array((size_t)layout->class_count + r->category_count,
+    r->class_of = sr_alloc_array((size_t)layout->class_count + r->category_count + 1,
                                  sizeof *r->class_of, "classes");
     if (r->class_of == NULL)
         return SR_E_MEMORY;
@@ -499,8 +534,8 @@ static sr_status settle_classes(coco_reading *r, const sr_source_file *const *fi
         if (r->names.count > before)
             r->class_of[number] = i;
     }
-    sr_status status = SR_OK;
-    for (size_t i = 0; i < r->category_count && status == SR_OK && !layout->names_given; i++) {
+    sr_status status = add_background(r, &classes);
+    for (size_t i = 0; i < r->category_count && status == SR_OK && !is_given(layout); i++) {
         const size_t before = r->names.count, bytes = strlen(categories[i].name);
         if (split_of_json(r->source, files[categories[i].file]) != first)
             continue;
@@ -511,11 +546,11 @@ static sr_status settle_classes(coco_reading *r, const sr_source_file *const *fi
         status = sr_name_list_add(&classes, &layout->arena, categories[i].name, bytes);
     }
     r->class_names = r->names.count;
-    if (!layout->names_given) {
+    if (!is_given(layout)) {
         layout->classes = classes.items;
         layout->class_count = (int)classes.count;
     }
-    return status;
+    return status == SR_OK ? settle_background(layout) : status;
 }
 
 // The name of a label, and its class or -1.
@@ -543,12 +578,22 @@ static sr_status resolve(coco_reading *r, const label *of, const char **name, in
     return *name != NULL ? SR_OK : SR_E_MEMORY;
 }
 
+// The class that the user's map gives a category.
+static int mapped_class(const sr_layout *layout, int64_t id, int found) {
+    const sr_class_map *map = &layout->class_map;
+    if (layout->options.class_map == NULL)
+        return found;
+    return id >= 0 && id < 256 ? map->ids[id] : map->other;
+}
+
 // Passes the meanings of the labels to the layout.
 static sr_status settle_labels(coco_reading *r) {
     for (size_t i = 0; i < r->label_count; i++) {
         const char *name;
         int class_number;
-        SR_TRY(resolve(r, (const label *)r->labels + i, &name, &class_number));
+        const label *of = (const label *)r->labels + i;
+        SR_TRY(resolve(r, of, &name, &class_number));
+        class_number = mapped_class(r->layout, of->category, class_number);
         SR_TRY(sr_layout_map_label(r->layout, (int64_t)i, class_number, name));
     }
     return SR_OK;
@@ -575,9 +620,9 @@ static sr_status read_all(coco_reading *r) {
     return settle_labels(r);
 }
 
-static sr_status lay_out(sr_source *source, sr_layout *out) {
+static sr_status lay_out_as(sr_source *source, sr_schema schema, sr_layout *out) {
     coco_reading r = {.source = source, .layout = out};
-    out->schema = SR_SCHEMA_OBJECTS;
+    out->schema = schema;
     sr_status status = read_all(&r);
     sr_picture_index_release(&r.index);
     sr_id_table_release(&r.ids);
@@ -592,7 +637,24 @@ static sr_status lay_out(sr_source *source, sr_layout *out) {
     return status;
 }
 
-extern const sr_format sr_format_coco;
+static sr_status lay_out_objects(sr_source *source, sr_layout *out) {
+    return lay_out_as(source, SR_SCHEMA_OBJECTS, out);
+}
+
+static sr_status lay_out_masks(sr_source *source, sr_layout *out) {
+    SR_TRY(sr_layout_take_class_map(out));
+    return lay_out_as(source, SR_SCHEMA_OUTLINES, out);
+}
+
+// The same source may be either, so masks are packed only if the user chooses them.
+static sr_status recognises_masks(sr_source *source, sr_recognition *out) {
+    SR_TRY(recognises(source, out));
+    if (out->certainty != SR_FORMAT_NO)
+        out->certainty = SR_FORMAT_POSSIBLE;
+    return SR_OK;
+}
+
+extern const sr_format sr_format_coco, sr_format_coco_masks;
 const sr_format sr_format_coco = {
     .struct_size = sizeof(sr_format),
     .abi = SR_FORMAT_ABI,
@@ -600,5 +662,14 @@ const sr_format sr_format_coco = {
     .help = "COCO's JSON of boxes and outlines",
     .wants = wants,
     .recognises = recognises,
-    .lay_out = lay_out,
+    .lay_out = lay_out_objects,
+};
+const sr_format sr_format_coco_masks = {
+    .struct_size = sizeof(sr_format),
+    .abi = SR_FORMAT_ABI,
+    .name = "coco-masks",
+    .help = "COCO's outlines, drawn as masks",
+    .wants = wants,
+    .recognises = recognises_masks,
+    .lay_out = lay_out_masks,
 };

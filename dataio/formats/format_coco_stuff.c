@@ -35,7 +35,7 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
     SR_TRY(sr_mask_pairs_count(source, &rule, &count));
     if (count.pairs == 0)
         return SR_OK;
-    sr_mask_pairs_say(source, &rule, &count, " (171 classes)", out);
+    SR_TRY(sr_mask_pairs_say(source, &rule, &count, " (171 classes)", out));
     SR_TRY(sr_format_coco.recognises(source, &boxes));
     if (out->certainty != SR_FORMAT_NO && boxes.certainty != SR_FORMAT_NO)
         out->certainty = SR_FORMAT_POSSIBLE;

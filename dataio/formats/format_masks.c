@@ -112,28 +112,31 @@ static sr_mask_rule rule_of(const pairing *p) {
 }
 
 // The kind of the masks on this side. Numbers, if the names do not say that these are masks.
-static sr_mask_kind kind_of(const sr_source *source, pairing *p, int side) {
+static sr_status kind_of(const sr_source *source, pairing *p, int side, sr_mask_kind *out) {
     p->masks = side;
     const bool named = is_named(p);
     const sr_mask_rule rule = rule_of(p);
-    const sr_mask_kind kind = sr_mask_pairs_kind(source, &rule, !named);
-    return named || kind == SR_MASK_NUMBERS ? kind : SR_MASK_NONE;
+    SR_TRY(sr_mask_pairs_kind(source, &rule, !named, out));
+    if (!named && *out != SR_MASK_NUMBERS)
+        *out = SR_MASK_NONE;
+    return SR_OK;
 }
 
-// Finds the side with the masks. Where both may have them, as pictures may be grey, too, the names
-// decide.
-static bool find_masks(const sr_source *source, pairing *p) {
-    if (p->several) {
-        p->kind = kind_of(source, p, 1);
-        return p->kind != SR_MASK_NONE;
+// Finds the side with the masks; its kind is NONE where there are none. Where both may have them,
+// as pictures may be grey, too, the names decide.
+static sr_status find_masks(const sr_source *source, pairing *p) {
+    sr_mask_kind kinds[2] = {SR_MASK_NONE, SR_MASK_NONE};
+    if (!p->several)
+        SR_TRY(kind_of(source, p, 0, &kinds[0]));
+    SR_TRY(kind_of(source, p, 1, &kinds[1]));
+    const bool both = kinds[0] != SR_MASK_NONE && kinds[1] != SR_MASK_NONE;
+    p->kind = SR_MASK_NONE;
+    for (int side = 0; side < 2 && p->kind == SR_MASK_NONE; side++) {
+        p->masks = side;
+        if (kinds[side] != SR_MASK_NONE && (!both || is_named(p)))
+            p->kind = kinds[side];
     }
-    const sr_mask_kind first = kind_of(source, p, 0), second = kind_of(source, p, 1);
-    for (p->masks = 0; p->masks < 2; p->masks++) {
-        p->kind = p->masks == 0 ? first : second;
-        if (first && second ? is_named(p) : p->kind != SR_MASK_NONE)
-            return true;
-    }
-    return false;
+    return SR_OK;
 }
 
 // Whether more than half of the masks have a picture; pictures of a test split may have no mask.
@@ -158,8 +161,10 @@ static sr_status find_pairing(sr_source *source, pairing *out, bool *fits) {
         if (source->files.count < 2 ||
             !sr_path_folder_at(source->files.items[0].path, level, &name, &bytes))
             return SR_OK;
-        if ((!has_two_names(source, level, &p) && !has_named_kinds(source, level, &p)) ||
-            !find_masks(source, &p))
+        if (!has_two_names(source, level, &p) && !has_named_kinds(source, level, &p))
+            continue;
+        SR_TRY(find_masks(source, &p));
+        if (p.kind == SR_MASK_NONE)
             continue;
         SR_TRY(mostly_pairs(source, &p, fits));
         *out = p;

@@ -61,8 +61,8 @@ static sr_status recognises(sr_source *source, sr_recognition *out) {
     SR_TRY(sr_mask_pairs_count(source, &rule, &count));
     if (count.pairs == 0)
         return SR_OK;
-    sr_mask_pairs_say(source, &rule, &count,
-                      is_of_voc(count.mask) ? " (background and 20 classes)" : "", out);
+    SR_TRY(sr_mask_pairs_say(source, &rule, &count,
+                             is_of_voc(count.mask) ? " (background and 20 classes)" : "", out));
     SR_TRY(sr_format_voc.recognises(source, &boxes));
     if (out->certainty != SR_FORMAT_NO && boxes.certainty != SR_FORMAT_NO)
         out->certainty = SR_FORMAT_POSSIBLE;

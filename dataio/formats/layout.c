@@ -336,7 +336,9 @@ static sr_status settle_class_map(const sr_source *source, sr_layout *layout) {
                                                 : NULL;
     if (option == NULL)
         return SR_OK;
-    if (layout->schema != SR_SCHEMA_MASK)
+    const bool is_drawn = layout->schema == SR_SCHEMA_OUTLINES && o->class_map != NULL &&
+                          !layout->class_map.has_colors && o->ignore_value == 0;
+    if (layout->schema != SR_SCHEMA_MASK && !is_drawn)
         return SR_FAIL(SR_E_USAGE, "%s: %s is for masks, but there are none (read as %s)",
                        source->path, option, source->format->help);
     if (o->ignore_value > 0 && layout->class_map.has_colors)

@@ -22,14 +22,15 @@ typedef enum sr_schema {
     SR_SCHEMA_CLASS = 0, // a picture with a class, or without one if there are no classes
     SR_SCHEMA_OBJECTS,   // a picture with boxes
     SR_SCHEMA_MASK,      // a picture with a class for each pixel
+    SR_SCHEMA_OUTLINES,  // the same, drawn from the outlines of objects (outline_mask.h)
     SR_SCHEMA_RECORD,    // existing records, copied unchanged
 } sr_schema;
 
 // One sample.
 typedef struct sr_layout_file {
-    uint64_t annotation; // OBJECTS: of its last annotation (annotations.h); MASK: 1 + mask in files
-    uint32_t source;     // index into source->files
-    uint32_t width, height; // OBJECTS: as the annotation states; 0: unknown
+    uint64_t annotation;    // of its last annotation (annotations.h); MASK: 1 + mask in files
+    uint32_t source;        // index into source->files
+    uint32_t width, height; // OBJECTS, OUTLINES: as the annotation states; 0: unknown
     int32_t label;          // CLASS; else 0
     int8_t split;           // -1: none: refused, left out or an annotation
 } sr_layout_file;
@@ -66,6 +67,7 @@ typedef struct sr_layout {
     sr_class_map class_map; // MASK: what the values of masks mean
     bool normalised;        // OBJECTS: coordinates are fractions of the upright picture's sides
     bool sorted;            // the classes are in byte order
+    uint8_t background;     // OUTLINES: the class of pixels without an object, or SR_MASK_VOID
     bool count_classes;     // MASK without given names: the masks' ids give the number of classes
     sr_layout_pixels pixels;
     const char *protocol; // RECORD: that of the records

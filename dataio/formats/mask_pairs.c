@@ -98,38 +98,57 @@ sr_status sr_mask_pairs_count(const sr_source *source, const sr_mask_rule *rule,
     return SR_OK;
 }
 
-sr_mask_kind sr_mask_pairs_kind(const sr_source *source, const sr_mask_rule *rule, bool all) {
-    const size_t stride = source->files.count / (2 * PROBED) + 1;
-    size_t seen = 0, probed = 0, kinds[3] = {0};
-    sr_text key;
-    sr_text_init(&key);
-    for (size_t i = 0; i < source->files.count; i++) {
-        const sr_source_file *file = &source->files.items[i];
-        uint8_t head[SR_MASK_HEAD];
-        if (rule->side(rule->user, file->path, &key) != SR_SIDE_MASK || seen++ % stride != 0)
-            continue;
-        const bool is_read = file->bytes >= sizeof head &&
-                             sr_source_read_part(source, file, 0, head, sizeof head) == SR_OK;
-        kinds[is_read ? sr_mask_png_kind(head, sizeof head) : SR_MASK_NONE]++;
-        probed++;
-        sr_text_clear(&key);
-    }
-    sr_text_release(&key);
-    const size_t numbers = kinds[SR_MASK_NUMBERS], colors = kinds[SR_MASK_COLORS];
-    if (all ? probed > numbers && probed > colors : 2 * (numbers + colors) <= probed)
+// The kind of a mask by its first bytes; NONE also where it cannot be read.
+static sr_mask_kind kind_of(const sr_source *source, const sr_source_file *file) {
+    uint8_t head[SR_MASK_HEAD];
+    if (file->bytes < sizeof head ||
+        sr_source_read_part(source, file, 0, head, sizeof head) != SR_OK)
         return SR_MASK_NONE;
-    return numbers + colors == 0 ? SR_MASK_NONE
-           : colors > numbers    ? SR_MASK_COLORS
-                                 : SR_MASK_NUMBERS;
+    return sr_mask_png_kind(head, sizeof head);
 }
 
-void sr_mask_pairs_say(const sr_source *source, const sr_mask_rule *rule,
-                       const sr_mask_count *count, const char *note, sr_recognition *out) {
-    if (count->pairs == 0 || sr_mask_pairs_kind(source, rule, false) == SR_MASK_NONE)
-        return;
+// Counts the kinds of evenly spaced masks.
+static sr_status probe(const sr_source *source, const sr_mask_rule *rule, size_t kinds[3]) {
+    const size_t stride = source->files.count / (2 * PROBED) + 1;
+    size_t seen = 0;
+    sr_text key;
+    sr_text_init(&key);
+    sr_status status = SR_OK;
+    for (size_t i = 0; i < source->files.count && status == SR_OK; i++) {
+        const sr_source_file *file = &source->files.items[i];
+        sr_text_clear(&key);
+        if (rule->side(rule->user, file->path, &key) == SR_SIDE_MASK && seen++ % stride == 0)
+            kinds[kind_of(source, file)]++;
+        status = sr_text_check(&key);
+    }
+    sr_text_release(&key);
+    return status;
+}
+
+sr_status sr_mask_pairs_kind(const sr_source *source, const sr_mask_rule *rule, bool all,
+                             sr_mask_kind *out) {
+    size_t kinds[3] = {0};
+    SR_TRY(probe(source, rule, kinds));
+    const size_t numbers = kinds[SR_MASK_NUMBERS], colors = kinds[SR_MASK_COLORS];
+    const size_t probed = numbers + colors + kinds[SR_MASK_NONE];
+    const sr_mask_kind most = colors > numbers ? SR_MASK_COLORS : SR_MASK_NUMBERS;
+    *out = (all ? kinds[most] < probed || probed == 0 : 2 * (numbers + colors) <= probed)
+               ? SR_MASK_NONE
+               : most;
+    return SR_OK;
+}
+
+sr_status sr_mask_pairs_say(const sr_source *source, const sr_mask_rule *rule,
+                            const sr_mask_count *count, const char *note, sr_recognition *out) {
+    sr_mask_kind kind = SR_MASK_NONE;
+    if (count->pairs > 0)
+        SR_TRY(sr_mask_pairs_kind(source, rule, false, &kind));
+    if (kind == SR_MASK_NONE)
+        return SR_OK;
     out->certainty = SR_FORMAT_YES;
     (void)snprintf(out->why, sizeof out->why, "%zu picture%s with masks such as %s%s", count->pairs,
                    count->pairs == 1 ? "" : "s", count->mask, note);
+    return SR_OK;
 }
 
 // -- laying out --------------------------------------------------------------------------------
@@ -248,7 +267,9 @@ static sr_status refuse_missing(const mask_reading *r) {
 sr_status sr_mask_pairs_lay_out(sr_source *source, const sr_mask_rule *rule, sr_layout *layout) {
     mask_reading r = {.source = source, .rule = rule, .layout = layout};
     pairs p;
-    if (!layout->class_map.has_colors && sr_mask_pairs_kind(source, rule, false) == SR_MASK_COLORS)
+    sr_mask_kind kind;
+    SR_TRY(sr_mask_pairs_kind(source, rule, false, &kind));
+    if (kind == SR_MASK_COLORS && !layout->class_map.has_colors)
         return SR_FAIL(SR_E_DATA,
                        "%s: the masks have colours instead of numbers; --class-map FILE says which "
                        "classes they are, in lines 'R G B NAME' (if the folders of pictures and "

@@ -49,11 +49,13 @@ typedef struct sr_mask_count {
 SR_NODISCARD sr_status sr_mask_pairs_count(const sr_source *source, const sr_mask_rule *rule,
                                            sr_mask_count *out);
 // Recognises a data set with such pairs, whose masks are PNGs. note: about its classes, or "".
-void sr_mask_pairs_say(const sr_source *source, const sr_mask_rule *rule,
-                       const sr_mask_count *count, const char *note, sr_recognition *out);
+SR_NODISCARD sr_status sr_mask_pairs_say(const sr_source *source, const sr_mask_rule *rule,
+                                         const sr_mask_count *count, const char *note,
+                                         sr_recognition *out);
 // The kind of most masks among a few evenly spaced ones; NONE where most, or with 'all' some, are
 // neither, or with 'all' where the kinds differ.
-sr_mask_kind sr_mask_pairs_kind(const sr_source *source, const sr_mask_rule *rule, bool all);
+SR_NODISCARD sr_status sr_mask_pairs_kind(const sr_source *source, const sr_mask_rule *rule,
+                                          bool all, sr_mask_kind *out);
 // Begins the layout and fills it. SR_E_DATA where the masks have colours without a class map.
 SR_NODISCARD sr_status sr_mask_pairs_lay_out(sr_source *source, const sr_mask_rule *rule,
                                              sr_layout *layout);

@@ -230,7 +230,8 @@ static size_t subset_of(const packing *p, size_t count) {
 static sr_status open_writer(packing *p, int split) {
     static const char *const protocols[] = {[SR_SCHEMA_CLASS] = SR_SAMPLE_PROTOCOL,
                                             [SR_SCHEMA_OBJECTS] = SR_DETECTION_PROTOCOL,
-                                            [SR_SCHEMA_MASK] = SR_SEGMENTATION_PROTOCOL};
+                                            [SR_SCHEMA_MASK] = SR_SEGMENTATION_PROTOCOL,
+                                            [SR_SCHEMA_OUTLINES] = SR_SEGMENTATION_PROTOCOL};
     const sr_layout *layout = &p->layout;
     const bool kept = layout->schema == SR_SCHEMA_RECORD;
     const sr_pack_progress *progress = &p->state.progress;

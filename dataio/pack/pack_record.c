@@ -23,6 +23,7 @@ void sr_pack_worker_release(sr_pack_worker *worker) {
     sr_picture_worker_free(worker->pictures);
     sr_annotation_reader_release(&worker->annotations);
     sr_rle_release(&worker->rle);
+    sr_outline_mask_release(&worker->outlines);
     sr_zstd_release(&worker->zstd);
     sr_free(worker->mask_file);
     sr_free(worker->mask);
@@ -302,10 +303,9 @@ static sr_status read_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
 }
 
 // Each pixel of the smaller mask is the original one at its centre.
-static sr_status shrink_mask(sr_pack_worker *worker, int64_t width, int64_t height,
-                             const sr_sample *picture) {
+static sr_status shrink_mask(sr_pack_worker *worker, const uint8_t *from, int64_t width,
+                             int64_t height, const sr_sample *picture) {
     const size_t bytes = (size_t)(picture->width * picture->height);
-    const uint8_t *from = worker->mask;
     SR_TRY(sr_grow(&worker->small_mask, &worker->small_mask_capacity, bytes, 1, "mask"));
     uint8_t *to = worker->small_mask;
     for (int64_t y = 0; y < picture->height; y++) {
@@ -314,6 +314,22 @@ static sr_status shrink_mask(sr_pack_worker *worker, int64_t width, int64_t heig
             *to++ = row[(2 * x + 1) * width / (2 * picture->width)];
     }
     return SR_OK;
+}
+
+// Writes the record of a picture and its mask, [height, width] of the source picture.
+static sr_status write_mask(sr_pack_worker *worker, sr_pack_sample *sample, sr_sample *picture,
+                            const void *ids, int64_t width, int64_t height) {
+    picture->orientation = 1;
+    if (picture->width != width || picture->height != height) {
+        SR_TRY(shrink_mask(worker, ids, width, height, picture));
+        ids = worker->small_mask;
+    }
+    SR_TRY(sr_zstd_compress(&worker->zstd, ids, (size_t)(picture->width * picture->height),
+                            &worker->mask_frame, &worker->mask_frame_capacity,
+                            &picture->mask_bytes));
+    picture->mask = worker->mask_frame;
+    SR_TRY(sr_sample_write(&sample->record, picture));
+    return finish(worker, sample, picture);
 }
 
 static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pack_sample *sample) {
@@ -328,18 +344,40 @@ static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
                        (long long)width, (long long)height,
                        picture.orientation > 1 ? "; EXIF rotates the picture: store it upright"
                                                : "");
-    picture.orientation = 1;
-    const void *ids = worker->mask;
-    if (picture.width != width || picture.height != height) {
-        SR_TRY(shrink_mask(worker, width, height, &picture));
-        ids = worker->small_mask;
+    return write_mask(worker, sample, &picture, worker->mask, width, height);
+}
+
+static sr_status draw_objects(const sr_pack_job *job, sr_pack_worker *worker,
+                              const sr_layout_file *file) {
+    SR_TRY(sr_annotations_read(&job->layout->annotations, file->annotation, &worker->annotations));
+    const sr_annotation *annotations = worker->annotations.items;
+    for (size_t i = 0; i < worker->annotations.count; i++) {
+        int32_t label = 0;
+        sr_status status = sr_layout_label_of(job->layout, annotations[i].label, &label);
+        if (status == SR_OK)
+            status = sr_outline_mask_add(&worker->outlines, &annotations[i], (uint8_t)label);
+        if (status != SR_OK) {
+            add_position(job, &annotations[i]);
+            return status;
+        }
     }
-    SR_TRY(sr_zstd_compress(&worker->zstd, ids, (size_t)(picture.width * picture.height),
-                            &worker->mask_frame, &worker->mask_frame_capacity,
-                            &picture.mask_bytes));
-    picture.mask = worker->mask_frame;
-    SR_TRY(sr_sample_write(&sample->record, &picture));
-    return finish(worker, sample, &picture);
+    return SR_OK;
+}
+
+// A mask has the orientation of the stored picture, as has the record of a mask in a file.
+static sr_status make_outlines(const sr_pack_job *job, sr_pack_worker *worker,
+                               sr_pack_sample *sample) {
+    const sr_layout_file *file = &job->layout->files[sample->file];
+    sr_sample picture;
+    scaling s = {0};
+    SR_TRY(make_picture(job, worker, sample, &picture));
+    SR_TRY(find_scaling(job->layout, file, worker, &picture, &s));
+    if (picture.orientation > 1)
+        return SR_FAIL(SR_E_DATA, "EXIF rotates the picture, and its outlines are of the rotated "
+                                  "one: store it upright");
+    SR_TRY(sr_outline_mask_begin(&worker->outlines, s.width, s.height, job->layout->background));
+    SR_TRY(draw_objects(job, worker, file));
+    return write_mask(worker, sample, &picture, worker->outlines.ids, s.width, s.height);
 }
 
 // -- finished records --------------------------------------------------------------------------
@@ -371,6 +409,8 @@ sr_status sr_pack_record_make(const sr_pack_job *job, sr_pack_worker *worker,
         return make_objects(job, worker, sample);
     case SR_SCHEMA_MASK:
         return make_mask(job, worker, sample);
+    case SR_SCHEMA_OUTLINES:
+        return make_outlines(job, worker, sample);
     case SR_SCHEMA_RECORD:
         return keep_record(job, sample);
     }
@@ -389,7 +429,7 @@ sr_status sr_pack_record_check(const sr_pack_job *job, sr_pack_worker *worker,
         return SR_OK;
     SR_TRY(sr_source_read(job->source, from, &sample->source, &sample->source_capacity));
     SR_TRY(sr_picture_check(worker->pictures, sample->source, (size_t)from->bytes));
-    if (job->layout->schema == SR_SCHEMA_OBJECTS)
+    if (job->layout->schema == SR_SCHEMA_OBJECTS || job->layout->schema == SR_SCHEMA_OUTLINES)
         return check_objects(job, worker, file);
     return job->layout->schema == SR_SCHEMA_MASK ? read_mask(job, worker, sample, &width, &height)
                                                  : SR_OK;

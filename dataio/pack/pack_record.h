@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "dataio/formats/layout.h"
+#include "dataio/formats/outline_mask.h"
 #include "dataio/formats/rle.h"
 #include "dataio/image/picture.h"
 #include "dataio/pack/pack.h"
@@ -34,6 +35,7 @@ typedef struct sr_pack_worker {
     sr_zstd zstd;
     void *mask_file, *mask, *small_mask, *mask_frame; // of a picture with a mask
     size_t mask_file_capacity, mask_capacity, small_mask_capacity, mask_frame_capacity;
+    sr_outline_mask outlines;
     sr_arena objects; // memory of the objects of one picture
 } sr_pack_worker;
 

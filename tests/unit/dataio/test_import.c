@@ -474,28 +474,59 @@ static void check_coco_stuff(const sr_pack_report *r) {
                   "(2, 0) has the value 11, which is not in the class map");
 }
 
+// The triangle of picture 1 at (1, 2.5), (11, 2.5), (11, 6.5); the crowd of picture 2; picture 3
+// has a box only.
+static void check_coco_masks(const sr_pack_report *r) {
+    size_t bytes;
+    sr_sample sample;
+    sr_zstd zstd = {0};
+    uint8_t ids[30 * 20];
+    assert_true(r->records[SR_SPLIT_TRAIN] == 2 && r->objects == 0);
+    assert_int_equal(3, class_count("train", "background"));
+    check_first_ids("train", "train2017/2.jpg", 0, 255, 255);
+    void *record = find_record("train", "train2017/1.jpg", &bytes);
+    assert_ok(sr_sample_read(record, bytes, &sample));
+    assert_ok(sr_zstd_expand(&zstd, sample.mask, sample.mask_bytes, ids, sizeof ids));
+    size_t covered = 0;
+    for (size_t i = 0; i < sizeof ids; i++) {
+        covered += ids[i] == 2; // ant, after background and zebra
+        assert_true(ids[i] == 0 || ids[i] == 2);
+    }
+    assert_int_equal(16, covered);
+    assert_true(ids[3 * 30 + 10] == 2 && ids[6 * 30 + 2] == 0);
+    sr_zstd_release(&zstd);
+    free(record);
+    check_refused("train2017/3.jpg,\"an annotation of image id 7, "
+                  "annotations/instances_train2017.json: an object has a box, but no outline");
+    check_refused("train2017/4.jpg,\"annotation id 44 of image id 8, ");
+}
+
+// How the format of a source is found.
+typedef enum how { DETECTED, LISTED, CHOSEN } how;
+
 static const struct {
     const char *format;
     void (*make)(void);
     void (*check)(const sr_pack_report *report);
-    bool listed;
+    how how;
 } cases[] = {
-    {"classes", make_classes, check_classes, false},
-    {"pictures", make_pictures, check_pictures, false},
-    {"voc", make_voc, check_voc, false},
-    {"masks", make_masks, check_masks, false},
-    {"voc-masks", make_voc_masks, check_voc_masks, false},
-    {"cityscapes", make_cityscapes, check_cityscapes, false},
-    {"ade20k", make_ade20k, check_ade20k, false},
-    {"camvid", make_camvid, check_camvid, false},
-    {"coco-stuff", make_coco_stuff, check_coco_stuff, false},
-    {"coco", make_coco, check_coco, false},
-    {"yolo", make_yolo, check_yolo, false},
-    {"webdataset", make_webdataset, check_webdataset, false},
-    {"cifar", make_cifar, check_cifar, false},
-    {"idx", make_idx, check_idx, false},
-    {"kplrecord", make_kplrecord, check_kplrecord, false},
-    {"listed", make_listed, check_listed, true},
+    {"classes", make_classes, check_classes, DETECTED},
+    {"pictures", make_pictures, check_pictures, DETECTED},
+    {"voc", make_voc, check_voc, DETECTED},
+    {"masks", make_masks, check_masks, DETECTED},
+    {"voc-masks", make_voc_masks, check_voc_masks, DETECTED},
+    {"cityscapes", make_cityscapes, check_cityscapes, DETECTED},
+    {"ade20k", make_ade20k, check_ade20k, DETECTED},
+    {"camvid", make_camvid, check_camvid, DETECTED},
+    {"coco-stuff", make_coco_stuff, check_coco_stuff, DETECTED},
+    {"coco", make_coco, check_coco, DETECTED},
+    {"coco-masks", make_coco, check_coco_masks, CHOSEN},
+    {"yolo", make_yolo, check_yolo, DETECTED},
+    {"webdataset", make_webdataset, check_webdataset, DETECTED},
+    {"cifar", make_cifar, check_cifar, DETECTED},
+    {"idx", make_idx, check_idx, DETECTED},
+    {"kplrecord", make_kplrecord, check_kplrecord, DETECTED},
+    {"listed", make_listed, check_listed, LISTED},
 };
 
 // The folder, a tar of it and a compressed tar give the same shards.
@@ -506,8 +537,10 @@ static void check_case(size_t i) {
     char list[1024];
     (void)snprintf(list, sizeof list, "%s", in_top("list.tsv"));
     cases[i].make();
-    options.list = cases[i].listed ? list : NULL;
-    assert_ok(sr_format_open(in_top("src"), options.list, NULL, top, NULL, &source));
+    options.list = cases[i].how == LISTED ? list : NULL;
+    options.source_format = cases[i].how == CHOSEN ? cases[i].format : NULL;
+    assert_ok(
+        sr_format_open(in_top("src"), options.list, options.source_format, top, NULL, &source));
     assert_string_equal(cases[i].format, source->format->name);
     sr_source_free(source);
     assert_ok(pack(in_top("src"), in_top("dst"), options, &report));

@@ -323,6 +323,51 @@ static void test_boxes_beside_masks(void **state) {
     assert_true(r.classes == 171 && r.refused == 0);
 }
 
+// -- outlines as masks ------------------------------------------------------------------------
+
+static const char outlines[] =
+    "{\"images\": [{\"id\": 1, \"file_name\": \"1.jpg\"}], \"annotations\": ["
+    "{\"image_id\": 1, \"category_id\": 7, \"bbox\": [0, 0, 3, 2], \"segmentation\": "
+    "[[0, 0, 3, 0, 3, 2, 0, 2]]},"
+    "{\"image_id\": 1, \"category_id\": 9, \"bbox\": [1, 0, 1, 1], \"segmentation\": "
+    "[[1, 0, 2, 0, 2, 1, 1, 1]]},"
+    "{\"image_id\": 1, \"category_id\": 400, \"bbox\": [5, 0, 1, 2], \"segmentation\": "
+    "[[5, 0, 6, 0, 6, 2, 5, 2]]}],"
+    "\"categories\": [{\"id\": 7, \"name\": \"cow\"}, {\"id\": 9, \"name\": \"ant\"},"
+    "{\"id\": 400, \"name\": \"bee\"}]}";
+
+static void test_outlines(void **state) {
+    (void)state;
+    put_jpeg("src/p/1.jpg", WIDTH, HEIGHT);
+    put_text("src/instances_train.json", outlines);
+    sr_pack_report r = pack_src((sr_pack_options){0});
+    check_reading("read as coco, ");
+    r = pack_src((sr_pack_options){.source_format = "coco-masks"});
+    assert_int_equal(4, r.classes);
+    check_class(0, "background");
+    check_class(1, "cow");
+    check_ids("1.jpg", (const uint8_t[PIXELS]){1, 2, 1, 0, 0, 3, 1, 1, 1, 0, 0, 3});
+    // Of a map, ids are those of categories; 0 is what no object covers.
+    put_text("map.txt", "9 animal\n7 animal\n0 ground\n* ground\n");
+    r = pack_src((sr_pack_options){.source_format = "coco-masks", .class_map = in_top("map.txt")});
+    assert_int_equal(2, r.classes);
+    check_ids("1.jpg", (const uint8_t[PIXELS]){0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1});
+    // Given names without a background: what no object covers has no class.
+    put_text("names.txt", "bee\nant\ncow\n");
+    r = pack_src((sr_pack_options){.source_format = "coco-masks", .classes = in_top("names.txt")});
+    check_ids("1.jpg", (const uint8_t[PIXELS]){2, 1, 2, VOID, VOID, 0, 2, 2, 2, VOID, VOID, 0});
+    put_text("map.txt", "9 animal\n7 animal\n");
+    sr_pack_report no;
+    assert_status(SR_E_DATA, pack(in_top("src"), in_top("no"),
+                                  (sr_pack_options){.source_format = "coco-masks",
+                                                    .class_map = in_top("map.txt")},
+                                  &no));
+    assert_message("an object of class 'bee', which is not one of the 1 classes");
+    assert_status(SR_E_USAGE, pack(in_top("src"), in_top("no"),
+                                   (sr_pack_options){.class_map = in_top("map.txt")}, &no));
+    assert_message("--class-map is for masks");
+}
+
 // -- statistics -------------------------------------------------------------------------------
 
 // Class 0 has 6 of 10 and 2 of 12 pixels, class 1 has 4 of 10, class 2 has 10 of 12, class 3 none.
@@ -355,7 +400,7 @@ int main(void) {
         TEST(test_map_texts),   TEST(test_bad_maps),       TEST(test_known_maps),
         TEST(test_numbers),     TEST(test_colors),         TEST(test_damaged),
         TEST(test_ends),        TEST(test_contradictions), TEST(test_boxes_beside_masks),
-        TEST(test_frequencies),
+        TEST(test_frequencies), TEST(test_outlines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
