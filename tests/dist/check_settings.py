@@ -39,9 +39,11 @@ WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampenin
         "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
-WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS}}
-GAN = ("toy-generator", "toy-critic")
 MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet")  # models of another task
+PIXELS = ("ohem", "dice", "lovasz")  # losses of the same task
+WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS},
+           **{name: {"task": "segment", "model.name": "fcn", "model.backbone": "resnet18", "image": "64"} for name in PIXELS}}
+GAN = ("toy-generator", "toy-critic")
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
 
@@ -167,6 +169,8 @@ class Settings(suite.Suite):
     def values_to_accept(self, row):
         if row["key"] == "model.name":
             return [name for name in quick_models() if name not in MAPS or self.has_maps]
+        if row["key"] == "loss.name":
+            return [name for name in row["choices"] if name not in PIXELS or self.has_maps]
         values = row["choices"] or [value for value in (row["default"], self.another_value(row)) if value is not None]
         return [f"'{value}'" if row["choices"] and value in ("on", "off") else value for value in values]
 
@@ -254,8 +258,8 @@ class Settings(suite.Suite):
                         f"{row['key']} has a meaning", row["help"])
         self.has_maps = "segment" in next(row["choices"] for row in rows if row["key"] == "task")
         if not self.has_maps:
-            suite.not_run(f"no task for {', '.join(MAPS)}")
-            rows = [row for row in rows if (row["of"] or "").split(", ")[0] not in MAPS]
+            suite.not_run(f"no task for {', '.join(MAPS + PIXELS)}")
+            rows = [row for row in rows if (row["of"] or "").split(", ")[0] not in MAPS + PIXELS]
         self.accepted(rows)
         self.refused(rows)
         self.listed(rows)

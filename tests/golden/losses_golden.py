@@ -195,6 +195,8 @@ def entropy_smoothing(x, t):
 
 case("cross-entropy map ignore", PIXELS, OF)(
     lambda x, t: pictures(entropy(x, t, ignored=2), ((t >= 0) & (t != 2)).double()))
+case("cross-entropy map ignore beyond", PIXELS, torch.where(OF == 1, 9, OF))(
+    lambda x, t: pictures(entropy(x, t, ignored=9), ((t >= 0) & (t != 9)).double()))
 case("cross-entropy map all", PIXELS, OF)(lambda x, t: entropy(x, t).mean((1, 2)))
 case("cross-entropy map all weights smoothing", PIXELS, OF)(
     lambda x, t: entropy(x, t, WEIGHTS, label_smoothing=0.1).mean((1, 2)))
@@ -212,6 +214,63 @@ case("focal map", PIXELS, OF)(lambda x, t: pictures(focal_map(x, t), (t >= 0).do
 case("focal map all sigmoid", PIXELS, OF)(lambda x, t: (torchvision.ops.sigmoid_focal_loss(
     x, F.one_hot(t.clamp(min=0), 5).double(), 0.25, 2).sum(-1) * (t >= 0)).mean((1, 2)))
 case("focal valid", X, L)(lambda x, t: spread(focal_map(x, t), (t >= 0).double()))
+
+
+def ohem(x, t, thresh, min_kept):
+    """1 for each pixel that mmsegmentation 1.2.2's OHEMPixelSampler keeps."""
+    valid, kept = t >= 0, min_kept * len(t)
+    p = x.softmax(-1).gather(-1, t.clamp(min=0)[..., None])[..., 0].detach()
+    in_order = p[valid].sort()[0]
+    threshold = max(in_order[min(kept, len(in_order) - 1)].item(), thresh)
+    return (valid & (p < threshold)).double()
+
+
+def ohem_case(name, thresh, min_kept, divisor):
+    @case("ohem " + name, PIXELS, OF)
+    def found(x, t):
+        hard = ohem(x, t, thresh, min_kept)
+        print(name, "keeps", int(hard.sum()), "of", int((t >= 0).sum()))
+        return pictures(entropy(x, t) * hard, {"valid": (t >= 0).double(), "kept": hard, "all": torch.ones_like(hard)}[divisor])
+
+
+ohem_case("map thresh", 0.3, 2, "valid")
+ohem_case("map least", 0.1, 6, "all")
+ohem_case("map hardest", 0.0, 5, "kept")
+ohem_case("map few", 0.05, 100000, "kept")
+
+
+def dice_map(x, t, smooth, squared, dims, present):
+    """As mmsegmentation's, or with sums over dims (0, 1, 2) as segmentation_models.pytorch's, without ignored pixels."""
+    counts = (t >= 0).double()[..., None]
+    p, hot = x.softmax(-1) * counts, F.one_hot(t.clamp(min=0), 5) * counts
+    below = p * p + hot * hot if squared else p + hot
+    loss = 1 - (2 * (p * hot).sum(dims) + smooth) / (below.sum(dims) + smooth)
+    if present:
+        loss = loss * (hot.sum(dims) > 0)
+    return loss.mean(-1).expand(len(x))
+
+
+SOME = torch.where(OF == 3, 1, OF)  # without class 3
+case("dice map", PIXELS, OF)(lambda x, t: dice_map(x, t, 1, False, (1, 2), False))
+case("dice map squared present", PIXELS, SOME)(lambda x, t: dice_map(x, t, 0.5, True, (1, 2), True))
+case("dice map batch present", PIXELS, SOME)(lambda x, t: dice_map(x, t, 1e-7, False, (0, 1, 2), True))
+case("dice map batch", PIXELS, SOME)(lambda x, t: dice_map(x, t, 1, False, (0, 1, 2), False))
+
+
+def lovasz_map(x, t, classes):
+    p, t = x.softmax(-1).flatten(0, -2)[t.flatten() >= 0], t.flatten()[t.flatten() >= 0]
+    return torch.stack([lovasz(((t == c).double() - p[:, c]).abs(), (t == c).double())
+                        for c in (t.unique() if classes is None else classes)]).mean()
+
+
+case("lovasz map", PIXELS, SOME)(lambda x, t: lovasz_map(x, t, None).expand(len(x)))
+case("lovasz map absent", PIXELS, SOME)(lambda x, t: lovasz_map(x, t, range(5)).expand(len(x)))
+case("lovasz map pictures", PIXELS, SOME)(
+    lambda x, t: torch.stack([lovasz_map(a, b, None) for a, b in zip(x, t)]))
+case("lovasz map pictures absent", PIXELS, SOME)(
+    lambda x, t: torch.stack([lovasz_map(a, b, range(5)) for a, b in zip(x, t)]))
+case("lovasz map pictures large", normal(2, 9, 15, 5, scale=2), labels(2, 9, 15))(
+    lambda x, t: torch.stack([lovasz_map(a, b, None) for a, b in zip(x, t)]))
 
 
 def line(x):

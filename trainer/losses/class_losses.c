@@ -86,6 +86,14 @@ static sr_axes inner(const sr_info *info) {
     return axes;
 }
 
+sr_tensor sr_losses_pictures(sr_tensor values, sr_tensor weights) {
+    sr_info info;
+    if (!sr_tensor_info(values, &info))
+        return values;
+    const sr_tensor sums = sr_sum(values, inner(&info));
+    return sr_scale_by(sums, sr_scale(share_of(weights), (double)info.dim[0], 0.0));
+}
+
 sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
                                sr_label_opts opts) {
     sr_info info;
@@ -97,8 +105,7 @@ sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor 
     const sr_tensor weights = sr_loss_label_weights(labels, info.dtype, opts);
     if (samples)
         return sr_losses_spread(values, weights);
-    const sr_tensor sums = sr_sum(values, inner(&info));
-    return sr_scale_by(sums, sr_scale(share_of(weights), (double)info.dim[0], 0.0));
+    return sr_losses_pictures(values, weights);
 }
 
 sr_tensor sr_losses_repeated(sr_tensor scalar, sr_tensor like) {

@@ -88,8 +88,12 @@ static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
     return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
 }
 
-// Millions of logits take the fused operator wherever it gives the loss: without an ignored class;
-// with weights, but without smoothing, its result is multiplied by the label's.
+// Whether the fused operator gives the loss, but for a factor of each label.
+static bool is_fused(const loss_options *o, int64_t classes) {
+    return o->ignore_index < classes && (o->class_weights.count == 0 || o->label_smoothing == 0);
+}
+
+// For millions of logits the fused operator matters.
 static sr_tensor record_map(sr_context *context, sr_tensor logits, sr_tensor labels,
                             const void *options) {
     const loss_options *o = options;
@@ -97,12 +101,14 @@ static sr_tensor record_map(sr_context *context, sr_tensor logits, sr_tensor lab
     if (!sr_tensor_info(logits, &info))
         return logits;
     const sr_label_opts opts = label_opts(context, o, &info);
-    if (sr_is_none(opts.weight) || opts.has_ignored || o->label_smoothing > 0)
+    const bool plain = sr_is_none(opts.weight) && !opts.has_ignored;
+    if (plain || !is_fused(o, info.dim[info.rank - 1]))
         return record(context, logits, labels, options);
-    const sr_tensor plain = sr_loss_cross_entropy(logits, labels, 0.0, (sr_label_opts){0});
-    if (!sr_tensor_info(plain, &info))
-        return plain;
-    const sr_tensor loss = sr_mul(plain, sr_loss_label_weights(labels, info.dtype, opts));
+    sr_tensor loss = sr_loss_cross_entropy(logits, labels, o->label_smoothing,
+                                           (sr_label_opts){.has_ignored = false});
+    if (!sr_tensor_info(loss, &info))
+        return loss;
+    loss = sr_mul(loss, sr_loss_label_weights(labels, info.dtype, opts));
     return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
 }
 

@@ -47,6 +47,12 @@ sr_tensor sr_losses_spread(sr_tensor values, sr_tensor weights);
 // 'count'.
 sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
                                sr_label_opts opts);
+// The sums of values [N,...] over all dimensions but the first, times N / the sum of the weights:
+// [N], whose mean is the sum of all values / the sum of the weights.
+sr_tensor sr_losses_pictures(sr_tensor values, sr_tensor weights);
+// Lovasz softmax of pictures [N,...,K] and their labels: [N], of each picture by itself. 'absent':
+// classes that no label of the picture names are counted, too.
+sr_tensor sr_losses_lovasz(sr_tensor probabilities, sr_tensor labels, bool absent);
 // A scalar as [N], N the first dimension of 'like': its mean is the scalar.
 sr_tensor sr_losses_repeated(sr_tensor scalar, sr_tensor like);
 
