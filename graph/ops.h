@@ -149,7 +149,8 @@ sr_tensor sr_scale(sr_tensor x, double alpha, double beta); // alpha x + beta
 sr_tensor sr_scale_by(sr_tensor x, sr_tensor scalar);
 // A tensor of T with all elements equal to such a scalar.
 sr_tensor sr_fill_by(sr_tensor scalar, sr_dtype dtype, int rank, const int64_t *dim);
-// Any dtype to a float dtype, rounded once to nearest even. Integers get no gradient.
+// Any dtype to a float dtype, rounded once to nearest even, or to i32 or u8, rounded towards 0 to
+// the nearest number that exists, NaN to 0. Integers have no gradient.
 sr_tensor sr_cast(sr_tensor x, sr_dtype dtype);
 // u8 [..., C] -> (x / 255 - mean[c]) / std[c] in dtype; C <= 4, mean and std [C] in units of 0..1.
 // Gradients stop here.

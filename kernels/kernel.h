@@ -65,7 +65,7 @@ typedef enum sr_argument_type {
     SR_ARG_I32,  // i32
     SR_ARG_U8,   // u8
     SR_ARG_ANY,  // any dtype
-    SR_ARG_CAST, // f32, bf16, f16, f64, or the dtype of the first argument
+    SR_ARG_CAST, // f32, bf16, f16, f64, i32, u8, or the dtype of the first argument
 } sr_argument_type;
 
 // What a kernel does with an argument.

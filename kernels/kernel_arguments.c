@@ -107,7 +107,8 @@ static bool type_fits(const sr_kernel_argument *argument, sr_dtype dtype,
     if (argument->type == SR_ARG_ANY)
         return (unsigned)dtype < (unsigned)SR_DTYPE_COUNT;
     if (argument->type == SR_ARG_CAST)
-        return sr_dtype_is_float(dtype) || dtype == request->dtype[0];
+        return sr_dtype_is_float(dtype) || dtype == SR_I32 || dtype == SR_U8 ||
+               dtype == request->dtype[0];
     return dtype == sr_kernel_argument_dtype(argument, sr_kernel_activation(request)) &&
            (argument->type != SR_ARG_T || sr_dtype_is_float(dtype));
 }

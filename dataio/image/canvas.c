@@ -71,7 +71,12 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
     canvas->flip = canvas->resized = canvas->exact = false;
     canvas->filter = SR_FILTER_BILINEAR;
     canvas->box_count = 0;
+    canvas->most_pixels = 0;
     return SR_OK;
+}
+
+void sr_canvas_keep_size(sr_canvas *canvas, int64_t pixels) {
+    canvas->most_pixels = pixels;
 }
 
 // Turns the mask upright, like the picture.
@@ -92,7 +97,8 @@ static sr_status turn_mask(sr_canvas *canvas, const sr_stored_shape *shape) {
     return SR_OK;
 }
 
-sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes, uint8_t *target) {
+// Expands the mask of the open picture; canvas->mask is upright.
+static sr_status expand_mask(sr_canvas *canvas, const void *frame, size_t bytes) {
     const sr_stored_shape shape = sr_decoder_stored(canvas->decoder);
     const size_t pixels = (size_t)(shape.width * shape.height);
     SR_TRY(sr_pixel_buffer_fit(&canvas->mask_stored, pixels));
@@ -102,7 +108,11 @@ sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes
         return SR_FAIL(SR_E_DATA, "mask of a picture of %lld x %lld: %s", (long long)shape.width,
                        (long long)shape.height, cause);
     }
-    SR_TRY(turn_mask(canvas, &shape));
+    return turn_mask(canvas, &shape);
+}
+
+sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes, uint8_t *target) {
+    SR_TRY(expand_mask(canvas, frame, bytes));
     canvas->planes[SR_PLANE_MASK].target = target;
     canvas->plane_count = 2;
     return SR_OK;
@@ -110,6 +120,17 @@ sr_status sr_canvas_open_mask(sr_canvas *canvas, const void *frame, size_t bytes
 
 bool sr_canvas_has_mask(const sr_canvas *canvas) {
     return canvas->plane_count > SR_PLANE_MASK;
+}
+
+sr_status sr_canvas_read_mask(sr_canvas *canvas, const void *frame, size_t bytes, uint8_t *target,
+                              size_t capacity) {
+    const size_t pixels = (size_t)(canvas->width * canvas->height);
+    if (pixels > capacity)
+        return SR_FAIL(SR_E_LIMIT, "a mask of %zu pixels, but there is room for %zu", pixels,
+                       capacity);
+    SR_TRY(expand_mask(canvas, frame, bytes));
+    memcpy(target, canvas->mask, pixels);
+    return SR_OK;
 }
 
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas) {
@@ -548,7 +569,23 @@ sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void **out) {
     return SR_OK;
 }
 
+// A picture that keeps its size is its own target.
+static sr_status settle_size(sr_canvas *canvas) {
+    if (canvas->most_pixels == 0)
+        return SR_OK;
+    if (canvas->width * canvas->height > canvas->most_pixels)
+        return SR_FAIL(SR_E_LIMIT,
+                       "after all transforms the picture is %lld x %lld, but there is room for "
+                       "%lld pixels",
+                       (long long)canvas->width, (long long)canvas->height,
+                       (long long)canvas->most_pixels);
+    canvas->target_width = canvas->width;
+    canvas->target_height = canvas->height;
+    return SR_OK;
+}
+
 sr_status sr_canvas_finish(sr_canvas *canvas) {
+    SR_TRY(settle_size(canvas));
     if (!has_target_size(canvas, canvas->width, canvas->height)) {
         return SR_FAIL(SR_E_SHAPE,
                        "after all transforms the picture is %lld x %lld, but the recipe's image is "

@@ -58,6 +58,14 @@ bool sr_canvas_has_mask(const sr_canvas *canvas);
 // SR_E_ARGUMENT without a mask, and for a region that exceeds the picture.
 SR_NODISCARD sr_status sr_canvas_count_mask(sr_canvas *canvas, const sr_region *region,
                                             int64_t count[256]);
+// Reads that mask as it is stored, upright, into 'capacity' bytes at 'target': no transform changes
+// it. To be called before all transforms; the mask has the size of the open picture. SR_E_LIMIT if
+// it is larger.
+SR_NODISCARD sr_status sr_canvas_read_mask(sr_canvas *canvas, const void *frame, size_t bytes,
+                                           uint8_t *target, size_t capacity);
+// The picture keeps the size that it has after all transforms, instead of the target's: at most
+// 'pixels' pixels, which sr_canvas_finish writes to the target without gaps.
+void sr_canvas_keep_size(sr_canvas *canvas, int64_t pixels);
 // The identity of the open sample. Borrowed until the next open.
 const sr_canvas_identity *sr_canvas_get_identity(const sr_canvas *canvas);
 // Adds a transform's random draws, and the resulting picture size, to the hash of draws. The chain

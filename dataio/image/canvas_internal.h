@@ -24,6 +24,7 @@ struct sr_canvas {
     sr_canvas_identity identity;
     uint64_t draws; // hash of the transforms' draws
     int64_t target_width, target_height;
+    int64_t most_pixels; // of a picture that keeps its size (sr_canvas_keep_size); 0: the target's
     int64_t width, height; // of the current picture
 
     bool pending; // geometry is deferred: the picture is the decoder's, with the following applied

@@ -101,6 +101,11 @@ static sr_status check_options(const sr_pipeline_options *o) {
         o->image_width > 1 << 16)
         return SR_FAIL(SR_E_USAGE, "image size %lld x %lld; sides are 1 to 65536 pixels",
                        (long long)o->image_width, (long long)o->image_height);
+    if (o->whole_pixels < 0 || o->whole_pixels > SR_DECODE_MAX_PIXELS || o->mask_pixels < 0 ||
+        o->mask_pixels > SR_DECODE_MAX_PIXELS)
+        return SR_FAIL(SR_E_ARGUMENT,
+                       "pipeline: pictures of up to %lld pixels, masks of up to %lld",
+                       (long long)o->whole_pixels, (long long)o->mask_pixels);
     if (o->batch < 1 || o->lanes < 1 || o->batch % o->lanes != 0)
         return SR_FAIL(SR_E_USAGE, "batch %lld is not a positive multiple of %d lanes",
                        (long long)o->batch, o->lanes);

@@ -46,6 +46,7 @@ typedef struct sr_slot {
     int lane;
     int64_t first_position; // global sample position of its first sample
     int64_t valid;          // samples that count (the tail of an evaluation is masked)
+    int64_t height, width;  // of the only picture as it is stored (sr_slot_picture); 0: many
     int arrays;
     sr_array array[SR_SLOT_MAX_ARRAYS];
     void *internal;
@@ -63,6 +64,10 @@ typedef enum sr_data_order {
     SR_ORDER_CHUNKS,         // permuted chunks, one stream and shuffle buffer per lane
 } sr_data_order;
 
+// Picture 'sample' of a slot whose pictures have their own sizes, with its mask, as a slot of one
+// sample: "image" u8 [1,H,W,3] and "mask" u8 [1,H',W']. SR_E_DATA for sizes that no slot can have.
+SR_NODISCARD sr_status sr_slot_picture(const sr_slot *slot, int64_t sample, sr_slot *out);
+
 // What happens when a sample is damaged.
 typedef enum sr_on_corrupt {
     SR_CORRUPT_STOP = 0,
@@ -79,7 +84,11 @@ typedef struct sr_pipeline_options {
     int transform_count;
     const struct sr_transform_window *windows; // of each transform, or NULL: all are always applied
     int64_t image_height, image_width;         // of the slot's images after all transforms
-    sr_image_growth growth;                    // of square images; zero: all steps have this size
+    // If not 0, pictures keep their own sizes (sr_slot_picture): the most pixels of one after all
+    // transforms, and of its mask. That is as it is stored unless it follows the picture.
+    int64_t whole_pixels, mask_pixels;
+    bool mask_follows;
+    sr_image_growth growth; // of square images; zero: all steps have this size
     sr_data_order order;
     uint64_t seed;
     int repeats;           // copies of each sample, in different lanes (sampler.h); 0: 1

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataio/jpeg/decode.h"
 #include "dataio/pipeline/class_members_internal.h"
 #include "kernels/base/memory.h"
 
@@ -48,6 +49,8 @@ static bool options_fit(const sr_stage_plan *plan) {
            o->batch % o->lanes == 0 && o->position >= 0 && o->position < INT64_MAX / 2 &&
            growth_fits(o) && o->image_height > 0 && o->image_width > 0 &&
            o->image_height <= 1 << 16 && o->image_width <= 1 << 16 && o->transform_count >= 0 &&
+           o->whole_pixels >= 0 && o->whole_pixels <= SR_DECODE_MAX_PIXELS && o->mask_pixels >= 0 &&
+           o->mask_pixels <= SR_DECODE_MAX_PIXELS &&
            2 * (3 + 2 * (uint64_t)o->transform_count) <= plan->strings_bytes;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cast to another float dtype. The gradient is cast back; none flows into integers.
+// cast to another dtype. The gradient is cast back; none flows into or out of integers.
 #include "graph/ops/op_internal.h"
 
 typedef struct cast_attr {
@@ -10,8 +10,8 @@ static const sr_attr_field fields[] = {SR_ATTR_TYPE(cast_attr, dtype), {0}};
 
 static sr_status infer(const sr_node_view *node, sr_info *out) {
     const sr_dtype dtype = (sr_dtype)((const cast_attr *)node->attr)->dtype;
-    if (!sr_dtype_is_float(dtype))
-        return SR_FAIL(SR_E_SHAPE, "%s: target type %s must be f32, bf16, f16 or f64",
+    if (!sr_dtype_is_float(dtype) && dtype != SR_I32 && dtype != SR_U8)
+        return SR_FAIL(SR_E_SHAPE, "%s: target type %s must be f32, bf16, f16, f64, i32 or u8",
                        node->op->name, sr_dtype_name(dtype));
     out[0] = node->in[0];
     out[0].dtype = dtype;
@@ -32,7 +32,7 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_cast = {
     SR_OP_HEAD,
     .name = "cast",
-    .help = "the same numbers in another float type, rounded to nearest even",
+    .help = "the same numbers in another type: floats rounded to nearest even, i32 and u8 towards 0",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

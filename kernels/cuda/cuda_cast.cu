@@ -5,7 +5,7 @@
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
 
-// ---- cast: every dtype to every float dtype, rounded once ----
+// ---- cast: every dtype to every float dtype, rounded once, and to i32 and u8 ----
 
 struct cast_args {
     const void *x;
@@ -36,6 +36,25 @@ static __device__ float load_narrow(const cast_args &a, int64_t i) {
     return a.from == SR_U8 ? (float)((const uint8_t *)a.x)[i] : (float)((const int8_t *)a.x)[i];
 }
 
+// Towards 0, to the nearest number that exists; NaN: 0.
+template <class F> static __device__ F clamped(F v, F least, F most) {
+    if (!(v >= least))
+        return v < least ? least : (F)0;
+    return v > most ? most : v;
+}
+
+// Integers are exact in f64.
+static __device__ void store_integer(const cast_args &a, int64_t i, double v) {
+    if (a.to == SR_I32)
+        ((int32_t *)a.y)[i] = (int32_t)clamped(v, -2147483648.0, 2147483647.0);
+    else
+        ((uint8_t *)a.y)[i] = (uint8_t)clamped(v, 0.0, 255.0);
+}
+
+static __device__ bool is_integer(int32_t dtype) {
+    return dtype == SR_I32 || dtype == SR_U8;
+}
+
 static __device__ void store_narrow(const cast_args &a, int64_t i, float v) {
     if (a.to == SR_F32)
         sr_store<sr_f32>(a.y, i, v);
@@ -43,6 +62,8 @@ static __device__ void store_narrow(const cast_args &a, int64_t i, float v) {
         sr_store<sr_bf16>(a.y, i, v);
     else if (a.to == SR_F16)
         sr_store<sr_f16>(a.y, i, v);
+    else if (is_integer(a.to))
+        store_integer(a, i, (double)v);
     else
         ((double *)a.y)[i] = (double)v;
 }
@@ -71,6 +92,9 @@ SR_CUDA_KERNEL(cuda_cast_narrow, cast_args, 256, 0) {
         sr_store_vector<sr_bf16>(a.y, i, v);
     else if (a.to == SR_F16)
         sr_store_vector<sr_f16>(a.y, i, v);
+    else if (is_integer(a.to))
+        for (int k = 0; k < LANES; k++)
+            store_integer(a, i + k, (double)v[k]);
     else
         for (int k = 0; k < LANES; k++)
             ((double *)a.y)[i + k] = (double)v[k];
@@ -94,6 +118,8 @@ SR_CUDA_KERNEL(cuda_cast_wide, cast_args, 256, 0) {
         sr_store<sr_bf16>(a.y, i, sr_f64_to_f32_odd(v));
     else if (a.to == SR_F16)
         sr_store<sr_f16>(a.y, i, sr_f64_to_f32_odd(v));
+    else if (is_integer(a.to))
+        store_integer(a, i, v);
     else
         ((double *)a.y)[i] = v;
 }

@@ -150,6 +150,7 @@ sr_status sr_choose_task(sr_recipe *recipe, const sr_task_desc **out) {
     SR_TRY(status);
     *out = all[index];
     SR_TRY(sr_choose_phases(recipe, *out, phases));
+    SR_TRY(sr_recipe_use_whole_pictures(recipe, (*out)->whole_pictures, (*out)->name));
     return check_average(recipe);
 }
 
@@ -236,10 +237,14 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t cl
         return SR_OK;
     SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
     out->desc = all[index];
-    if (!out->desc->record)
+    if (task->maps && !out->desc->record_map)
+        return sr_recipe_fail(recipe, choice->path,
+                              "loss %s is not one of pixels, which task %s needs", out->desc->name,
+                              task->name);
+    if (!task->maps && !out->desc->record)
         return sr_recipe_fail(recipe, choice->path,
                               "loss %s is one of pixels, which task %s does not have",
-                              all[index]->name, task->name);
+                              out->desc->name, task->name);
     SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
     if (!out->desc->check || classes <= 0)
         return SR_OK;

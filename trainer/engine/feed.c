@@ -220,6 +220,10 @@ sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_slot *slot,
         const sr_info info = info_of(array);
         r->inputs[i] = sr_input(r->context, i, &info);
     }
+    const sr_array *image = sr_slot_find(slot, "image");
+    const bool sized = slot->height > 0 || !image || image->rank != 4;
+    r->height = sized ? slot->height : image->shape[1];
+    r->width = sized ? slot->width : image->shape[2];
     r->samples = sr_input_feed_samples(slot);
     r->key = sr_input(r->context, INPUT_KEY, &key_info);
     return SR_OK;

@@ -28,9 +28,16 @@ static sr_pipeline_options of_evaluation(const sr_recipe *r, const sr_task_desc 
     sr_pipeline_options o = common(r, task);
     o.split = "val";
     o.transforms = view->transforms;
-    o.transform_count = SR_EVAL_TRANSFORMS;
+    o.transform_count = view->transform_count;
     o.image_height = view->height;
     o.image_width = view->width;
+    if (view->whole) {
+        o.image_height = view->extent.height;
+        o.image_width = view->extent.width;
+        o.whole_pixels = view->extent.pixels;
+        o.mask_pixels = view->extent.mask_pixels;
+        o.mask_follows = view->mask_follows;
+    }
     o.order = SR_ORDER_SEQUENTIAL;
     o.batch = r->eval.batch;
     return o;

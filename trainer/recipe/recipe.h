@@ -177,8 +177,8 @@ typedef struct sr_recipe {
 
     struct {
         int64_t resize_height, resize_width; // before the crop; width 0: height is that of the
-                                             // shorter side
-        int64_t crop_height, crop_width;     // of the model's input
+                                             // shorter side, or if it is 0, pictures stay as is
+        int64_t crop_height, crop_width;     // of the model's input; 0: whole pictures
         int filter;                          // sr_resize_filter
         bool exact;                          // without scaled decoding
         int64_t batch;
@@ -253,6 +253,10 @@ sr_status sr_recipe_fail(sr_recipe *recipe, const char *path, const char *fmt, .
 // Paths of data and weights that are relative and were not given on the command line are those of
 // 'folder' from now on; one that does not exist there stays as it is.
 SR_NODISCARD sr_status sr_recipe_use_folder(sr_recipe *recipe, const char *folder);
+// Settles the section `eval` for a task, which evaluates whole pictures or crops of one size: whole
+// ones keep their size unless the recipe resizes them. SR_E_USAGE where the recipe says otherwise.
+SR_NODISCARD sr_status sr_recipe_use_whole_pictures(sr_recipe *recipe, bool whole,
+                                                    const char *task);
 // Whether the value of a key comes from the command line.
 bool sr_recipe_is_override(const sr_recipe *recipe, const char *path);
 

@@ -115,10 +115,13 @@ static const sr_option recipe_options[] = {
      AT(recipe.mix.until), "0it", 0, MANY, NULL, NUMERICS},
     {"eval.resize",
      "shorter side before the evaluation crop, or [height, width], which ignores the aspect ratio "
-     "(default: 8/7 of the crop; up to 64 pixels the crop)",
-     SR_OPT_INTS, AT(raw_resize), NULL, 1, 65536, NULL, NEUTRAL},
-    {"eval.crop", "side of the evaluation crop, or [height, width] (default: image)", SR_OPT_INTS,
-     AT(raw_crop), NULL, 1, 65536, NULL, NEUTRAL},
+     "(default: 8/7 of the crop; up to 64 pixels the crop); 0: as pictures are, if the task "
+     "evaluates whole ones, which is its default",
+     SR_OPT_INTS, AT(raw_resize), NULL, 0, 65536, NULL, NEUTRAL},
+    {"eval.crop",
+     "side of the evaluation crop, or [height, width] (default: image); 0: none, the only choice "
+     "of tasks that evaluate whole pictures",
+     SR_OPT_INTS, AT(raw_crop), NULL, 0, 65536, NULL, NEUTRAL},
     {"eval.filter",
      "interpolation of evaluation's resizing: bilinear and bicubic are antialiased; fast "
      "interpolates between the nearest pixels",

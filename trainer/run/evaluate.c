@@ -68,27 +68,51 @@ static void release(evaluation_work *w) {
 
 // ---- The blocks of this rank ----
 
-static sr_status add_block(measured *m, size_t block, const sr_metric_samples *samples) {
-    static const unsigned char padding[BLOCK_ALIGN];
+static sr_status begin_block(measured *m, size_t block) {
     void *sizes = m->sizes;
-    const size_t before = m->bytes.length;
     SR_TRY(sr_grow(&sizes, &m->capacity, block + 1, sizeof *m->sizes, "evaluation blocks"));
     m->sizes = sizes;
-    SR_TRY(m->desc->add(m->state, samples, &m->bytes));
-    m->sizes[block] = m->bytes.length - before;
-    sr_text_add_bytes(&m->bytes, padding, -m->bytes.length % BLOCK_ALIGN);
+    m->sizes[block] = 0;
+    return SR_OK;
+}
+
+static sr_status end_block(measured *m, size_t block) {
+    static const unsigned char padding[BLOCK_ALIGN];
+    sr_text_add_bytes(&m->bytes, padding, -m->sizes[block] % BLOCK_ALIGN);
     return sr_text_check(&m->bytes);
 }
 
-static sr_status evaluate_slot(evaluation_work *w, const sr_slot *slot) {
+// Infers samples of the block, and has the metrics add them to its bytes.
+static sr_status evaluate_samples(evaluation_work *w, const sr_slot *slot) {
     sr_task_outputs outputs;
     const sr_metric_samples samples = {.slot = slot, .outputs = &outputs};
     SR_TRY(sr_engine_infer(w->engine, slot, &outputs));
-    for (int i = 0; i < w->metric_count; i++)
-        SR_TRY(add_block(&w->metrics[i], w->blocks, &samples));
-    w->blocks++;
+    for (int i = 0; i < w->metric_count; i++) {
+        measured *m = &w->metrics[i];
+        const size_t before = m->bytes.length;
+        SR_TRY(m->desc->add(m->state, &samples, &m->bytes));
+        m->sizes[w->blocks] += m->bytes.length - before;
+    }
     return w->e->examples ? w->info.task->examples->offer(&samples, &w->setting, w->e->examples)
                           : SR_OK;
+}
+
+// Whole pictures one by one, others together.
+static sr_status evaluate_slot(evaluation_work *w, const sr_slot *slot) {
+    const bool whole = w->info.task->whole_pictures;
+    for (int i = 0; i < w->metric_count; i++)
+        SR_TRY(begin_block(&w->metrics[i], w->blocks));
+    if (!whole)
+        SR_TRY(evaluate_samples(w, slot));
+    for (int64_t s = 0; whole && s < slot->valid; s++) {
+        sr_slot picture;
+        SR_TRY(sr_slot_picture(slot, s, &picture));
+        SR_TRY(evaluate_samples(w, &picture));
+    }
+    for (int i = 0; i < w->metric_count; i++)
+        SR_TRY(end_block(&w->metrics[i], w->blocks));
+    w->blocks++;
+    return SR_OK;
 }
 
 static sr_status evaluate_slots(evaluation_work *w, sr_pipeline *pipeline) {
@@ -256,10 +280,16 @@ static sr_pipeline_options pipeline_options(const sr_engine_info *info, const ch
     return options;
 }
 
-sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset, uint64_t *bytes) {
+static void view_of(const sr_engine_info *info, const sr_eval_extent *extent, sr_eval_view *out) {
+    info->task->view(info->recipe, info->task_options, out);
+    out->extent = *extent;
+}
+
+sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset,
+                                const sr_eval_extent *extent, uint64_t *bytes) {
     const sr_engine_info info = sr_engine_get_info(engine);
     sr_eval_view view;
-    info.task->view(info.recipe, &view);
+    view_of(&info, extent, &view);
     const sr_pipeline_options options = pipeline_options(&info, dataset, &view);
     return sr_pipeline_measure(&options, bytes);
 }
@@ -280,7 +310,7 @@ static sr_status run_blocks(evaluation_work *w) {
     sr_eval_view view;
     sr_pipeline *pipeline;
     sr_pinned_slots pinned;
-    w->info.task->view(w->info.recipe, &view);
+    view_of(&w->info, &w->e->extent, &view);
     sr_pipeline_options options = pipeline_options(&w->info, w->e->dataset, &view);
     options.identity = w->e->identity;
     SR_TRY(sr_pipeline_open(&options, &pipeline));

@@ -256,7 +256,11 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measur
         status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
     char identity[SR_SHA256_HEX];
     (void)snprintf(identity, sizeof identity, "%s", sr_dataset_identity(data));
+    sr_eval_extent extent = {0};
+    if (status == SR_OK)
+        status = sr_inputs_measure(in->recipe, in->task, data, &extent);
     const sr_evaluation evaluation = {.dataset = path,
+                                      .extent = extent,
                                       .identity = identity,
                                       .classes = in->class_count,
                                       .class_names = in->class_names,
@@ -412,12 +416,13 @@ sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, i
     picture_reader from = {0};
     if (!sr_task_has_classes(in->task))
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s does not classify pictures", in->task->name);
-    in->task->view(in->recipe, &from.view);
+    in->task->view(in->recipe, sr_engine_get_info(in->engine).task_options, &from.view);
     sr_status status = sr_picture_worker_create(&from.pictures);
     if (status == SR_OK)
         status = sr_canvas_create(0, &from.canvas);
     if (status == SR_OK)
-        status = sr_transform_chain_create(from.view.transforms, SR_EVAL_TRANSFORMS, &from.chain);
+        status =
+            sr_transform_chain_create(from.view.transforms, from.view.transform_count, &from.chain);
     if (status == SR_OK)
         status = predict_all(in, &from, files, count, probabilities, pixels, statuses);
     if (from.chain)

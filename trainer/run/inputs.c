@@ -163,6 +163,21 @@ sr_status sr_inputs_agree_on_val(sr_comm *comm, const char *identity) {
     return status;
 }
 
+sr_status sr_inputs_measure(sr_recipe *recipe, const sr_task_desc *task, sr_dataset *data,
+                            sr_eval_extent *out) {
+    sr_eval_view view;
+    sr_arena arena;
+    const void *options;
+    sr_arena_init(&arena);
+    sr_status status = sr_choose_task_options(recipe, task, &arena, &options);
+    if (status == SR_OK) {
+        task->view(recipe, options, &view);
+        status = sr_eval_view_measure(&view, data, out);
+    }
+    sr_arena_release(&arena);
+    return status;
+}
+
 static sr_status open_val(sr_recipe *recipe, const sr_task_desc *task, const char *path,
                           const char *key, sr_inputs *in) {
     sr_dataset *data = NULL;
@@ -179,6 +194,7 @@ static sr_status open_val(sr_recipe *recipe, const sr_task_desc *task, const cha
         (void)snprintf(in->val_path, sizeof in->val_path, "%s", path);
         (void)snprintf(in->val_identity, sizeof in->val_identity, "%s", sr_dataset_identity(data));
         in->val_count = sr_dataset_count(data);
+        status = sr_inputs_measure(recipe, task, data, &in->val_extent);
     }
     sr_dataset_free(data);
     return status;

@@ -28,6 +28,7 @@ typedef struct sr_inputs {
     char val_path[PATH_MAX]; // of the data set with the val split; "": no evaluation
     int64_t val_count;       //
     char val_identity[65];   // "" as val_path
+    sr_eval_extent val_extent;
 } sr_inputs;
 
 // Opens data.train and the val split, which is that of data.val or else that of data.train if it
@@ -35,6 +36,9 @@ typedef struct sr_inputs {
 // the val split that are not those of the training split; SR_E_DATA for data that the task cannot
 // read, such as boxes; errors of the data sets. To be released even after a failure.
 SR_NODISCARD sr_status sr_inputs_open(sr_recipe *recipe, const sr_task_desc *task, sr_inputs *out);
+// The extent of the pictures of a split as the task evaluates them.
+SR_NODISCARD sr_status sr_inputs_measure(sr_recipe *recipe, const sr_task_desc *task,
+                                         sr_dataset *data, sr_eval_extent *out);
 // Zeroed inputs are legal.
 void sr_inputs_release(sr_inputs *inputs);
 

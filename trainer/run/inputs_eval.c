@@ -54,11 +54,14 @@ sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
     if (!in->val_path[0])
         return SR_OK;
     SR_TRY(sr_inputs_check_eval_batch(r));
-    e.task->view(r, &view);
-    const int64_t samples = r->eval.batch / r->lanes;
-    SR_TRY(refuse(r, "eval.crop",
-                  sr_engine_compile_inference(engine, samples, view.height, view.width, &plan)));
+    e.task->view(r, e.task_options, &view);
+    const int64_t samples = view.whole ? 1 : r->eval.batch / r->lanes;
+    SR_TRY(refuse(r, view.whole ? "eval.resize" : "eval.crop",
+                  sr_engine_compile_inference(
+                      engine, samples, view.whole ? in->val_extent.height : view.height,
+                      view.whole ? in->val_extent.width : view.width, &plan)));
     out->activations = sr_plan_peak_bytes(plan);
     SR_TRY(check_resize(r));
-    return refuse(r, "eval.batch", sr_evaluation_measure(engine, in->val_path, &out->slots));
+    return refuse(r, "eval.batch",
+                  sr_evaluation_measure(engine, in->val_path, &in->val_extent, &out->slots));
 }

@@ -295,7 +295,7 @@ static sr_status add_inference(sr_engine *engine, const sr_plan_program_options 
     sr_target targets[SR_TASK_OUTPUTS];
     sr_task_outputs outputs;
     sr_eval_view view;
-    e.task->view(e.recipe, &view);
+    e.task->view(e.recipe, e.task_options, &view);
     SR_TRY(sr_engine_record_inference(engine, e.recipe->eval.batch / e.lanes, view.height,
                                       view.width, &outputs, targets));
     return write_program(engine, options, targets, outputs.count, out);

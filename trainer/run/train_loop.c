@@ -309,6 +309,7 @@ static sr_status evaluate(sr_training *t, bool last, sr_examples *examples) {
                                       .classes = t->inputs.class_count,
                                       .class_names = t->inputs.class_names,
                                       .samples = t->inputs.val_count,
+                                      .extent = t->inputs.val_extent,
                                       .average = t->recipe->ema.decay > 0,
                                       .examples = examples,
                                       .finish = last ? sr_training_finish_metric : NULL,
@@ -331,12 +332,9 @@ static sr_status evaluate(sr_training *t, bool last, sr_examples *examples) {
 
 static sr_status evaluate_and_draw(sr_training *t, bool last) {
     sr_examples *examples = NULL;
-    sr_eval_view view;
-    t->task->view(t->recipe, &view);
     sr_status status = SR_OK;
     if (t->task->examples)
-        status = sr_examples_create(t->task->examples, t->inputs.val_count, view.width, view.height,
-                                    &examples);
+        status = sr_examples_create(t->task->examples, t->inputs.val_count, &examples);
     if (status == SR_OK)
         status = evaluate(t, last, examples);
     if (status == SR_OK && examples)

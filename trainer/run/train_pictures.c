@@ -44,7 +44,9 @@ static sr_status compose_examples(sr_training *t, const void *examples, const ch
     (void)snprintf(title, sizeof title, "val samples after step %lld (%s %s), %s",
                    (long long)t->step, column->label,
                    sr_column_text(column, t->val[t->columns.main], value), t->task->examples->what);
-    sr_examples_draw(examples, title, path, t->drawing);
+    const sr_metric_setting setting = {.classes = t->inputs.class_count,
+                                       .class_names = t->inputs.class_names};
+    sr_examples_draw(examples, &setting, title, path, t->drawing);
     return SR_OK;
 }
 

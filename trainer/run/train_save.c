@@ -101,7 +101,7 @@ static const char *best_name(const sr_training *t) {
 // The settings of an evaluation that its metrics depend on.
 static const char *describe_view(const sr_training *t, char out[VIEW_BYTES]) {
     sr_eval_view view;
-    t->task->view(t->recipe, &view);
+    t->task->view(t->recipe, t->info.task_options, &view);
     (void)snprintf(out, VIEW_BYTES, "%s crop=%lldx%lld flip=%d", view.resize,
                    (long long)view.height, (long long)view.width, t->recipe->eval.flip);
     return out;

@@ -144,6 +144,7 @@ typedef struct sr_evaluation {
     int classes;
     const char *const *class_names;
     int64_t samples; // of the split
+    sr_eval_extent extent;
     bool average;
     sr_examples *examples; // or NULL; of all ranks' samples on return
     // Gets each metric with the results of all ranks; NULL: nobody needs more than its columns.
@@ -152,7 +153,8 @@ typedef struct sr_evaluation {
 } sr_evaluation;
 // The shared memory of its data pipeline on this rank; the errors that opening it would have.
 SR_NODISCARD sr_status sr_evaluation_measure(const sr_engine *engine, const char *dataset,
-                                             uint64_t *bytes);
+                                             const sr_eval_extent *extent, uint64_t *bytes);
+
 SR_NODISCARD sr_status sr_evaluate_split(sr_engine *engine, sr_comm *comm,
                                          const sr_evaluation *evaluation, sr_measures *out);
 

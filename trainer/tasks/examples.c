@@ -11,14 +11,17 @@
 #include "trainer/draw/samples_picture.h"
 
 enum { PER_ROW = 8, TILES = SR_EXAMPLE_ROWS * PER_ROW };
+// Of a shown picture: its pixels, and behind them its mask.
+enum { SIDE = SR_TILE_SIDE, MASK_AT = SIDE * SIDE * 3, PICTURE_BYTES = MASK_AT + SIDE * SIDE };
 
 // What is kept of an example; plain bytes, which are sent between ranks.
 typedef struct kept {
     int64_t position; // -1: none
     double key;
     int32_t verdict;
-    int32_t rank;    // that has the pixels
-    int32_t picture; // index among that rank's pictures
+    int32_t rank;                  // that has the pixels
+    int32_t picture;               // index among that rank's pictures
+    int32_t width, height, masked; // of what is shown; whether it has a mask
     char caption[SR_EXAMPLE_TEXT], note[SR_EXAMPLE_TEXT];
 } kept;
 
@@ -29,25 +32,18 @@ typedef struct kept_rows {
 
 struct sr_examples {
     const sr_example_desc *desc;
-    int64_t samples, width, height;
-    int shown_width, shown_height;
-    size_t bytes; // of a shown picture
+    int64_t samples;
     kept_rows rows;
     uint8_t *pixels; // [TILES] pictures
 };
 
-sr_status sr_examples_create(const sr_example_desc *desc, int64_t samples, int64_t width,
-                             int64_t height, sr_examples **out) {
+sr_status sr_examples_create(const sr_example_desc *desc, int64_t samples, sr_examples **out) {
     sr_examples *e = sr_alloc(sizeof *e, "examples");
     if (!e)
         return SR_E_MEMORY;
     e->desc = desc;
     e->samples = samples;
-    e->width = width;
-    e->height = height;
-    sr_samples_shrink(width, height, SR_TILE_SIDE, &e->shown_width, &e->shown_height);
-    e->bytes = (size_t)e->shown_width * (size_t)e->shown_height * 3;
-    e->pixels = sr_alloc_array(TILES, e->bytes, "examples");
+    e->pixels = sr_alloc_array(TILES, PICTURE_BYTES, "examples");
     if (!e->pixels) {
         sr_free(e);
         return SR_E_MEMORY;
@@ -106,23 +102,41 @@ static int enter(kept_rows *rows, int row, bool fixed, kept x) {
     return at;
 }
 
-static void keep_pixels(sr_examples *e, int picture, const uint8_t *rgb) {
-    sr_raster shown = {.width = e->shown_width,
-                       .height = e->shown_height,
-                       .rgb = e->pixels + (size_t)picture * e->bytes};
-    sr_raster_picture(&shown, 0, 0, shown.width, shown.height, rgb, e->width, e->height);
+// The pixels at the middle of those that a smaller picture's cover.
+static void shrink_mask(const uint8_t *mask, int64_t width, int64_t height, const kept *x,
+                        uint8_t *out) {
+    for (int64_t i = 0; i < x->height; i++) {
+        const uint8_t *row = mask + (2 * i + 1) * height / (2 * x->height) * width;
+        for (int64_t j = 0; j < x->width; j++)
+            *out++ = row[(2 * j + 1) * width / (2 * x->width)];
+    }
+}
+
+static void keep_pixels(sr_examples *e, const kept *x, const sr_example *example) {
+    uint8_t *picture = e->pixels + (size_t)x->picture * PICTURE_BYTES;
+    sr_raster shown = {.width = x->width, .height = x->height, .rgb = picture};
+    sr_raster_picture(&shown, 0, 0, shown.width, shown.height, example->rgb, example->width,
+                      example->height);
+    if (example->mask)
+        shrink_mask(example->mask, example->mask_width, example->mask_height, x, picture + MASK_AT);
 }
 
 void sr_examples_offer(sr_examples *e, int row, const sr_example *example) {
-    kept x = {
-        .position = example->position, .key = example->key, .verdict = (int32_t)example->verdict};
+    kept x = {.position = example->position,
+              .key = example->key,
+              .verdict = (int32_t)example->verdict,
+              .masked = example->mask != NULL};
+    int width, height;
     if (!sr_examples_takes(e, row, x.position, x.key))
         return;
+    sr_samples_shrink(example->width, example->height, SIDE, &width, &height);
+    x.width = width;
+    x.height = height;
     (void)snprintf(x.caption, sizeof x.caption, "%s", example->caption ? example->caption : "");
     (void)snprintf(x.note, sizeof x.note, "%s", example->note ? example->note : "");
     const int at = enter(&e->rows, row, e->desc->rows[row].fixed, x);
     if (at >= 0)
-        keep_pixels(e, e->rows.list[row][at].picture, example->rgb);
+        keep_pixels(e, &e->rows.list[row][at], example);
 }
 
 // -- gathering ---------------------------------------------------------------------------------
@@ -171,8 +185,8 @@ static int32_t number_pictures(const sr_examples *e, kept_rows *chosen, int rank
             continue;
         const int32_t number = next + count++;
         if (here)
-            memcpy(all + (size_t)number * e->bytes, e->pixels + (size_t)x->picture * e->bytes,
-                   e->bytes);
+            memcpy(all + (size_t)number * PICTURE_BYTES,
+                   e->pixels + (size_t)x->picture * PICTURE_BYTES, PICTURE_BYTES);
         x->picture = number;
     }
     return count;
@@ -182,7 +196,7 @@ static int32_t number_pictures(const sr_examples *e, kept_rows *chosen, int rank
 static sr_status gather_pixels(sr_examples *e, sr_comm *comm, kept_rows *chosen) {
     const int ranks = sr_comm_size(comm), rank = sr_comm_rank(comm);
     size_t *offsets = sr_alloc_array(2 * (size_t)ranks, sizeof *offsets, "examples");
-    uint8_t *all = sr_alloc_array(TILES, e->bytes, "examples");
+    uint8_t *all = sr_alloc_array(TILES, PICTURE_BYTES, "examples");
     int32_t next = 0;
     if (!offsets || !all) {
         sr_free(offsets);
@@ -192,8 +206,8 @@ static sr_status gather_pixels(sr_examples *e, sr_comm *comm, kept_rows *chosen)
     size_t *sizes = offsets + ranks;
     for (int r = 0; r < ranks; r++) {
         const int32_t count = number_pictures(e, chosen, r, r == rank, next, all);
-        offsets[r] = (size_t)next * e->bytes;
-        sizes[r] = (size_t)count * e->bytes;
+        offsets[r] = (size_t)next * PICTURE_BYTES;
+        sizes[r] = (size_t)count * PICTURE_BYTES;
         next += count;
     }
     const sr_status status =
@@ -222,30 +236,37 @@ sr_status sr_examples_gather(sr_examples *e, sr_comm *comm) {
 // -- drawing -----------------------------------------------------------------------------------
 
 static sr_tile tile_of(const sr_examples *e, const kept *x) {
-    return (sr_tile){.rgb = e->pixels + (size_t)x->picture * e->bytes,
-                     .width = e->shown_width,
-                     .height = e->shown_height,
+    const uint8_t *picture = e->pixels + (size_t)x->picture * PICTURE_BYTES;
+    return (sr_tile){.rgb = picture,
+                     .width = x->width,
+                     .height = x->height,
                      .caption = x->caption[0] ? x->caption : NULL,
                      .note = x->note[0] ? x->note : NULL,
-                     .verdict = (sr_verdict)x->verdict};
+                     .verdict = (sr_verdict)x->verdict,
+                     .mask = x->masked ? picture + MASK_AT : NULL};
 }
 
-void sr_examples_draw(const sr_examples *e, const char *title, const char *path,
-                      sr_drawing *drawing) {
+void sr_examples_draw(const sr_examples *e, const sr_metric_setting *setting, const char *title,
+                      const char *path, sr_drawing *drawing) {
     const char *row_titles[SR_EXAMPLE_ROWS];
     sr_tile tiles[TILES] = {0};
     int rows = 0, total = 0;
+    bool masked = false;
     for (; rows < SR_EXAMPLE_ROWS && e->desc->rows[rows].title; rows++) {
         row_titles[rows] = e->desc->rows[rows].title;
-        for (int i = 0; i < e->rows.count[rows]; i++)
+        for (int i = 0; i < e->rows.count[rows]; i++) {
             tiles[rows * PER_ROW + i] = tile_of(e, &e->rows.list[rows][i]);
+            masked = masked || e->rows.list[rows][i].masked;
+        }
         total += e->rows.count[rows];
     }
     const sr_samples sheet = {.title = title,
                               .tiles = tiles,
                               .count = rows * PER_ROW,
                               .columns = PER_ROW,
-                              .row_titles = row_titles};
+                              .row_titles = row_titles,
+                              .classes = masked ? setting->class_names : NULL,
+                              .class_count = masked ? setting->classes : 0};
     if (total > 0)
         sr_drawing_samples(drawing, &sheet, path);
 }

@@ -41,16 +41,19 @@ typedef struct sr_example_desc {
 
 // A sample that is offered. Copied where it is taken.
 typedef struct sr_example {
-    int64_t position;           // in the split
-    double key;                 // of rows that are not fixed
-    const uint8_t *rgb;         // [height][width][3], of the size given to sr_examples_create
-    const char *caption, *note; // as in sr_tile
+    int64_t position; // in the split
+    double key;       // of rows that are not fixed
+    int64_t width, height;
+    const uint8_t *rgb;              // [height][width][3]
+    int64_t mask_width, mask_height; // may be another size of the same picture
+    const uint8_t *mask;             // classes of its pixels, 255: none; or NULL
+    const char *caption, *note;      // as in sr_tile
     sr_verdict verdict;
 } sr_example;
 
-// For an evaluation of 'samples' samples of width x height pixels.
+// For an evaluation of 'samples' samples.
 SR_NODISCARD sr_status sr_examples_create(const sr_example_desc *desc, int64_t samples,
-                                          int64_t width, int64_t height, sr_examples **out);
+                                          sr_examples **out);
 // NULL is legal.
 void sr_examples_free(sr_examples *examples);
 // Whether the row would take a sample at this position with this key: its texts need not be made
@@ -60,9 +63,10 @@ bool sr_examples_takes(const sr_examples *examples, int row, int64_t position, d
 void sr_examples_offer(sr_examples *examples, int row, const sr_example *example);
 // Collective: afterwards every rank has the same examples, chosen among those of all.
 SR_NODISCARD sr_status sr_examples_gather(sr_examples *examples, sr_comm *comm);
-// Has its rows drawn to 'path'. title: a line of text.
-void sr_examples_draw(const sr_examples *examples, const char *title, const char *path,
-                      sr_drawing *drawing);
+// Has its rows drawn to 'path', with a legend of the setting's classes if there are masks. title: a
+// line of text.
+void sr_examples_draw(const sr_examples *examples, const sr_metric_setting *setting,
+                      const char *title, const char *path, sr_drawing *drawing);
 
 #ifdef __cplusplus
 }

@@ -119,7 +119,8 @@ typedef struct sr_metric_desc {
     // Each may be NULL but for 'add' and 'result'. 'release' follows 'begin' even after a failure.
     sr_status (*begin)(void *state, const sr_metric_setting *setting);
     void (*release)(void *state);
-    // Adds the samples of a block, and to 'bytes' what 'result' needs of them.
+    // Adds samples of a block, and to 'bytes' what 'result' needs of them: all at once, or whole
+    // pictures one by one.
     sr_status (*add)(void *state, const sr_metric_samples *samples, sr_text *bytes);
     // The counts of this rank, to which those of the others are added.
     int64_t *(*counts)(void *state, size_t *count);

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 4     // of sr_task_desc
+#define SR_TASK_ABI 5     // of sr_task_desc
 #define SR_MAX_SETS 4     // of a task
 #define SR_MAX_PHASES 8   // of a step
 #define SR_MAX_SCALARS 32 // that a task logs besides the loss
@@ -58,6 +58,7 @@ typedef struct sr_lane_recording {
     bool flip;                        // inference averages over pictures and their mirror images
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     int64_t samples;                  // of the slot
+    int64_t height, width; // of whole pictures as they are stored, or else those of the slot
     // i32[4]: seed low, seed high, step, lane; in inference seed low, seed high and the first
     // sample's position, low and high
     sr_tensor key;
@@ -93,6 +94,7 @@ typedef struct sr_task_desc {
     int infers;     // the set that inference uses: it is evaluated, averaged by default, and saved
                     // first
     bool uses_loss; // the recipe's `loss`; else the task has its own
+    bool maps;      // it needs the loss of each pixel (sr_loss_desc.record_map)
     int scalar_count;                             // logged sums besides the loss
     sr_task_scalar scalars[SR_MAX_SCALARS];       // in the order of sr_lane_recording
     void (*record)(sr_lane_recording *recording); // of training: fills loss and scalars
@@ -110,8 +112,11 @@ typedef struct sr_task_desc {
     const sr_example_desc *examples; // of evaluations; NULL: none are shown
     const char *generates; // the output of pictures, f32 [N,H,W,3] in 0..1, that are shown
                            // after each epoch; NULL: none
+    // Inference takes each picture alone in its own size, resized at most, and its results are in
+    // the size of the picture as it is stored; else all are cropped to one size.
+    bool whole_pictures;
     // How pictures are prepared for inference.
-    void (*view)(const sr_recipe *recipe, sr_eval_view *out);
+    void (*view)(const sr_recipe *recipe, const void *options, sr_eval_view *out);
 } sr_task_desc;
 
 // All tasks: those of trainer/tasks/task_list.def, then those of plug-ins.

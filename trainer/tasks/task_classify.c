@@ -137,6 +137,8 @@ static sr_status offer(const sr_metric_samples *samples, const sr_metric_setting
         (void)snprintf(note, sizeof note, "%.*f %% %.140s", p.probability < 0.0995,
                        100 * p.probability, setting->class_names[p.predicted]);
         const sr_example example = {.position = slot->first_position + i,
+                                    .height = image->shape[1],
+                                    .width = image->shape[2],
                                     .rgb = (const uint8_t *)image->data + i * pixels,
                                     .caption = setting->class_names[truth],
                                     .note = note,

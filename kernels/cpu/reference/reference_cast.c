@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference cast: every dtype to every float dtype, rounded once to nearest even; equal dtypes are
-// copied.
+// Reference cast: every dtype to every float dtype, rounded once to nearest even, and to i32 and u8,
+// rounded towards 0 to the nearest one that exists, NaN to 0; equal dtypes are copied.
 //
 // Values are converted through f64, which represents every source exactly except i64 beyond 2^53.
 #include <string.h>
@@ -47,6 +47,12 @@ static void load(sr_dtype dtype, const void *from, int64_t begin, int64_t n, dou
     }
 }
 
+static double clamped(double v, double least, double most) {
+    if (!(v >= least)) // NaN, too
+        return v < least ? least : 0;
+    return v > most ? most : v;
+}
+
 static void store(sr_dtype dtype, const double *v, int64_t begin, int64_t n, void *to) {
     if (dtype == SR_F32)
         for (int64_t i = 0; i < n; i++)
@@ -57,6 +63,12 @@ static void store(sr_dtype dtype, const double *v, int64_t begin, int64_t n, voi
     else if (dtype == SR_F16)
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)to)[begin + i] = sr_f32_to_f16(sr_f64_to_f32_odd(v[i]));
+    else if (dtype == SR_I32)
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)to)[begin + i] = (int32_t)clamped(v[i], INT32_MIN, INT32_MAX);
+    else if (dtype == SR_U8)
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)to)[begin + i] = (uint8_t)clamped(v[i], 0, UINT8_MAX);
     else
         for (int64_t i = 0; i < n; i++)
             ((double *)to)[begin + i] = v[i];

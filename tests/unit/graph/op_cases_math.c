@@ -25,6 +25,7 @@ BUILD(scale_by, sr_scale_by(in[0], in[1]))
 BUILD(fill_by_f64, sr_fill_by(in[0], SR_F64, 2, (const int64_t[]){2, 2}))
 BUILD(cast_f64, sr_cast(in[0], SR_F64))
 BUILD(cast_f32, sr_cast(in[0], SR_F32))
+BUILD(cast_i32, sr_cast(in[0], SR_I32))
 BUILD(normalize, sr_normalize(in[0], (const double[]){0.5, 0}, (const double[]){0.25, 1}, SR_F32))
 BUILD(keep_all, sr_dropout(in[0], in[1], 0.0, 3))
 BUILD(normal_pair, sr_random_normal(in[0], SR_F64, 1, (const int64_t[]){2}, 0))
@@ -62,7 +63,7 @@ WRONG(scale_of_integers, sr_scale(ZEROS(SR_I32, 1, 3), 1, 0))
 WRONG(scale_by_vector, sr_scale_by(ZEROS(SR_F32, 1, 3), ZEROS(SR_F32, 1, 3)))
 WRONG(fill_too_deep,
       sr_fill_by(ZEROS(SR_F32, 1, 1), SR_F32, 6, (const int64_t[6]){1, 1, 1, 1, 1, 1}))
-WRONG(cast_to_integers, sr_cast(ZEROS(SR_F32, 1, 3), SR_I32))
+WRONG(cast_to_i64, sr_cast(ZEROS(SR_F32, 1, 3), SR_I64))
 WRONG(normalize_channels, sr_normalize(ZEROS(SR_U8, 2, 3, 5), (const double[5]){0},
                                        (const double[5]){1, 1, 1, 1, 1}, SR_F32))
 WRONG(normal_key, sr_random_normal(ZEROS(SR_I32, 1, 3), SR_F32, 1, (const int64_t[]){2}, 0))
@@ -478,14 +479,22 @@ const op_case op_cases_math[] = {
      .want = {1.5, -3},
      .want_count = 2,
      .gradient = GRADIENT_TWICE,
-     .wrong = cast_to_integers,
-     .message = "cast: target type i32"},
+     .wrong = cast_to_i64,
+     .message = "cast: target type i64"},
     {.op = "cast",
      .build = cast_f32,
      .inputs = 1,
      .info = {I32(3)},
      .in = {{1, -3, 7}},
      .want = {1, -3, 7},
+     .want_count = 3,
+     .gradient = GRADIENT_STOPS},
+    {.op = "cast",
+     .build = cast_i32,
+     .inputs = 1,
+     .info = {{.dtype = SR_U8, .rank = 1, .dim = {3}}},
+     .in = {{1, 255, 7}},
+     .want = {1, 255, 7},
      .want_count = 3,
      .gradient = GRADIENT_STOPS},
     {.op = "normalize",
