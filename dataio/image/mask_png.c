@@ -6,9 +6,11 @@
 #include "dataio/image/mask_png.h"
 
 #include <spng.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dataio/image/picture_internal.h"
+#include "kernels/base/file.h"
 #include "kernels/base/memory.h"
 
 sr_mask_kind sr_mask_png_kind(const uint8_t *head, size_t bytes) {
@@ -77,4 +79,53 @@ sr_status sr_mask_png_read(const void *data, size_t bytes, sr_mask_kind kind, vo
     *width = header.width;
     *height = header.height;
     return SR_OK;
+}
+
+// -- writing -----------------------------------------------------------------------------------
+
+enum { IDS = 256 };
+
+static struct spng_plte palette_of(const uint32_t *colors, int count) {
+    struct spng_plte palette = {.n_entries = IDS};
+    for (int i = 0; i < count && i < IDS; i++)
+        palette.entries[i] = (struct spng_plte_entry){.red = (uint8_t)(colors[i] >> 16),
+                                                      .green = (uint8_t)(colors[i] >> 8),
+                                                      .blue = (uint8_t)colors[i],
+                                                      .alpha = UINT8_MAX};
+    return palette;
+}
+
+static sr_status encode(spng_ctx *context, const uint8_t *ids, int64_t width, int64_t height,
+                        struct spng_plte *palette, const char *path) {
+    struct spng_ihdr header = {.width = (uint32_t)width,
+                               .height = (uint32_t)height,
+                               .bit_depth = 8,
+                               .color_type = SPNG_COLOR_TYPE_INDEXED};
+    size_t bytes = (size_t)width * (size_t)height;
+    int error = spng_set_option(context, SPNG_ENCODE_TO_BUFFER, 1);
+    if (error == 0)
+        error = spng_set_ihdr(context, &header);
+    if (error == 0)
+        error = spng_set_plte(context, palette);
+    if (error == 0)
+        error = spng_encode_image(context, ids, bytes, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    void *png = NULL;
+    if (error == 0)
+        png = spng_get_png_buffer(context, &bytes, &error);
+    if (!png)
+        return SR_FAIL(SR_E_SYSTEM, "%s: cannot be encoded: %s", path, spng_strerror(error));
+    const sr_status status = sr_file_write_atomic(path, png, bytes);
+    free(png); // libspng's own memory
+    return status;
+}
+
+sr_status sr_mask_png_write(const uint8_t *ids, int64_t width, int64_t height,
+                            const uint32_t *colors, int color_count, const char *path) {
+    struct spng_plte palette = palette_of(colors, color_count);
+    spng_ctx *context = spng_ctx_new(SPNG_CTX_ENCODER);
+    if (!context)
+        return SR_FAIL(SR_E_MEMORY, "%s: no memory for the PNG encoder", path);
+    const sr_status status = encode(context, ids, width, height, &palette, path);
+    spng_ctx_free(context);
+    return status;
 }

@@ -32,6 +32,11 @@ SR_NODISCARD sr_status sr_mask_png_read(const void *data, size_t bytes, sr_mask_
                                         void **pixels, size_t *capacity, int64_t *width,
                                         int64_t *height);
 
+// Writes ids [height][width] as a PNG with a palette: the colours 0xRRGGBB of the ids from 0 on,
+// and black for the others. Atomic.
+SR_NODISCARD sr_status sr_mask_png_write(const uint8_t *ids, int64_t width, int64_t height,
+                                         const uint32_t *colors, int color_count, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried predict: classes of pictures as CSV (file, class, probability, best ones) or JSON.
 #include <argp.h>
+#include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/file.h"
@@ -19,14 +22,18 @@ enum {
     KEY_PIXELS,
     KEY_TOP,
     KEY_JSON,
+    KEY_OUTPUT = 'o',
     CHUNK = 256,
     MAX_OVERRIDES = 64
 };
 static const size_t max_file = (size_t)256 << 20;
 
 static const struct argp_option options[] = {
-    {"top", KEY_TOP, "N", 0, "list the N most probable classes (default: 5)", 0},
+    {"top", KEY_TOP, "N", 0,
+     "list the N most probable classes, or those of most pixels (default: 5)", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object per picture instead of CSV", 0},
+    {"output", KEY_OUTPUT, "DIR", 0,
+     "segmentation: write the class of each pixel as a PNG with a palette for each picture", 0},
     {"raw", KEY_RAW, NULL, 0, "use the parameters instead of their moving average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "load the plug-ins that the recipe of a run folder names", 0},
@@ -37,12 +44,14 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char about[] =
-    "Classify IMAGES with MODEL: a run folder, a checkpoint, or a recipe with weights=FILE. "
+    "Classify IMAGES or their pixels with MODEL: a run folder, a checkpoint, or a recipe with "
+    "weights=FILE. "
     "IMAGES are JPEG or PNG files, folders (all pictures below them), or - to read names from "
     "stdin, one per line."
     "\v"
     "  serried predict runs/cifar10-fast/latest photo.jpg\n"
     "  serried predict runs/cifar10-fast/latest photos/ --top 3\n"
+    "  serried predict runs/camvid-deeplab/latest street.jpg -o labels\n"
     "  serried predict resnet50 weights=r50.safetensors data.val=imagenet *.jpg\n\n"
     "Arguments with '=' before the first picture override the recipe. Pictures that cannot be read "
     "are reported and skipped, and the exit code is 3; so are pictures for which the model's "
@@ -51,7 +60,7 @@ static const char about[] =
 typedef struct predict_arguments {
     sr_inference_options open;
     const char *overrides[MAX_OVERRIDES];
-    const char *pixels;
+    const char *pixels, *output;
     char **names; // as given
     int name_count;
     long top;
@@ -79,6 +88,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         return 0;
     case KEY_PIXELS:
         a->pixels = value;
+        return 0;
+    case KEY_OUTPUT:
+        a->output = value;
         return 0;
     case KEY_TOP:
         a->top = sr_command_number(state, "--top", value, 1, 1 << 20);
@@ -263,6 +275,14 @@ static sr_status prepare(predictor *p, const predict_arguments *a, size_t count)
     return p->best && p->probabilities && (p->pixels || !a->pixels) ? SR_OK : SR_E_MEMORY;
 }
 
+static sr_status report_left_out(const predictor *p, int count) {
+    if (p->left_out == 0)
+        return SR_OK;
+    return SR_FAIL(p->some_not_finite ? SR_E_NON_FINITE : SR_E_DATA,
+                   "%d of %d pictures could not be read%s and were skipped", p->left_out, count,
+                   p->some_not_finite ? ", or their results are not finite," : "");
+}
+
 static sr_status predict(predictor *p, const predict_arguments *a, const sr_picture_list *list) {
     const int count = (int)list->count;
     SR_TRY(prepare(p, a, list->count));
@@ -272,11 +292,155 @@ static sr_status predict(predictor *p, const predict_arguments *a, const sr_pict
         SR_TRY(predict_chunk(p, list, i, count - i < CHUNK ? count - i : CHUNK));
     if (a->pixels)
         SR_TRY(save_pixels(p, a));
-    if (p->left_out > 0)
-        return SR_FAIL(p->some_not_finite ? SR_E_NON_FINITE : SR_E_DATA,
-                       "%d of %d pictures could not be read%s and were skipped", p->left_out, count,
-                       p->some_not_finite ? ", or their results are not finite," : "");
+    return report_left_out(p, count);
+}
+
+// ---- Tasks with predictions of their own ----
+
+// The folders that all names begin with, as a number of bytes.
+static size_t common_folder(const sr_picture_list *list) {
+    const char *first = sr_picture_list_get(list, 0);
+    const char *slash = strrchr(first, '/');
+    size_t common = slash ? (size_t)(slash - first) + 1 : 0;
+    for (size_t i = 1; i < list->count; i++) {
+        const char *name = sr_picture_list_get(list, i);
+        size_t same = 0;
+        while (same < common && name[same] == first[same])
+            same++;
+        while (same > 0 && first[same - 1] != '/')
+            same--;
+        common = same;
+    }
+    return common;
+}
+
+// DIR/b/c.png for a/b/c.jpg, where all pictures are below a.
+static sr_status output_path(const char *folder, const char *name, const char *suffix,
+                             char out[PATH_MAX]) {
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    const char *dot = strrchr(base, '.');
+    const int stem = (int)(dot && dot > base ? dot - name : (ptrdiff_t)strlen(name));
+    if (snprintf(out, PATH_MAX, "%s/%.*s%s", folder, stem, name, suffix) >= PATH_MAX)
+        return SR_FAIL(SR_E_USAGE, "%s: the name below %s is too long", name, folder);
     return SR_OK;
+}
+
+static sr_status write_output(const sr_task_prediction *prediction,
+                              const sr_metric_samples *picture, const sr_metric_setting *setting,
+                              const char *folder, const char *name) {
+    char path[PATH_MAX];
+    SR_TRY(output_path(folder, name, prediction->suffix, path));
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    SR_TRY(sr_make_folders(path));
+    *slash = '/';
+    return prediction->write(picture, setting, path);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Refuses two pictures with one file for their results.
+static sr_status check_outputs(const sr_picture_list *list, const sr_task_prediction *prediction,
+                               sr_arena *arena) {
+    const size_t common = common_folder(list);
+    const char **paths = sr_arena_alloc(arena, (list->count + 1) * sizeof *paths);
+    if (!paths)
+        return SR_E_MEMORY;
+    for (size_t i = 0; i < list->count; i++) {
+        char path[PATH_MAX];
+        SR_TRY(output_path("", sr_picture_list_get(list, i) + common, prediction->suffix, path));
+        paths[i] = sr_arena_strdup(arena, path);
+        if (!paths[i])
+            return SR_E_MEMORY;
+    }
+    qsort(paths, list->count, sizeof *paths, by_text);
+    for (size_t i = 1; i < list->count; i++)
+        if (strcmp(paths[i - 1], paths[i]) == 0)
+            return SR_FAIL(SR_E_USAGE, "two pictures would have one result, %s: rename one of them",
+                           paths[i] + 1);
+    return SR_OK;
+}
+
+static sr_status describe(const predictor *p, const sr_metric_samples *picture,
+                          const sr_metric_setting *setting, const char *file) {
+    const sr_task_prediction *prediction = p->inference->task->prediction;
+    sr_text text;
+    sr_text_init(&text);
+    if (p->json) {
+        sr_text_add(&text, "{\"file\": ");
+        sr_text_add_json_string(&text, file);
+    } else {
+        sr_text_add_csv_cell(&text, file);
+    }
+    sr_status status = prediction->describe(picture, setting, p->top, p->json, &text);
+    sr_text_add(&text, p->json ? "}\n" : "\n");
+    if (status == SR_OK)
+        status = sr_text_check(&text);
+    if (status == SR_OK)
+        (void)fputs(text.data, stdout);
+    sr_text_release(&text);
+    return status;
+}
+
+static bool is_of_picture(sr_status status) {
+    return (status >= SR_E_DATA && status < SR_E_PEER) || status == SR_E_NON_FINITE;
+}
+
+// folder: NULL, or where results are written, below it as 'name' from 'common' on.
+static sr_status predict_picture(predictor *p, const char *name, const char *folder,
+                                 size_t common) {
+    const sr_metric_setting setting = {.options =
+                                           sr_engine_get_info(p->inference->engine).task_options,
+                                       .classes = p->inference->class_count,
+                                       .class_names = p->inference->class_names,
+                                       .samples = 1};
+    sr_slot slot;
+    sr_task_outputs outputs;
+    const sr_metric_samples picture = {.slot = &slot, .outputs = &outputs};
+    void *data;
+    sr_picture_file file = {.name = name};
+    sr_status status = sr_file_read(name, max_file, &data, &file.bytes);
+    if (status != SR_OK && status != SR_E_MEMORY) {
+        SR_WARN("%s", sr_error_message());
+        p->left_out++;
+        return SR_OK;
+    }
+    SR_TRY(status);
+    file.data = data;
+    status = sr_inference_infer(p->inference, &file, &slot, &outputs);
+    if (status == SR_OK)
+        status = describe(p, &picture, &setting, name);
+    sr_free(data);
+    if (is_of_picture(status)) {
+        SR_WARN("%s: %s", name, sr_error_message());
+        p->left_out++;
+        p->some_not_finite = p->some_not_finite || status == SR_E_NON_FINITE;
+        return SR_OK;
+    }
+    SR_TRY(status);
+    p->rows++;
+    return folder ? write_output(p->inference->task->prediction, &picture, &setting, folder,
+                                 name + common)
+                  : SR_OK;
+}
+
+static sr_status predict_by_task(predictor *p, const predict_arguments *a,
+                                 const sr_picture_list *list, sr_arena *arena) {
+    const sr_task_prediction *prediction = p->inference->task->prediction;
+    if (a->pixels)
+        return SR_FAIL(SR_E_USAGE, "--save-pixels is for tasks that see pictures of one size");
+    if (a->output && list->count > 0)
+        SR_TRY(check_outputs(list, prediction, arena));
+    const size_t common = list->count > 0 ? common_folder(list) : 0;
+    p->top = (int)a->top;
+    p->json = a->json;
+    if (!p->json)
+        (void)printf("file,%s\n", prediction->columns);
+    for (size_t i = 0; i < list->count; i++)
+        SR_TRY(predict_picture(p, sr_picture_list_get(list, i), a->output, common));
+    return report_left_out(p, (int)list->count);
 }
 
 static sr_status run(predictor *p, const predict_arguments *a, sr_arena *arena,
@@ -284,6 +448,11 @@ static sr_status run(predictor *p, const predict_arguments *a, sr_arena *arena,
     for (int i = 0; i < a->name_count; i++)
         SR_TRY(sr_picture_list_add(list, arena, a->names[i]));
     SR_TRY(sr_inference_open(&a->open, &p->inference));
+    if (p->inference->task->prediction)
+        return predict_by_task(p, a, list, arena);
+    if (a->output)
+        return SR_FAIL(SR_E_USAGE, "task %s writes no files: --output is for segmentation",
+                       p->inference->task->name);
     return predict(p, a, list);
 }
 

@@ -22,6 +22,7 @@
 #include "trainer/engine/placement.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/run/inputs.h"
+#include "trainer/run/picture_reader.h"
 #include "trainer/run/run_recipe.h"
 #include "trainer/run/training_internal.h"
 #include "trainer/tasks/eval_view.h"
@@ -212,6 +213,7 @@ sr_status sr_inference_open(const sr_inference_options *options, sr_inference **
 void sr_inference_free(sr_inference *in) {
     if (!in)
         return;
+    sr_picture_reader_free(in->reader);
     sr_engine_free(in->engine);
     sr_comm_free(in->comm);
     sr_recipe_free(in->recipe);
@@ -270,42 +272,6 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measur
     return sr_evaluate_split(in->engine, in->comm, &evaluation, out);
 }
 
-// Turns picture files into the model's input.
-typedef struct picture_reader {
-    sr_eval_view view;
-    sr_picture_worker *pictures;
-    sr_canvas *canvas;
-    sr_transform_chain *chain;
-} picture_reader;
-
-// Normalises a file as packing does, so that a picture has the same pixels here as in training.
-static sr_status open_picture(const picture_reader *r, const sr_picture_file *file,
-                              sr_encoded *out) {
-    const sr_picture_options options = {.segments = SR_PICTURE_NO_INDEX};
-    sr_sample stored = {0};
-    unsigned met;
-    if (file->height > 0) {
-        *out = (sr_encoded){.data = file->data,
-                            .bytes = file->bytes,
-                            .raw = true,
-                            .height = file->height,
-                            .width = file->width,
-                            .channels = file->channels ? file->channels : 3};
-        return SR_OK;
-    }
-    SR_TRY(sr_picture_normalise(r->pictures, file->data, file->bytes, &options, &stored, &met));
-    *out = sr_encoded_of(&stored);
-    return SR_OK;
-}
-
-static sr_status decode(const picture_reader *r, const sr_picture_file *file, uint8_t *pixels) {
-    const sr_canvas_identity identity = {0};
-    sr_encoded encoded;
-    SR_TRY(open_picture(r, file, &encoded));
-    SR_TRY(sr_canvas_open(r->canvas, &encoded, &identity, r->view.height, r->view.width, pixels));
-    return sr_transform_chain_apply(r->chain, r->canvas);
-}
-
 static bool is_of_picture(sr_status status) {
     return status >= SR_E_DATA && status < SR_E_PEER;
 }
@@ -361,15 +327,16 @@ static sr_status infer_classes(sr_inference *in, const sr_slot *slot, const floa
     return SR_OK;
 }
 
-static sr_status predict_batch(sr_inference *in, const picture_reader *from, const batch_buffers *m,
-                               const sr_picture_file *files, int count, float *probabilities,
-                               uint8_t *pixels, sr_status *statuses) {
-    const int64_t height = from->view.height, width = from->view.width;
+static sr_status predict_batch(sr_inference *in, const sr_picture_reader *from,
+                               const batch_buffers *m, const sr_picture_file *files, int count,
+                               float *probabilities, uint8_t *pixels, sr_status *statuses) {
+    const int64_t height = sr_picture_reader_view(from)->height,
+                  width = sr_picture_reader_view(from)->width;
     const size_t size = (size_t)(height * width * 3), classes = (size_t)in->class_count;
     memset(m->image, 0, size * (size_t)m->samples);
     for (int i = 0; i < count; i++) {
         uint8_t *at = (uint8_t *)m->image + (size_t)i * size;
-        statuses[i] = decode(from, &files[i], at);
+        statuses[i] = sr_picture_reader_decode(from, &files[i], at);
         if (statuses[i] != SR_OK && !is_of_picture(statuses[i]))
             return statuses[i];
         if (statuses[i] != SR_OK)
@@ -392,13 +359,14 @@ static sr_status predict_batch(sr_inference *in, const picture_reader *from, con
     return SR_OK;
 }
 
-static sr_status predict_all(sr_inference *in, const picture_reader *from,
+static sr_status predict_all(sr_inference *in, const sr_picture_reader *from,
                              const sr_picture_file *files, int count, float *probabilities,
                              uint8_t *pixels, sr_status *statuses) {
     const sr_recipe *r = in->recipe;
     int64_t most = r->eval.batch / sr_engine_get_info(in->engine).lanes;
     batch_buffers m = {.samples = count < most ? count : most};
-    const size_t size = (size_t)(from->view.height * from->view.width * 3);
+    const size_t size =
+        (size_t)(sr_picture_reader_view(from)->height * sr_picture_reader_view(from)->width * 3);
     const size_t classes = (size_t)in->class_count;
     m.image = sr_alloc_array((size_t)m.samples, size, "pictures");
     sr_status status = m.image ? SR_OK : SR_E_MEMORY;
@@ -413,22 +381,21 @@ static sr_status predict_all(sr_inference *in, const picture_reader *from,
 
 sr_status sr_inference_predict(sr_inference *in, const sr_picture_file *files, int count,
                                float *probabilities, uint8_t *pixels, sr_status *statuses) {
-    picture_reader from = {0};
-    if (!sr_task_has_classes(in->task))
+    sr_picture_reader *from;
+    if (!sr_task_has_classes(in->task) || in->task->whole_pictures)
         return SR_FAIL(SR_E_UNSUPPORTED, "task %s does not classify pictures", in->task->name);
-    in->task->view(in->recipe, sr_engine_get_info(in->engine).task_options, &from.view);
-    sr_status status = sr_picture_worker_create(&from.pictures);
-    if (status == SR_OK)
-        status = sr_canvas_create(0, &from.canvas);
-    if (status == SR_OK)
-        status =
-            sr_transform_chain_create(from.view.transforms, from.view.transform_count, &from.chain);
-    if (status == SR_OK)
-        status = predict_all(in, &from, files, count, probabilities, pixels, statuses);
-    if (from.chain)
-        sr_transform_chain_free(from.chain);
-    if (from.canvas)
-        sr_canvas_free(from.canvas);
-    sr_picture_worker_free(from.pictures);
+    SR_TRY(sr_picture_reader_create(in->task, in->recipe,
+                                    sr_engine_get_info(in->engine).task_options, &from));
+    const sr_status status = predict_all(in, from, files, count, probabilities, pixels, statuses);
+    sr_picture_reader_free(from);
     return status;
+}
+
+sr_status sr_inference_infer(sr_inference *in, const sr_picture_file *file, sr_slot *picture,
+                             sr_task_outputs *outputs) {
+    const sr_engine_info info = sr_engine_get_info(in->engine);
+    if (!in->reader)
+        SR_TRY(sr_picture_reader_create(in->task, in->recipe, info.task_options, &in->reader));
+    SR_TRY(sr_picture_reader_read(in->reader, file, picture));
+    return sr_engine_infer(in->engine, picture, outputs);
 }

@@ -25,7 +25,8 @@ typedef struct sr_inference {
     const sr_task_desc *task;
     sr_arena arena;
     int class_count;
-    const char **class_names; // UTF-8, by number of the class; NULL if they are not known
+    const char **class_names;         // UTF-8, by number of the class; NULL if they are not known
+    struct sr_picture_reader *reader; // of sr_inference_infer; NULL before its first call
     const char *val_identity; // of the val split that the run was evaluated on; NULL: not known
 } sr_inference;
 
@@ -83,6 +84,13 @@ typedef struct sr_picture_file {
 SR_NODISCARD sr_status sr_inference_predict(sr_inference *inference, const sr_picture_file *files,
                                             int count, float *probabilities, uint8_t *pixels,
                                             sr_status *statuses);
+
+// The outputs of the task for a picture, which is prepared in the same way. *picture has the arrays
+// that the task reads, as it went into the model, and the size of the picture as it is stored; both
+// are valid until the next call. SR_E_DATA and SR_E_LIMIT for a picture that cannot be read; else
+// as sr_engine_infer. Not collective.
+SR_NODISCARD sr_status sr_inference_infer(sr_inference *inference, const sr_picture_file *file,
+                                          sr_slot *picture, sr_task_outputs *outputs);
 
 #ifdef __cplusplus
 }

@@ -47,8 +47,8 @@ void sr_eval_view_whole(const sr_recipe *recipe, sr_eval_view *out) {
 
 // ---- Whole pictures ----
 
-// What 'resize' makes of a picture.
-static void resized(const sr_eval_view *view, int64_t *height, int64_t *width) {
+// As the transform 'resize'.
+void sr_eval_view_resized(const sr_eval_view *view, int64_t *height, int64_t *width) {
     const int64_t h = *height, w = *width, side = view->resize_height;
     if (side == 0)
         return;
@@ -63,7 +63,7 @@ static sr_status add_sample(const sr_eval_view *view, const sr_sample *sample,
             width = turned ? sample->height : sample->width;
     if (height * width > out->mask_pixels)
         out->mask_pixels = height * width;
-    resized(view, &height, &width);
+    sr_eval_view_resized(view, &height, &width);
     if (height * width > SR_DECODE_MAX_PIXELS)
         return SR_FAIL(SR_E_LIMIT,
                        "eval.resize makes a picture of %lld x %lld, over the limit of %lld pixels",

@@ -38,6 +38,8 @@ void sr_eval_view_of(const sr_recipe *recipe, const void *options, sr_eval_view 
 void sr_eval_view_whole(const sr_recipe *recipe, sr_eval_view *out);
 // The same with other arguments of `resize`.
 void sr_eval_view_crop(const char *resize, int64_t height, int64_t width, sr_eval_view *out);
+// The size of a whole picture after the transforms, from its size before.
+void sr_eval_view_resized(const sr_eval_view *view, int64_t *height, int64_t *width);
 // The extent of a split's pictures in this view; reads all records if they are whole.
 SR_NODISCARD sr_status sr_eval_view_measure(const sr_eval_view *view, sr_dataset *data,
                                             sr_eval_extent *out);

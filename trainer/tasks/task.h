@@ -79,6 +79,19 @@ typedef struct sr_task_scalar {
     int phase;        // of the task, which computes it
 } sr_task_scalar;
 
+// What `predict` tells of a picture, for tasks that do not classify it.
+typedef struct sr_task_prediction {
+    const char *columns; // of CSV, behind that of the file: "classes"
+    // Adds cells of CSV, each after a comma, or members of a JSON object, each after ", ". top: how
+    // many of several to list.
+    sr_status (*describe)(const sr_metric_samples *picture, const sr_metric_setting *setting,
+                          int top, bool json, sr_text *out);
+    // Writes the result as a file; 'suffix' is that of its name: ".png".
+    sr_status (*write)(const sr_metric_samples *picture, const sr_metric_setting *setting,
+                       const char *path);
+    const char *suffix;
+} sr_task_prediction;
+
 // A task's descriptor. Immutable.
 typedef struct sr_task_desc {
     uint32_t struct_size, abi;
@@ -110,6 +123,8 @@ typedef struct sr_task_desc {
     const char *best;                // the column of its metrics that chooses the best checkpoint
     const char *fractions;           // what its columns of fractions are, as the title of a plot
     const sr_example_desc *examples; // of evaluations; NULL: none are shown
+    const sr_task_prediction *prediction; // NULL: `predict` does not serve the task, unless its
+                                          // "logits" are those of classes, f32 [N,classes]
     const char *generates; // the output of pictures, f32 [N,H,W,3] in 0..1, that are shown
                            // after each epoch; NULL: none
     // Inference takes each picture alone in its own size, resized at most, and its results are in

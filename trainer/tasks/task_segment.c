@@ -9,6 +9,9 @@
 #include <stdio.h>
 
 #include "dataio/image/canvas.h"
+#include "dataio/image/mask_png.h"
+#include "kernels/base/text.h"
+#include "trainer/draw/palette.h"
 #include "trainer/tasks/metric_iou.h"
 #include "trainer/tasks/segment_views.h"
 #include "trainer/tasks/task.h"
@@ -177,6 +180,78 @@ static const sr_example_desc examples = {
              [WORST] = {.title = "the fewest pixels right: predicted"}},
     .offer = offer};
 
+// ---- Predictions ----
+
+// Classes by their pixels, most first; of equal ones the lower number first. Returns how many there
+// are.
+static int order_classes(const int64_t *pixels, int classes, int order[SR_MASK_IGNORE + 1]) {
+    int count = 0;
+    for (int c = 0; c < classes; c++) {
+        int at = count;
+        if (pixels[c] == 0)
+            continue;
+        for (; at > 0 && pixels[c] > pixels[order[at - 1]]; at--)
+            order[at] = order[at - 1];
+        order[at] = c;
+        count++;
+    }
+    return count;
+}
+
+static void add_class(const char *name, double share, bool json, bool first, sr_text *out) {
+    if (!json) {
+        sr_text_add(out, "%s%s:%.4f", first ? "" : " ", name, share);
+        return;
+    }
+    sr_text_add(out, "%s{\"class\": ", first ? "" : ", ");
+    sr_text_add_json_string(out, name);
+    sr_text_add(out, ", \"share\": %.6f}", share);
+}
+
+// The classes with most pixels, and their shares.
+static sr_status describe(const sr_metric_samples *picture, const sr_metric_setting *setting,
+                          int top, bool json, sr_text *out) {
+    const sr_task_output *classes, *mean;
+    int64_t pixels[SR_MASK_IGNORE + 1] = {0};
+    int order[SR_MASK_IGNORE + 1];
+    sr_text list;
+    SR_TRY(sr_task_outputs_get(picture->outputs, "classes", &classes));
+    SR_TRY(sr_task_outputs_get(picture->outputs, "mean", &mean));
+    if (!isfinite(((const float *)mean->data)[0]))
+        return SR_FAIL(SR_E_NON_FINITE, "the model's result is not finite");
+    const int64_t all = sr_info_count(&classes->info);
+    for (int64_t i = 0; i < all; i++)
+        pixels[((const uint8_t *)classes->data)[i]]++;
+    const int count = order_classes(pixels, setting->classes, order);
+    sr_text_init(&list);
+    for (int k = 0; k < count && k < top; k++)
+        add_class(setting->class_names[order[k]], (double)pixels[order[k]] / (double)all, json,
+                  k == 0, &list);
+    if (json) {
+        sr_text_add(out, ", \"classes\": [%s]", list.data);
+    } else {
+        sr_text_add(out, ",");
+        sr_text_add_csv_cell(out, list.data);
+    }
+    const sr_status status = sr_text_check(&list);
+    sr_text_release(&list);
+    return status;
+}
+
+static sr_status write(const sr_metric_samples *picture, const sr_metric_setting *setting,
+                       const char *path) {
+    const sr_task_output *classes;
+    uint32_t colors[SR_MASK_IGNORE + 1];
+    SR_TRY(sr_task_outputs_get(picture->outputs, "classes", &classes));
+    for (int c = 0; c < setting->classes && c <= SR_MASK_IGNORE; c++)
+        colors[c] = sr_color_class(c);
+    return sr_mask_png_write(classes->data, classes->info.dim[2], classes->info.dim[1], colors,
+                             setting->classes, path);
+}
+
+static const sr_task_prediction prediction = {
+    .columns = "classes", .describe = describe, .write = write, .suffix = ".png"};
+
 static const sr_metric_desc *const metrics[] = {&sr_metric_iou, NULL};
 
 extern const sr_task_desc sr_task_segment;
@@ -207,5 +282,6 @@ const sr_task_desc sr_task_segment = {
     .best = "mIoU",
     .fractions = "mIoU and accuracy",
     .examples = &examples,
+    .prediction = &prediction,
     .whole_pictures = true,
     .view = view};
