@@ -13,7 +13,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = ["index", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation",
-         "own-model", "own-task", "inference", "own-loop", "cluster", "inspect", "performance"]
+         "own-model", "own-task", "segmentation", "inference", "own-loop", "cluster", "inspect", "performance"]
 # A member with an obvious name needs no comment if its struct or enum has one.
 PLAIN_MEMBER = re.compile(r"Member .*\((variable|enumvalue)\) of (struct|class|file) \S+ is not documented")
 

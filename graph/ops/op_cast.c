@@ -32,7 +32,8 @@ static void derivative(sr_context *context, const sr_node_view *node, const sr_t
 const sr_op sr_op_cast = {
     SR_OP_HEAD,
     .name = "cast",
-    .help = "the same numbers in another type: floats rounded to nearest even, i32 and u8 towards 0",
+    .help =
+        "the same numbers in another type: floats rounded to nearest even, i32 and u8 towards 0",
     .inputs = 1,
     .input_name = {"x"},
     .required = 1,

@@ -6,6 +6,7 @@
 // files. A shape is a test for points inside, in its own coordinates, sampled 3 x 3 times per
 // pixel. The data are for trying a training run from end to end; they are not a benchmark.
 #include <argp.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,11 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataio/image/mask_png.h"
 #include "kernels/base/file.h"
 #include "kernels/base/math.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
+#include "kernels/base/text.h"
 #include "launcher/commands/command.h"
+#include "trainer/draw/palette.h"
 
 #define PI 3.14159265358979323846
 #define SEED 20240501u
@@ -124,6 +128,7 @@ static const struct {
 
 typedef struct picture {
     int side;
+    uint8_t mask[MAX_SIDE * MAX_SIDE]; // 0: background, 1 + class, SR_MASK_VOID on its edge
     double rgb[MAX_SIDE * MAX_SIDE][3];
 } picture;
 
@@ -176,6 +181,12 @@ static void draw_clutter(picture *p, sr_rng *rng) {
     }
 }
 
+// Of a pixel that has so many of nine samples inside the shape.
+static uint8_t mask_of(int class, int hits) {
+    const int value = hits == 0 ? 0 : hits == 9 ? 1 + class : SR_MASK_VOID;
+    return (uint8_t)value;
+}
+
 static void draw_shape(picture *p, sr_rng *rng, int class, color ink) {
     double radius = p->side * sr_rng_uniform(rng, 0.22, 0.42);
     double cx = sr_rng_uniform(rng, 0.8 * radius, p->side - 0.8 * radius);
@@ -190,6 +201,7 @@ static void draw_shape(picture *p, sr_rng *rng, int class, color ink) {
                 double v = y + (s - s % 3) / 9.0 + 1 / 6.0 - cy;
                 hits += classes[class].inside(u * cosine + v * sine, v * cosine - u * sine);
             }
+            p->mask[y * p->side + x] = mask_of(class, hits);
             for (int i = 0; i < 3 && hits > 0; i++) {
                 double *value = &p->rgb[y * p->side + x][i];
                 *value += hits / 9.0 * (ink.c[i] - *value);
@@ -237,30 +249,83 @@ static void compress(const picture *p, int quality, unsigned char **data, unsign
     jpeg_destroy_compress(&jpeg);
 }
 
-static sr_status write_picture(const picture *p, const char *folder, int number) {
+static sr_status write_picture(const picture *p, const char *path, int number) {
     unsigned char *data = NULL;
     unsigned long bytes = 0;
-    char path[4096];
     compress(p, 85 + number % 10, &data, &bytes);
-    snprintf(path, sizeof path, "%s/%04d.jpg", folder, number);
     sr_status status = sr_file_write_quickly(path, data, bytes);
     free(data);
     return status;
 }
 
-static sr_status render(const char *target, int count) {
+static sr_status write_labelled(const picture *p, const char *target, int class, int number) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s/%04d.jpg", target, classes[class].name, number);
+    return write_picture(p, path, number);
+}
+
+enum { HELD_OUT = 5 }; // every fifth picture with a mask is for validation
+
+static sr_status write_masked(const picture *p, const char *target, int class, int number) {
+    const char *split = number % HELD_OUT == HELD_OUT - 1 ? "val" : "train";
+    uint32_t colors[1 + CLASSES] = {0};
+    char path[PATH_MAX];
+    for (int c = 0; c < CLASSES; c++)
+        colors[1 + c] = sr_color_class(c);
+    snprintf(path, sizeof path, "%s/images/%s/%s-%04d.jpg", target, split, classes[class].name,
+             number);
+    SR_TRY(write_picture(p, path, number));
+    snprintf(path, sizeof path, "%s/masks/%s/%s-%04d.png", target, split, classes[class].name,
+             number);
+    return sr_mask_png_write(p->mask, p->side, p->side, colors, 1 + CLASSES, path);
+}
+
+// The numbers in masks, for `pack --class-map`.
+static sr_status write_class_map(const char *target) {
+    char path[PATH_MAX];
+    sr_text text;
+    sr_text_init(&text);
+    sr_text_add(&text, "0 background\n");
+    for (int c = 0; c < CLASSES; c++)
+        sr_text_add(&text, "%d %s\n", 1 + c, classes[c].name);
+    sr_text_add(&text, "%d ignore\n", SR_MASK_VOID);
+    snprintf(path, sizeof path, "%s/classes.txt", target);
+    sr_status status = sr_text_check(&text);
+    if (status == SR_OK)
+        status = sr_file_write_quickly(path, text.data, text.length);
+    sr_text_release(&text);
+    return status;
+}
+
+static sr_status make_folder(const char *target, const char *name) {
+    char *folder = sr_path_join(target, name);
+    const sr_status status = folder ? sr_make_folders(folder) : SR_E_MEMORY;
+    sr_free(folder);
+    return status;
+}
+
+static sr_status make_all_folders(const char *target, bool masks) {
+    static const char *const masked[] = {"images/train", "images/val", "masks/train", "masks/val"};
+    if (strlen(target) > PATH_MAX / 2)
+        return SR_FAIL(SR_E_USAGE, "%s: the name is too long", target);
+    for (int i = 0; masks && i < 4; i++)
+        SR_TRY(make_folder(target, masked[i]));
+    for (int c = 0; !masks && c < CLASSES; c++)
+        SR_TRY(make_folder(target, classes[c].name));
+    return masks ? write_class_map(target) : SR_OK;
+}
+
+static sr_status render(const char *target, int count, bool masks) {
     picture *p = sr_alloc(sizeof *p, "a picture");
     if (!p)
         return SR_E_MEMORY;
-    sr_status status = SR_OK;
-    for (int class = 0; status == SR_OK && class < CLASSES; class ++) {
-        char *folder = sr_path_join(target, classes[class].name);
-        status = folder ? sr_make_folders(folder) : SR_E_MEMORY;
+    sr_status status = make_all_folders(target, masks);
+    for (int class = 0; class < CLASSES; class ++) {
         for (int i = 0; status == SR_OK && i < count; i++) {
             draw(p, class, i);
-            status = write_picture(p, folder, i);
+            status =
+                masks ? write_masked(p, target, class, i) : write_labelled(p, target, class, i);
         }
-        sr_free(folder);
     }
     sr_free(p);
     return status;
@@ -269,12 +334,15 @@ static sr_status render(const char *target, int count) {
 typedef struct render_arguments {
     const char *target;
     int count;
+    bool masks;
 } render_arguments;
 
 static error_t parse_option(int key, char *value, struct argp_state *state) {
     render_arguments *a = state->input;
     if (key == 'c')
         a->count = atoi(value);
+    else if (key == 'm')
+        a->masks = true;
     else if (key == ARGP_KEY_ARG && !a->target)
         a->target = value;
     else if (key == ARGP_KEY_END && (!a->target || a->count < 1 || a->count > 9999))
@@ -286,16 +354,21 @@ static error_t parse_option(int key, char *value, struct argp_state *state) {
 
 int sr_cmd_render(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"count", 'c', "N", 0, "pictures per class (default: 220)", 0}, {0}};
+        {"count", 'c', "N", 0, "pictures per class (default: 220)", 0},
+        {"masks", 'm', NULL, 0,
+         "with the class of each pixel: DST/images, DST/masks, both with train and val, and "
+         "DST/classes.txt",
+         0},
+        {0}};
     static const struct argp parser = {
         options, parse_option,
         "DST",   "Draw pictures of ten shapes into DST/CLASS/NNNN.jpg, to try serried out.",
         NULL,    NULL,
         NULL};
-    render_arguments a = {NULL, DEFAULT_COUNT};
+    render_arguments a = {.count = DEFAULT_COUNT};
     if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0)
         return 2;
-    sr_status status = render(a.target, a.count);
+    sr_status status = render(a.target, a.count, a.masks);
     if (status != SR_OK)
         return sr_command_fail(status);
     printf("%d pictures of %d classes in %s\n", CLASSES * a.count, CLASSES, a.target);

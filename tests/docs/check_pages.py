@@ -22,7 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 PAGES = ["index", "README", "own-data", "kplrecord", "recipes", "runs", "pictures", "fine-tuning", "from-pytorch", "augmentation",
-         "own-model", "own-task", "inference", "own-loop", "cluster", "inspect", "performance"]
+         "own-model", "own-task", "segmentation", "inference", "own-loop", "cluster", "inspect", "performance"]
 LIMIT = 160  # seconds for one page, beside another one
 MARKED = {"sh slurm": "Slurm", "sh torch": "PyTorch",  # blocks that not every machine can run
           "sh download": "the network", "sh whole": "check_quickstart.py", "python": "a fragment of a program"}

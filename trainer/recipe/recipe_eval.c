@@ -149,37 +149,3 @@ void sr_recipe_read_evaluation(sr_recipe_internal *in) {
     r->eval.resize_height = resize.height;
     r->eval.resize_width = shorter_side ? 0 : resize.width;
 }
-
-// ---- once the task is known ---------------------------------------------------------------------
-
-static bool is_written(const sr_recipe_internal *in, const char *path) {
-    return sr_recipe_node_find(in->written, path) != NULL;
-}
-
-static sr_status refuse_zero(sr_recipe *recipe, const char *path, int64_t side, const char *task) {
-    if (side > 0)
-        return SR_OK;
-    return sr_recipe_fail(recipe, path,
-                          "task %s evaluates pictures of one size: %s 0 has no meaning for it",
-                          task, path);
-}
-
-sr_status sr_recipe_use_whole_pictures(sr_recipe *recipe, bool whole, const char *task) {
-    static const char note[] = "default (whole pictures)";
-    sr_recipe_internal *in = recipe->internal;
-    if (!whole) {
-        SR_TRY(refuse_zero(recipe, "eval.crop", recipe->eval.crop_height, task));
-        return refuse_zero(recipe, "eval.resize", recipe->eval.resize_height, task);
-    }
-    if (is_written(in, "eval.crop") && recipe->eval.crop_height > 0)
-        return sr_recipe_fail(recipe, "eval.crop",
-                              "task %s evaluates whole pictures: remove eval.crop", task);
-    if (!is_written(in, "eval.crop"))
-        derive(in, "eval.crop", (sides){0, 0}, note);
-    if (!is_written(in, "eval.resize")) {
-        derive(in, "eval.resize", (sides){0, 0}, note);
-        recipe->eval.resize_height = recipe->eval.resize_width = 0;
-    }
-    recipe->eval.crop_height = recipe->eval.crop_width = 0;
-    return SR_OK;
-}

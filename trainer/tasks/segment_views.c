@@ -2,6 +2,7 @@
 // Views of a picture (segment_views.h) as one recorded program.
 #include "trainer/tasks/segment_views.h"
 
+#include "graph/op.h"
 #include "graph/ops.h"
 
 enum { HEIGHT = 1, WIDTH = 2, CHANNELS = 3 }; // dimensions
@@ -15,10 +16,23 @@ sr_tensor sr_segment_resize(sr_tensor map, int64_t height, int64_t width) {
         (sr_resize2d_opts){.height = (int)height, .width = (int)width, .mode = SR_RESIZE_BILINEAR});
 }
 
+sr_tensor sr_segment_logits(sr_lane_recording *r, sr_tensor x) {
+    const sr_tensor logits = sr_task_forward(r, 0, &x, SR_SEGMENT_LOGITS, r->training);
+    sr_info info;
+    char text[96];
+    if (!sr_tensor_info(logits, &info) || info.rank == 4)
+        return logits;
+    const sr_status status =
+        SR_FAIL(SR_E_USAGE,
+                "model %s gives logits %s, but segmentation needs maps [N,h,w,classes]: choose a "
+                "model such as deeplabv3, with this one as its backbone",
+                r->models[0]->desc->name, sr_info_text(&info, text));
+    return sr_op_refused(status, "segment");
+}
+
 // f32 [N,h,w,classes], and its mean is added to *mean.
 static sr_tensor logits_of(sr_lane_recording *r, sr_tensor x, sr_tensor *mean) {
-    const sr_tensor logits =
-        sr_cast(sr_task_forward(r, 0, &x, SR_SEGMENT_LOGITS, r->training), SR_F32);
+    const sr_tensor logits = sr_cast(sr_segment_logits(r, x), SR_F32);
     const sr_tensor own = sr_mean(logits, (sr_axes){.count = 3, .axis = {1, 2, 3}});
     *mean = sr_is_none(*mean) ? own : sr_add(*mean, own);
     return logits;

@@ -17,6 +17,8 @@ typedef struct sr_segment_views {
     sr_float_list scales;
 } sr_segment_views;
 
+// Records the model of a task with one set for normalised pictures x [N,h,w,C]: its logits, a map.
+sr_tensor sr_segment_logits(sr_lane_recording *recording, sr_tensor x);
 // A map [N,height,width,channels], resized bilinearly without aligned corners.
 sr_tensor sr_segment_resize(sr_tensor map, int64_t height, int64_t width);
 

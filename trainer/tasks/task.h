@@ -79,7 +79,7 @@ typedef struct sr_task_scalar {
     int phase;        // of the task, which computes it
 } sr_task_scalar;
 
-// What `predict` tells of a picture, for tasks that do not classify it.
+// What `predict` prints and writes for a picture, for tasks that do not classify it.
 typedef struct sr_task_prediction {
     const char *columns; // of CSV, behind that of the file: "classes"
     // Adds cells of CSV, each after a comma, or members of a JSON object, each after ", ". top: how

@@ -90,7 +90,7 @@ static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor
 
 static void record(sr_lane_recording *r) {
     const sr_tensor x = images(r), labels = labels_of(r);
-    const sr_tensor logits = sr_task_forward(r, 0, &x, SR_SEGMENT_LOGITS, r->training);
+    const sr_tensor logits = sr_segment_logits(r, x);
     sr_tensor auxiliary = SR_NONE;
     sr_info info;
     if (sr_tensor_info(logits, &info))

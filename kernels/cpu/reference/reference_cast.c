@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference cast: every dtype to every float dtype, rounded once to nearest even, and to i32 and u8,
-// rounded towards 0 to the nearest one that exists, NaN to 0; equal dtypes are copied.
+// Reference cast: every dtype to every float dtype, rounded once to nearest even, and to i32 and
+// u8, rounded towards 0 to the nearest one that exists, NaN to 0; equal dtypes are copied.
 //
 // Values are converted through f64, which represents every source exactly except i64 beyond 2^53.
 #include <string.h>

@@ -158,8 +158,7 @@ static void test_cast_rounds_once(void **state) {
 // Towards 0, and to the nearest number that exists.
 static void test_cast_to_integers(void **state) {
     const double values[] = {0, 2.9, -2.9, 254.999, 255, 256, -1, 3e9, -3e9, (double)NAN, 1e300};
-    const double i32[] = {0,  2,          -2,          254, 255,       256,
-                          -1, 2147483647, -2147483648, 0,   2147483647};
+    const double i32[] = {0, 2, -2, 254, 255, 256, -1, 2147483647, -2147483648, 0, 2147483647};
     const double u8[] = {0, 2, 0, 254, 255, 255, 0, 255, 0, 0, 255};
     const int64_t n = sizeof values / sizeof values[0];
     const sr_count_params p = {n};

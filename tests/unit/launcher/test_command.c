@@ -120,7 +120,7 @@ static void test_full_disk(void **state) {
     (void)state;
     expect("$S version > /dev/full", 1, "cannot write the results to stdout: No space left");
     expect("$S recipe list > /dev/full", 1, "cannot write the results to stdout: No space left");
-    expect("$S recipe list --names | head -1", 0, "cifar10-fast\n");
+    expect("$S recipe list --names | head -1", 0, "camvid-deeplab\n");
 }
 
 static void test_slurm(void **state) {
@@ -180,7 +180,7 @@ static void test_tables(void **state) {
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"
            "print([json.loads(line)[\"name\"] for line in sys.stdin][0])'",
-           0, "cifar10-fast\n");
+           0, "camvid-deeplab\n");
     expect("for r in $($S recipe list --names); do $S recipe show --json $r | python3 -c 'import "
            "json, sys\n"
            "told = json.load(sys.stdin)\n"

@@ -18,6 +18,7 @@ static const struct {
 } cases[] = {
     {"classify", "tests/recipes/tiny.yaml", {NULL}},
     {"gan", "tests/recipes/gan-portable.yaml", {NULL}},
+    {"segment", "tests/recipes/segment-portable.yaml", {NULL}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

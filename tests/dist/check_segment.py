@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segmentation from pictures with masks to predicted masks: one digest on any number of ranks, also after a stop; an
+evaluation that is what counting the predicted PNGs gives, whole, in windows, at several scales and mirrored.
+
+usage: check_segment.py SERRIED RECIPE
+"""
+import glob
+import os
+import subprocess
+import sys
+import zlib
+
+import suite
+
+CLASSES, IGNORED, STEPS = 11, 255, 4
+VIEWS = {"whole": (), "windows": ("task.window=40", "task.stride=24"),
+         "scales and mirrored": ("task.scales=[0.75,1,1.5]", "eval.flip=true"), "resized": ("eval.resize=[56,72]",)}
+
+
+def paeth(left, up, corner):
+    near = left + up - corner
+    distance = abs(near - left), abs(near - up), abs(near - corner)
+    return (left, up, corner)[distance.index(min(distance))]
+
+
+def read_ids(path):
+    """The numbers of a PNG with 8 bits a pixel (PNG specification, section 9: filters)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, packed, width, height, palette = 8, b"", 0, 0, b""
+    while at < len(data):
+        length, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        body = data[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            width, height = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:8], "big")
+            assert body[8] == 8, path
+        packed += body if kind == b"IDAT" else b""
+        palette = body if kind == b"PLTE" else palette
+        at += length + 12
+    raw, rows, before = zlib.decompress(packed), [], bytes(width)
+    for y in range(height):
+        row, kind = bytearray(raw[y * (width + 1) + 1:(y + 1) * (width + 1)]), raw[y * (width + 1)]
+        for x in range(width):
+            left, up, corner = row[x - 1] if x else 0, before[x], before[x - 1] if x else 0
+            row[x] = (row[x] + (0, left, up, (left + up) // 2, paeth(left, up, corner))[kind]) % 256
+        rows.append(bytes(row))
+        before = bytes(row)
+    return rows, palette
+
+
+def count_iou(pairs):
+    """The mean IoU of pairs of maps, class by class."""
+    truth, found, both = [0] * CLASSES, [0] * CLASSES, [0] * CLASSES
+    for mask, result in pairs:
+        for true_row, found_row in zip(mask, result):
+            for t, f in zip(true_row, found_row):
+                if t != IGNORED:
+                    truth[t] += 1
+                    found[f] += 1
+                    both[t] += t == f
+    unions = [(b, t + f - b) for b, t, f in zip(both, truth, found) if t + f]
+    return sum(b / union for b, union in unions) / len(unions)
+
+
+class Segment(suite.Suite):
+    def __init__(self, serried, folder, recipe):
+        super().__init__(serried, folder)
+        self.recipe = recipe
+
+    def call(self, *line, ranks=1):
+        return subprocess.run(suite.under_mpirun(ranks, [self.serried, *line]), env=suite.environment(), text=True,
+                              capture_output=True, timeout=120 * suite.SLOW, check=False)
+
+    def pack(self):
+        self.drawn = os.path.join(self.folder, "drawn")
+        self.call("render", self.drawn, "--masks", "--count", "10")
+        done = self.call("pack", self.drawn, self.data, "--class-map", os.path.join(self.drawn, "classes.txt"))
+        self.report(done.returncode == 0 and f"80 train, 20 val; {CLASSES} classes" in done.stdout, "packed",
+                    done.stdout + done.stderr)
+
+    def train(self, name, steps, ranks, *more, where="-o"):
+        done = self.call("train", self.recipe, where, os.path.join(self.folder, name), "data.train=" + self.data,
+                         f"steps={steps}", *more, ranks=ranks)
+        digest = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("digest ")]
+        self.report(done.returncode == 0 and len(digest) == 1, f"{name}: {steps} steps on {ranks} ranks", done.stderr[-500:])
+        return digest
+
+    def check_views(self, run):
+        """What `val` measures is what counting the masks of `predict` gives; the same numbers on three ranks."""
+        masks = {os.path.basename(path): read_ids(path)[0] for path in glob.glob(self.drawn + "/masks/val/*.png")}
+        for number, (name, overrides) in enumerate(VIEWS.items()):
+            one, three = (self.call("val", run, *overrides, ranks=ranks).stdout for ranks in (1, 3))
+            values = dict(line.split() for line in one.splitlines() if line.startswith("val_"))
+            self.report("val_mIoU" in values and one == three, f"{name}: the same on three ranks", f"{one}\n{three}")
+            to = os.path.join(self.folder, f"labels{number}")
+            done = self.call("predict", run, *overrides, self.drawn + "/images/val", "-o", to)
+            found = {os.path.basename(path): read_ids(path) for path in glob.glob(to + "/*.png")}
+            self.report(done.returncode == 0 and found.keys() == masks.keys(), f"{name}: a mask for each picture",
+                        done.stderr[-500:])
+            self.report(all(len(palette) == 768 for _, palette in found.values()), f"{name}: masks have a palette", "")
+            counted = count_iou([(masks[key], rows) for key, (rows, _) in found.items()])
+            self.report(f"{counted:.4f}" == values.get("val_mIoU"), f"{name}: mIoU of the masks", f"{counted} {values}")
+
+    def check_files(self, run):
+        names = ("classes.csv", "confusion.csv", "results.png", "samples/val.png")
+        self.report(all(os.path.exists(os.path.join(run, name)) for name in names), "files of a run", str(os.listdir(run)))
+        with open(os.path.join(run, "classes.csv"), encoding="utf-8") as file:
+            rows = file.read().splitlines()
+        self.report(len(rows) == 1 + CLASSES and rows[0] == "class,iou,accuracy,pixels" and rows[1].startswith("background,"),
+                    "IoU of each class", str(rows))
+
+    def check_refusals(self, run):
+        for overrides, message in ((["eval.crop=32"], "task segment evaluates whole pictures: remove eval.crop"),
+                                   (["loss=margin"], "loss margin is not one of pixels"),
+                                   (["model={name: resnet18}"], "model resnet18 gives logits [2, 11] f32"),
+                                   (["lanes=8", "model.aux=false"], "batch norm")):
+            done = self.call("train", self.recipe, "-o", os.path.join(self.folder, "no"), "data.train=" + self.data, "steps=1",
+                             *overrides)
+            self.report(done.returncode == 2 and message in done.stderr, f"{overrides[0]} is refused", done.stderr[-700:])
+        flat = os.path.join(self.folder, "flat")
+        self.call("render", flat, "--count", "2")
+        done = self.call("pack", flat, flat + "-data")
+        done = self.call("train", self.recipe, "-o", os.path.join(self.folder, "no"), f"data.train={flat}-data", "steps=1")
+        self.report(done.returncode == 3 and "has no mask" in done.stderr, "pictures without masks are refused", done.stderr[-500:])
+        done = self.call("predict", run, flat + "/star/0001.jpg", "--save-pixels", self.folder + "/pixels")
+        self.report(done.returncode == 2 and "--save-pixels" in done.stderr, "--save-pixels is refused", done.stderr[-500:])
+
+    def check(self):
+        self.pack()
+        run = os.path.join(self.folder, "one")
+        one, two, three = (self.train(name, STEPS, ranks) for name, ranks in (("one", 1), ("two", 2), ("three", 3)))
+        self.report(one == two == three, "the same digest on two and three ranks", f"{one} {two} {three}")
+        self.train("half", 2, 2)
+        half = self.train("half", STEPS, 1, where="--resume")
+        self.report(one == half, "the same digest after a stop", f"{one} {half}")
+        self.check_files(run)
+        self.check_views(run)
+        self.check_refusals(run)
+        return self
+
+
+def main():
+    serried, recipe = (os.path.abspath(path) for path in sys.argv[1:])
+    suite.run(lambda folder: Segment(serried, folder, recipe).check())
+
+
+if __name__ == "__main__":
+    main()
