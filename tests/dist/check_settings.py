@@ -26,7 +26,7 @@ VALUES = {
     "optimizer.lr_per": "32", "phases.NAME.set": "D", "ema.sets": "[G]", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
     "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",
     "pad.size": "[1, 2, 3, 4]", "expand.ratio": "[1, 2]", "iou_crop.overlaps": "[0.5, 1]",
-    "loss.class_weights": str([0.5] * 1000), "optimizer.no_decay": "[norm]", "progressive.from": "16",
+    "unet.channels": "[64, 32, 16, 16, 16]", "loss.class_weights": str([0.5] * 1000), "optimizer.no_decay": "[norm]", "progressive.from": "16",
 }
 PER_TYPE = {"text": "x", "texts": "[x]", "integer": "1", "integers": "[32,32]", "number": "0.5", "size": "1MiB",
             "true|false": "true", "duration": "50s", "length": "1it", "numbers": "[0.25, 0.5]"}
@@ -39,10 +39,12 @@ WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampenin
         "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
-MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet")  # models of another task
-PIXELS = ("ohem", "dice", "lovasz")  # losses of the same task
+# Models and losses of the task segment.
+MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet")
+PIXELS = ("ohem", "dice", "lovasz")
+SEGMENT = {"task": "segment", "model.name": "fcn", "model.backbone": "resnet18", "image": "64"}
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS},
-           **{name: {"task": "segment", "model.name": "fcn", "model.backbone": "resnet18", "image": "64"} for name in PIXELS}}
+           **{name: SEGMENT for name in ("segment", *PIXELS)}}
 GAN = ("toy-generator", "toy-critic")
 SHIPPED = ("recipes/cifar10-fast.yaml", "recipes/toy-gan.yaml")
 
@@ -82,6 +84,8 @@ def keys_of(value, key=""):
         for item in value:
             yield from keys_of(item, key + "[]")
     else:
+        key = {"task.name": "task", "model.backbone.name": "model.backbone"}.get(key, key)
+        key = re.sub(r"^model\.backbone\.", "model.", key)  # a model inside another one has the options of any model
         phase = re.match(r"phases\.\w+\.(.*)", key)
         yield f"phases.NAME.{phase[1]}" if phase and phase[1] in ("set", "every") else phase[1] if phase else key
 
@@ -90,7 +94,6 @@ class Settings(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
         self.recipe, self.run, self.files = recipe, os.path.join(folder, "run"), 0
-        self.has_maps = False
 
     def call(self, line):
         return subprocess.run(line, env=suite.environment(), text=True, capture_output=True, timeout=280 * suite.SLOW,
@@ -161,16 +164,15 @@ class Settings(suite.Suite):
     # -- what is listed is accepted ----------------------------------------------------------------
 
     def another_value(self, row):
-        """Looked up by the key, by TRANSFORM.OPTION, by a transform's option, or by type."""
+        """Looked up by MODEL.OPTION or the like, by the key, by TRANSFORM.OPTION, by a transform's option, or by type."""
         short = row["key"].removeprefix("augment[].")
         option = short.split(".")[-1] if short != row["key"] else short
-        return self.values.get(short) or self.values.get(option) or PER_TYPE.get(row["type"])
+        return self.values.get(f"{row['of']}.{option.split('.')[-1]}") or self.values.get(short) or \
+            self.values.get(option) or PER_TYPE.get(row["type"])
 
     def values_to_accept(self, row):
         if row["key"] == "model.name":
-            return [name for name in quick_models() if name not in MAPS or self.has_maps]
-        if row["key"] == "loss.name":
-            return [name for name in row["choices"] if name not in PIXELS or self.has_maps]
+            return sorted({*quick_models(), *MAPS})
         values = row["choices"] or [value for value in (row["default"], self.another_value(row)) if value is not None]
         return [f"'{value}'" if row["choices"] and value in ("on", "off") else value for value in values]
 
@@ -256,10 +258,6 @@ class Settings(suite.Suite):
             first = row["help"][:1]
             self.report(first and not first.isupper() or row["help"].split()[0].isupper() or "IoU" in row["help"],
                         f"{row['key']} has a meaning", row["help"])
-        self.has_maps = "segment" in next(row["choices"] for row in rows if row["key"] == "task")
-        if not self.has_maps:
-            suite.not_run(f"no task for {', '.join(MAPS + PIXELS)}")
-            rows = [row for row in rows if (row["of"] or "").split(", ")[0] not in MAPS + PIXELS]
         self.accepted(rows)
         self.refused(rows)
         self.listed(rows)
