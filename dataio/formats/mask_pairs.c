@@ -79,10 +79,30 @@ static size_t run_length(const pairs *p, size_t first) {
     return n;
 }
 
+// Whether some file is a mask. Most sources have none, and may have millions of pictures.
+static sr_status find_any_mask(const sr_source *source, const sr_mask_rule *rule, bool *out) {
+    sr_text key;
+    sr_text_init(&key);
+    sr_status status = SR_OK;
+    *out = false;
+    for (size_t i = 0; i < source->files.count && status == SR_OK && !*out; i++) {
+        sr_text_clear(&key);
+        *out = rule->side(rule->user, source->files.items[i].path, &key) == SR_SIDE_MASK;
+        status = sr_text_check(&key);
+    }
+    sr_text_release(&key);
+    return status;
+}
+
 sr_status sr_mask_pairs_count(const sr_source *source, const sr_mask_rule *rule,
                               sr_mask_count *out) {
     pairs p;
     sr_mask_count count = {0};
+    bool any;
+    *out = count;
+    SR_TRY(find_any_mask(source, rule, &any));
+    if (!any)
+        return SR_OK;
     SR_TRY(make(source, rule, &p));
     for (size_t i = 0, n; i < p.count; i += n) {
         n = run_length(&p, i);

@@ -73,9 +73,9 @@ static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "NAME", 0,
      "shards, kpl-dir (a KPLRecord directory for each split) or lmdb (default: shards)", 0},
     {"format-in", KEY_FORMAT_IN, "NAME", 0,
-     "format of SRC, instead of detecting it: classes, pictures, coco, voc, yolo, masks, "
-     "voc-masks, "
-     "cityscapes, ade20k, camvid, coco-stuff, webdataset, cifar, idx or kplrecord",
+     "format of SRC, instead of detecting it: classes, pictures, coco, "
+     "coco-masks, coco-stuff, voc, voc-masks, yolo, masks, cityscapes, ade20k, camvid, "
+     "webdataset, cifar, idx or kplrecord",
      0},
     {"allow-refused", KEY_REFUSED, "N", 0, "exit with 0 even if up to N files were refused", 0},
     {"max-entries", KEY_ENTRIES, "N", 0,

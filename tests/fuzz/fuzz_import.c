@@ -4,6 +4,7 @@
 // with the bytes.
 #include <math.h>
 
+#include "dataio/formats/class_map.h"
 #include "dataio/formats/coco_json.h"
 #include "dataio/formats/format.h"
 #include "dataio/formats/layout.h"
@@ -470,10 +471,34 @@ static void fuzz_mask(const uint8_t *data, size_t size) {
     fuzz_mask_kind(data, size, SR_MASK_COLORS);
 }
 
+// Classes of a map are named, and every value has one of them, none or is unknown.
+static void fuzz_class_map(const uint8_t *data, size_t size) {
+    sr_arena arena;
+    sr_class_map map;
+    sr_arena_init(&arena);
+    char *text = sr_arena_alloc(&arena, size + 1);
+    require(text != NULL);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (sr_class_map_parse("map", text, &arena, &map) == SR_OK) {
+        require(map.class_count > 0 && map.class_count <= SR_MASK_VOID);
+        for (int i = 0; i < map.class_count; i++)
+            require(map.names[i][0] != '\0');
+        for (int i = 0; i < 256; i++)
+            require(map.ids[i] == SR_CLASS_UNKNOWN || map.ids[i] == SR_MASK_VOID ||
+                    (map.ids[i] >= 0 && map.ids[i] < map.class_count));
+        for (size_t i = 0; i < map.color_count; i++)
+            require(sr_class_map_color(&map, map.colors[i].rgb) == map.colors[i].class_number);
+    } else {
+        require(sr_error_message()[0] != 0);
+    }
+    sr_arena_release(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const targets[])(const uint8_t *, size_t) = {
-        fuzz_rle, fuzz_coco, fuzz_voc,       fuzz_list,     fuzz_cifar,
-        fuzz_idx, fuzz_mask, fuzz_yolo_data, fuzz_yolo_line};
+        fuzz_rle, fuzz_coco, fuzz_voc,       fuzz_list,      fuzz_cifar,
+        fuzz_idx, fuzz_mask, fuzz_yolo_data, fuzz_yolo_line, fuzz_class_map};
     if (size > 0)
         targets[data[0] % (sizeof targets / sizeof *targets)](data + 1, size - 1);
     return 0;

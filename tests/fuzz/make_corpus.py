@@ -475,6 +475,8 @@ IMPORTS = [
     b"\7train: &x a\nval: *x\nnames: [a]", b"\7nc: 3", b"\7- names", b"\7" + b"[" * 200, b"\7? [a, b]\n: c\nnc: 1",
     b"\7names: ", b"\x080 0.5 0.5 0.25 0.25", b"\x081.0 .1 .2 .3 .4 .5 6e-1\r", b"\x083 0.5 0.5 nan 1", b"\x082 0.1 0.1 0.1 0.1 7 8 9",
     b"\x081 1.2 0 0 0", b"\x08-1 0 0 0 0", b"\x08" + b"1" * 80,
+    b"\x090 sky\n11: void\r\n3,2nd floor\n* ignore\n", b"\x0964 128 64\tAnimal\n0 0 0\t\tVoid\n", b"\x09# x\n1 2 3 a\n1 2 3 b",
+    b"\x09256 a", b"\x091 2\n1 3", b"\x09*\n",
 ]
 
 
