@@ -281,8 +281,12 @@ static sr_status fail_missing(const char *path) {
     return status;
 }
 
+bool sr_class_map_is_file(const char *path) {
+    return sr_path_exists(path) && !sr_path_is_folder(path);
+}
+
 sr_status sr_class_map_read(const char *path, sr_arena *arena, sr_class_map *out) {
-    if (sr_path_exists(path))
+    if (sr_class_map_is_file(path))
         return parse_file(path, arena, out);
     for (size_t i = 0; i < KNOWN; i++)
         if (strcmp(known[i].name, path) == 0)

@@ -52,6 +52,8 @@ void sr_class_map_numbers(bool zero_ignored, sr_class_map *out);
 // Parses the text of a map; name: for messages. SR_E_DATA "name:line: what is wrong".
 SR_NODISCARD sr_status sr_class_map_parse(const char *name, const char *text, sr_arena *arena,
                                           sr_class_map *out);
+// Whether the map of this name is a file; folders may have the name of a well-known map.
+bool sr_class_map_is_file(const char *path);
 // Reads a file, or where there is none of this path, the well-known map of this name. SR_E_USAGE
 // where there is neither.
 SR_NODISCARD sr_status sr_class_map_read(const char *path, sr_arena *arena, sr_class_map *out);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataio/formats/class_map.h"
 #include "dataio/formats/format.h"
 #include "dataio/record/dataset.h"
 #include "dataio/record/links.h"
@@ -251,7 +252,7 @@ static void add_options(sr_text *line, const sr_pack_options *o) {
         sr_text_add(line, "void %d\n", o->ignore_value - 1);
     if (o->reduce_zero_label)
         sr_text_add(line, "reduce zero label\n");
-    if (o->class_map != NULL && !sr_path_exists(o->class_map)) // a well-known one
+    if (o->class_map != NULL && !sr_class_map_is_file(o->class_map)) // a well-known one
         sr_text_add(line, "class map %s\n", o->class_map);
 }
 
@@ -277,7 +278,7 @@ static sr_status hash_all(sr_sha256 *sha, const sr_pack_options *o, const sr_sou
         status = hash_file(sha, o->list, "list");
     if (status == SR_OK)
         status = hash_file(sha, o->classes, "classes");
-    if (status == SR_OK && o->class_map != NULL && sr_path_exists(o->class_map))
+    if (status == SR_OK && o->class_map != NULL && sr_class_map_is_file(o->class_map))
         status = hash_file(sha, o->class_map, "class map");
     for (size_t i = 0; i < source->refused_count && status == SR_OK; i++)
         status =

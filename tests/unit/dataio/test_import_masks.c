@@ -101,6 +101,16 @@ static void test_known_maps(void **state) {
         assert_int_equal(map.class_count - 1, map.ids[known[i].last_id]);
         assert_int_equal(VOID, map.ids[255]);
     }
+    // A folder may have the name of a map, as the data set that is packed; a file is a map.
+    char before[1024];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(0, chdir(top));
+    assert_ok(sr_make_folders("camvid"));
+    assert_ok(sr_class_map_read("camvid", &arena, &map));
+    put_text("voc", "0 own\n");
+    assert_ok(sr_class_map_read("voc", &arena, &map));
+    assert_int_equal(1, map.class_count);
+    assert_int_equal(0, chdir(before));
     assert_status(SR_E_USAGE, sr_class_map_read("cityscape", &arena, &map));
     assert_message("did you mean 'cityscapes'?");
     sr_arena_release(&arena);
