@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "dataio/formats/layout.h"
+#include "dataio/formats/mask_folders.h"
 
 static int compare_stems(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
     const size_t n = a_bytes < b_bytes ? a_bytes : b_bytes;
@@ -77,6 +79,18 @@ static int common_folders(const char *a, const char *b) {
     return folders;
 }
 
+// Whether a picture is in a folder of masks, as VOC's SegmentationClass and SegmentationObject.
+static bool is_mask(const char *path) {
+    static const char start[] = "Segmentation";
+    const char *name;
+    size_t bytes;
+    for (int level = 0; sr_path_folder_at(path, level, &name, &bytes); level++)
+        if (sr_folder_kind_named(name, bytes) == SR_FOLDER_MASKS ||
+            strncasecmp(name, start, sizeof start - 1) == 0)
+            return true;
+    return false;
+}
+
 bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wanted *wanted,
                              uint32_t *out, const char *rivals[2]) {
     const sr_source_file *files = index->source->files.items;
@@ -86,9 +100,10 @@ bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wan
     rivals[0] = rivals[1] = NULL;
     for (size_t i = first; i < first + count; i++) {
         const char *path = files[index->files[i]].path;
-        // Most significant first: the whole name, the split, the folders.
+        // Most significant first: the whole name, the split, no mask, the folders.
         int score = sr_path_ends_with(path, wanted->name) ? 2048 : 0;
         score += wanted->split >= 0 && sr_path_split(path) == wanted->split ? 1024 : 0;
+        score += is_mask(path) ? 0 : 512;
         score += common_folders(path, wanted->near);
         unique = score != best && (score > best || unique);
         if (score > best) {

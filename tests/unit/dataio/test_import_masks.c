@@ -311,7 +311,7 @@ static void test_boxes_beside_masks(void **state) {
     put_png("src/VOC2012/SegmentationClass/2007_000032.png", WIDTH, HEIGHT, SPNG_COLOR_TYPE_INDEXED,
             8, plain, PIXELS);
     put_text("src/VOC2012/Annotations/2007_000032.xml",
-             "<annotation><filename>2007_000032.jpg</filename><object><name>dog</"
+             "<annotation><object><name>dog</"
              "name><bndbox><xmin>1</xmin><ymin>1</ymin>"
              "<xmax>3</xmax><ymax>2</ymax></bndbox></object></annotation>");
     sr_pack_report r = pack_src((sr_pack_options){0});
