@@ -321,6 +321,50 @@ static void test_subjects(void **state) {
     "/dev/null"
 
 // Half-block characters are only for terminals that read UTF-8.
+// Pictures a and b with masks of 4 pixels: 0 0 1 2 and 0 1 1 9.
+static void make_masked(void) {
+    expect("python3 -c \"\n"
+           "import os, struct, sys, zlib\n"
+           "def chunk(kind, data):\n"
+           "    return struct.pack('>I', len(data)) + kind + data + "
+           "struct.pack('>I', zlib.crc32(kind + data))\n"
+           "for kind, rows in (('images', ('\\1\\2\\3\\4',) * 2), "
+           "('masks', ('\\0\\0\\1\\2', '\\0\\1\\1\\x09'))):\n"
+           "    os.makedirs(f'{sys.argv[1]}/{kind}')\n"
+           "    for name, row in zip('ab', rows):\n"
+           "        with open(f'{sys.argv[1]}/{kind}/{name}.png', 'wb') as file:\n"
+           "            file.write(b'\\x89PNG\\r\\n\\x1a\\n' + "
+           "chunk(b'IHDR', struct.pack('>IIBBBBB', 4, 1, 8, 0, 0, 0, 0)) + "
+           "chunk(b'IDAT', zlib.compress(b'\\0' + row.encode())) + chunk(b'IEND', b''))\n"
+           "\" $D/scenes",
+           0, "");
+}
+
+static void test_masks(void **state) {
+    (void)state;
+    make_masked();
+    expect("printf '0 road\\n1 sky\\n2 void\\n' > $D/map.txt; "
+           "$S pack $D/scenes $D/scenes-map --class-map $D/map.txt",
+           3, "1 train; 2 classes");
+    expect("cat $D/scenes-map/refused.csv", 0,
+           "images/b.png,\"mask masks/b.png: pixel (3, 0) has the value 9, which is not in the "
+           "class map\"");
+    expect("$S pack $D/scenes $D/no-map --class-map none", 2, "none: no such class map");
+    expect("$S pack $D/scenes $D/scenes-ids --void 9", 0, "2 train; 3 classes");
+    expect("$S stat $D/scenes-ids", 0,
+           "  8 pixels, 12.50% ignored; of each class: share of the pixels, pictures with it, "
+           "weight\n");
+    assert_non_null(strstr(output, "     0 0                          37.50%        2     1.00 "));
+    expect("$S stat --json $D/scenes-ids | python3 -c 'import json, sys\n"
+           "split = json.load(sys.stdin)[\"splits\"][0]\n"
+           "print(split[\"pixels\"], split[\"ignored\"])\n"
+           "for c in split[\"classes\"]:\n"
+           "    print(c[\"name\"], c[\"pixels\"], c[\"pictures\"], c[\"share\"], "
+           "round(c[\"weight\"], 3))'",
+           0, "8 1\n0 3 2 0.375 1\n1 3 2 0.375 1\n2 1 1 0.125 1.714\n");
+    expect("$S show $D/scenes-ids -o $D/scenes.png && wc -c < $D/scenes.png", 0, "scenes.png\n");
+}
+
 static void test_show(void **state) {
     (void)state;
     expect(SHOW_IN("C.UTF-8"), 0, "\xe2\x96\x80\x1b[0m\r\n");
@@ -350,6 +394,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_info_patterns),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_subjects),
+        cmocka_unit_test(test_masks),
         cmocka_unit_test(test_show),
     };
     if (argc != 2) {
