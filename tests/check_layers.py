@@ -70,7 +70,7 @@ LISTS = [
     ("dataio/record/store_list.def", "sr_store_", r"dataio/record/store_\w+\.c"),
     ("dataio/formats/format_list.def", "sr_format_", r"dataio/formats/format_\w+\.c"),
     ("dataio/import/source_kind_list.def", "sr_source_kind_", r"dataio/import/source_\w+\.c"),
-    ("trainer/models/model_list.def", "sr_model_", r"trainer/models/model_\w+\.c"),
+    ("trainer/models/model_list.def", "sr_model_", r"trainer/models/(segmentation/)?model_\w+\.c"),
     ("trainer/losses/loss_list.def", "sr_loss_", r"trainer/losses/loss_\w+\.c"),
     ("trainer/tasks/task_list.def", "sr_task_", r"trainer/tasks/task_\w+\.c"),
     ("trainer/optimizers/optimizer_list.def", "sr_optimizer_",

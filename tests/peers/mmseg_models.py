@@ -114,6 +114,91 @@ class AtrousHead(Head):
         return self.sep_bottleneck(torch.cat([resize(self.bottleneck(x), low), low], 1))
 
 
+class SegformerHead(Head):
+    def __init__(self, widths, channels, classes):
+        super().__init__(channels, classes)
+        self.convs = nn.ModuleList(ConvModule(width, channels, 1) for width in widths)
+        self.fusion_conv = ConvModule(len(widths) * channels, channels, 1)
+
+    def joined(self, maps):
+        return self.fusion_conv(torch.cat([resize(conv(x), maps[0]) for conv, x in zip(self.convs, maps)], 1))
+
+
+class ReducedAttention(nn.Module):
+    def __init__(self, width, heads, reduction):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        if reduction > 1:
+            self.sr = nn.Conv2d(width, width, reduction, reduction)
+            self.norm = nn.LayerNorm(width, eps=1e-6)
+
+    def forward(self, x, size):
+        kv = x
+        if hasattr(self, "sr"):
+            kv = self.norm(self.sr(x.transpose(1, 2).unflatten(2, size)).flatten(2).transpose(1, 2))
+        return self.attn(x, kv, kv)[0]
+
+
+class MixFfn(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        hidden = 4 * width
+        self.layers = nn.Sequential(nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden),
+                                    nn.GELU(), nn.Identity(), nn.Conv2d(hidden, width, 1))
+
+    def forward(self, x, size):
+        return self.layers(x.transpose(1, 2).unflatten(2, size)).flatten(2).transpose(1, 2)
+
+
+class MitLayer(nn.Module):
+    def __init__(self, width, heads, reduction):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.attn = ReducedAttention(width, heads, reduction)
+        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.ffn = MixFfn(width)
+
+    def forward(self, x, size):
+        x = x + self.attn(self.norm1(x), size)
+        return x + self.ffn(self.norm2(x), size)
+
+
+class MitPatches(nn.Module):
+    def __init__(self, fan_in, width, window, stride):
+        super().__init__()
+        self.projection = nn.Conv2d(fan_in, width, window, stride, window // 2)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+
+
+class MixTransformer(nn.Module):
+    """The maps of its four stages, or logits if there are classes. Without stochastic depth."""
+
+    def __init__(self, classes=0, width=32, layers=(2, 2, 2, 2)):
+        super().__init__()
+        heads = (1, 2, 5, 8)
+        self.widths = [width * count for count in heads]
+        rows = zip([3, *self.widths], self.widths, (7, 3, 3, 3), (4, 2, 2, 2), (8, 4, 2, 1), heads, layers)
+        self.layers = nn.ModuleList(
+            nn.ModuleList([MitPatches(fan_in, fan_out, window, stride),
+                           nn.ModuleList(MitLayer(fan_out, count, reduction) for _ in range(depth)),
+                           nn.LayerNorm(fan_out, eps=1e-6)])
+            for fan_in, fan_out, window, stride, reduction, count, depth in rows)
+        if classes:
+            self.head = nn.Linear(self.widths[-1], classes)
+
+    def forward(self, x):
+        maps = []
+        for patches, layers, norm in self.layers:
+            x = patches.projection(x)
+            size = x.shape[2:]
+            x = patches.norm(x.flatten(2).transpose(1, 2))
+            for layer in layers:
+                x = layer(x, size)
+            x = norm(x).transpose(1, 2).unflatten(2, size)
+            maps.append(x)
+        return self.head(x.mean((2, 3))) if hasattr(self, "head") else maps
+
+
 class Network(nn.Module):
     """backbone: its result is the maps of its stages, of so many channels."""
 
@@ -131,7 +216,7 @@ class Network(nn.Module):
         return logits
 
 
-HEADS = {"deeplabv3plus": AtrousHead, "pspnet": PspHead, "upernet": UperHead}
+HEADS = {"deeplabv3plus": AtrousHead, "pspnet": PspHead, "upernet": UperHead, "segformer": SegformerHead}
 
 
 def create(name, classes, backbone, widths, channels=512, aux_channels=256, **how):

@@ -57,12 +57,18 @@ def upernet_r50(classes):
     return Segmentor(backbone, head_of(decode_heads.UPerHead, classes, widths, stages), auxiliary(classes))
 
 
+def segformer_mit_b0(classes):
+    backbone = backbones.MixVisionTransformer(embed_dims=32, num_layers=[2, 2, 2, 2], num_heads=[1, 2, 5, 8])
+    return Segmentor(backbone, head_of(decode_heads.SegformerHead, classes, [32, 64, 160, 256], [0, 1, 2, 3], 256))
+
+
 # serried's name, the function here, options of serried without which they differ, side of pictures.
 NETWORKS = [
     ("unet", unet, "", 64),
     ("deeplabv3plus", deeplabv3plus_r50_d8, "", 64),
     ("pspnet", pspnet_r50_d8, "", 64),
     ("upernet", upernet_r50, "", 64),
+    ("segformer", segformer_mit_b0, "", 64),
 ]
 
 

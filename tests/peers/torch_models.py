@@ -283,7 +283,10 @@ class StagesOfResNet(V1cResNet):
 
 
 def mmseg(name, classes, backbone="resnet50", output_stride=None, **how):
-    """A network of mmseg_models around a ResNetV1c."""
+    """A network of mmseg_models around a ResNetV1c, SegFormer around its own backbone."""
+    if name == "segformer":
+        made = mmseg_models.MixTransformer()
+        return mmseg_models.create(name, classes, made, made.widths, channels=256, aux_channels=None)
     default = 32 if name == "upernet" else 8
     made = make_v1c(backbone_of(backbone, default if output_stride is None else output_stride))
     made, stages = stages_of(made)
@@ -297,6 +300,8 @@ SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet", *mmseg_models.HEADS)
 
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
+    if name == "mit_b0":
+        return mmseg_models.MixTransformer(classes)
     if name in mmseg_models.HEADS:
         return mmseg(name, classes, **arguments)
     if name == "unet":

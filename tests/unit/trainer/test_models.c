@@ -164,9 +164,12 @@ static const model_tensor *find(const model_golden *g, const char *name) {
 
 // ---- The network ----
 
-// Options that drop something, as the file says, and what switches them off.
-static const char *const dropping[] = {"dropout", "stochastic_depth_prob", "attention_dropout",
-                                       "drop_rate", "dropout_aux"};
+// Options that drop something, as the file says, and what switches them off; also of a backbone.
+#define DROPS(name)                                                                                \
+    { name, "backbone." name }
+static const char *const dropping[][2] = {
+    DROPS("dropout"),   DROPS("stochastic_depth_prob"), DROPS("attention_dropout"),
+    DROPS("drop_rate"), DROPS("dropout_aux"),           DROPS("drop_path")};
 enum { DROPPING = sizeof dropping / sizeof *dropping };
 
 static bool has_option(const sr_model_desc *desc, const char *name) {
@@ -226,18 +229,36 @@ static void fill(const void *user, const sr_model *model, int i, float *out) {
     generate(user, true, model, i, out);
 }
 
-enum { SETTINGS = 2 * DROPPING + 2 * MOST_OPTIONS + 1 };
+enum { SETTINGS = 4 * DROPPING + 2 * MOST_OPTIONS + 1 };
+
+// The model inside it; NULL: none.
+static const sr_model_desc *backbone_of(const model_golden *g) {
+    const sr_option_table *table = model_of(g)->options;
+    const sr_option *option = table ? sr_options_find(table, "backbone") : NULL;
+    const char *name = option ? option->default_text : NULL;
+    for (int i = 0; i < g->options; i++)
+        if (strcmp(g->option[i], "backbone") == 0)
+            name = g->value[i];
+    return name ? sr_model_find(name) : NULL;
+}
+
 // set: [SETTINGS].
 static network_options options_of(const model_golden *g, const char **set) {
+    const sr_model_desc *backbone = backbone_of(g);
     int count = 0;
-    for (int i = 0; i < DROPPING; i++)
-        if (has_option(model_of(g), dropping[i])) {
-            set[count++] = dropping[i];
-            set[count++] = "0";
-        }
     for (int i = 0; i < g->options; i++) {
         set[count++] = g->option[i];
         set[count++] = g->value[i];
+    }
+    for (int i = 0; i < DROPPING; i++) {
+        if (has_option(model_of(g), dropping[i][0])) {
+            set[count++] = dropping[i][0];
+            set[count++] = "0";
+        }
+        if (backbone && has_option(backbone, dropping[i][0])) {
+            set[count++] = dropping[i][1];
+            set[count++] = "0";
+        }
     }
     set[count] = NULL;
     return (network_options){.model = g->model, .set = set, .classes = g->classes, .side = g->side};
@@ -475,8 +496,8 @@ static void check_training(const model_golden *g) {
     sr_text_init(&model);
     sr_text_add(&model, "{name: %s", g->model);
     for (int i = 0; i < DROPPING; i++)
-        if (has_option(model_of(g), dropping[i]))
-            sr_text_add(&model, ", %s: 0", dropping[i]);
+        if (has_option(model_of(g), dropping[i][0]))
+            sr_text_add(&model, ", %s: 0", dropping[i][0]);
     for (int i = 0; i < g->options; i++)
         sr_text_add(&model, ", %s: %s", g->option[i], g->value[i]);
     sr_text_add(&model, "}");

@@ -9,7 +9,7 @@
 enum { CLASSES = 3, SIDE = 224, SAMPLES = 2, MOST_SET = 9, RATES = 3 };
 
 static const char *const names[] = {"fcn",     "deeplabv3", "deeplabv3plus", "pspnet",
-                                    "upernet", "lraspp",    "unet"};
+                                    "upernet", "lraspp",    "unet",          "segformer"};
 enum { AUXILIARY = 5 }; // the first ones have auxiliary heads
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -144,6 +144,7 @@ static void backbones_are_dilated_unless_told(void **state) {
         {"deeplabv3plus", {NULL}, 4},
         {"deeplabv3plus", {"low_stride", "8", NULL}, 8},
         {"upernet", {NULL}, 4},
+        {"segformer", {NULL}, 4},
         {"unet", {NULL}, 1},
         {"unet", {"backbone", "convnext_tiny", NULL}, 1}, // without a stage of stride 2
         {"unet", {"backbone.output_stride", "16", "channels", "[8, 8, 8, 8]", NULL}, 1},

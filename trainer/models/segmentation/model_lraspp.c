@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "trainer/models/model_family_internal.h"
-#include "trainer/models/segment_head_internal.h"
+#include "trainer/models/segmentation/segment_head_internal.h"
 
 typedef struct lraspp_options {
     sr_alternative backbone;

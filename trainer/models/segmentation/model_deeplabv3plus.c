@@ -4,8 +4,8 @@
 // branches of DeepLabv3 with separable convolutions, joined with a larger stage.
 #include <stdio.h>
 
-#include "trainer/models/decode_head_internal.h"
 #include "trainer/models/model_family_internal.h"
+#include "trainer/models/segmentation/decode_head_internal.h"
 
 enum { SEPARABLE = 2, NAME_BYTES = 32 };
 

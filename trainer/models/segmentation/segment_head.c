@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See segment_head_internal.h.
-#include "trainer/models/segment_head_internal.h"
+#include "trainer/models/segmentation/segment_head_internal.h"
 
 enum { STANDARD_RATES = 3, WIDE_STRIDE = 8 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PSPNet (Zhao et al. 2017, "Pyramid Scene Parsing Network") as in mmsegmentation, with its
 // parameter names and initial values.
-#include "trainer/models/decode_head_internal.h"
 #include "trainer/models/model_family_internal.h"
+#include "trainer/models/segmentation/decode_head_internal.h"
 
 typedef struct pspnet_options {
     sr_decode_options head;

@@ -4,8 +4,8 @@
 // feature pyramid (Lin et al. 2017) of all stages, and a classifier of them together.
 #include <stdio.h>
 
-#include "trainer/models/decode_head_internal.h"
 #include "trainer/models/model_family_internal.h"
+#include "trainer/models/segmentation/decode_head_internal.h"
 
 enum { NAME_BYTES = 32 };
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "trainer/models/model_family_internal.h"
-#include "trainer/models/segment_head_internal.h"
+#include "trainer/models/segmentation/segment_head_internal.h"
 
 typedef struct deeplab_options {
     sr_alternative backbone;

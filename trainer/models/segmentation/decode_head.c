@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See decode_head_internal.h.
-#include "trainer/models/decode_head_internal.h"
+#include "trainer/models/segmentation/decode_head_internal.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "trainer/models/model_family_internal.h"
-#include "trainer/models/segment_head_internal.h"
+#include "trainer/models/segmentation/segment_head_internal.h"
 
 enum { MOST_BLOCKS = 8, LAST_CHANNELS = 16, NO_STAGE = -1 };
 

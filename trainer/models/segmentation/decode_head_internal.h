@@ -5,7 +5,7 @@
 #ifndef SR_TRAINER_DECODE_HEAD_INTERNAL_H
 #define SR_TRAINER_DECODE_HEAD_INTERNAL_H
 
-#include "trainer/models/segment_head_internal.h"
+#include "trainer/models/segmentation/segment_head_internal.h"
 
 // ---- Options ----
 
@@ -16,16 +16,16 @@ typedef struct sr_decode_options {
     double dropout;
     sr_auxiliary_options aux;
 } sr_decode_options;
-// Rows for a struct that begins with sr_decode_options, without that of the backbone.
+// Rows for a struct that begins with sr_decode_options, without that of the backbone: those of
+// every head, and with those of an auxiliary one.
+#define SR_HEAD_OPTIONS(channels_)                                                                 \
+    SR_CHANNELS_OPTION(sr_decode_options, channels_, "channels of the head"), {                    \
+        .name = "dropout", .help = "dropout probability of whole channels before the last layer",  \
+        .type = SR_OPT_FLOAT, .offset = offsetof(sr_decode_options, dropout),                      \
+        .default_text = "0.1", .max = 0.99                                                         \
+    }
 #define SR_DECODE_OPTIONS(channels_)                                                               \
-    SR_CHANNELS_OPTION(sr_decode_options, channels_, "channels of the head"),                      \
-        {.name = "dropout",                                                                        \
-         .help = "dropout probability of whole channels before the last layer",                    \
-         .type = SR_OPT_FLOAT,                                                                     \
-         .offset = offsetof(sr_decode_options, dropout),                                           \
-         .default_text = "0.1",                                                                    \
-         .max = 0.99},                                                                             \
-        SR_AUXILIARY_OPTIONS(sr_decode_options, "true", "0.4"), {                                  \
+    SR_HEAD_OPTIONS(channels_), SR_AUXILIARY_OPTIONS(sr_decode_options, "true", "0.4"), {          \
         .name = "aux_channels", .help = "channels of the auxiliary head", .type = SR_OPT_INT,      \
         .offset = offsetof(sr_decode_options, aux_channels), .default_text = "256", .min = 1,      \
         .max = 1 << 16                                                                             \
