@@ -85,6 +85,7 @@ static void test_known_maps(void **state) {
                  {"cityscapes", 19, "road", "bicycle", 33},
                  {"cityscapes-train-ids", 19, "road", "bicycle", 18},
                  {"voc", 21, "background", "tvmonitor", 20},
+                 {"coco-voc", 21, "background", "tvmonitor", 72},
                  {"ade20k", 150, "wall", "flag", 150},
                  {"coco-stuff", 171, "person", "wood", 181}};
     const char *name;
