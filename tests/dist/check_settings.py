@@ -40,7 +40,7 @@ WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampenin
         "optimizer.groups[].frozen": {"optimizer.groups[].match": "bias"}}
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 # Models and losses of the task segment.
-MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet", "segformer")
+MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet", "segformer", "ocrnet")
 PIXELS = ("ohem", "dice", "lovasz")
 SEGMENT = {"task": "segment", "model.name": "fcn", "model.backbone": "resnet18", "image": "64"}
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS},

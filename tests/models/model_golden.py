@@ -71,6 +71,8 @@ VARIANTS = {
                         ("backbone resnet18", "backbone.output_stride 16", "channels 64", "aux_channels 32"), "short"),
     "upernet_resnet18": ("upernet", {"backbone": "resnet18", "channels": 64, "aux_channels": None},
                          ("backbone resnet18", "channels 64", "aux false"), "short"),
+    "ocrnet_resnet18": ("ocrnet", {"backbone": "resnet18", "channels": 64, "inner": 32},
+                        ("backbone resnet18", "backbone.stem v1c", "channels 64", "context_channels 32"), "short"),
 }
 # Of the losses of auxiliary classifiers: Szegedy et al. 2015, torchvision's and mmseg's examples.
 WEIGHTS = {"GoogLeNetOutputs": 0.3, "InceptionOutputs": 0.4, "SegmentationOutputs": 0.5, "DecodeOutputs": 0.4}

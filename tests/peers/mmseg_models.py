@@ -216,9 +216,65 @@ class Network(nn.Module):
         return logits
 
 
+class ObjectContext(nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.key_project = nn.Sequential(ConvModule(width, inner, 1), ConvModule(inner, inner, 1))
+        self.query_project = nn.Sequential(ConvModule(width, inner, 1), ConvModule(inner, inner, 1))
+        self.value_project, self.out_project = ConvModule(width, inner, 1), ConvModule(inner, width, 1)
+        self.bottleneck = ConvModule(2 * width, width, 1)
+
+    def forward(self, x, classes):
+        query, key, value = (y.flatten(2) for y in (self.query_project(x), self.key_project(classes),
+                                                    self.value_project(classes)))
+        weights = (query.transpose(1, 2) @ key * key.shape[1] ** -0.5).softmax(-1)
+        y = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
+        return self.bottleneck(torch.cat([self.out_project(y), x], 1))
+
+
+class FirstHead(Head):
+    def __init__(self, width, classes):
+        super().__init__(width, classes)
+        self.convs = nn.Sequential(ConvModule(width, width, 1))
+
+    def joined(self, maps):
+        return self.convs(maps)
+
+
+class OcrHead(Head):
+    def __init__(self, width, channels, inner, classes):
+        super().__init__(channels, classes)
+        self.object_context_block = ObjectContext(channels, inner)
+        self.bottleneck = ConvModule(width, channels, 3)
+
+    def forward(self, maps, first):
+        x = self.bottleneck(maps)
+        classes = x.flatten(2) @ first.flatten(2).softmax(2).transpose(1, 2)
+        return self.conv_seg(self.object_context_block(x, classes.unsqueeze(3)))
+
+
+class OcrNetwork(nn.Module):
+    def __init__(self, backbone, widths, classes, channels=512, inner=256):
+        super().__init__()
+        self.backbone = backbone
+        self.decode_head = nn.ModuleList([FirstHead(sum(widths), classes), OcrHead(sum(widths), channels, inner, classes)])
+
+    def forward(self, x):
+        maps = self.backbone(x)
+        maps = torch.cat([resize(y, maps[0]) for y in maps], 1)
+        first = self.decode_head[0](maps)
+        logits = self.decode_head[1](maps, first)
+        return DecodeOutputs(logits, first) if self.training else logits
+
+
 HEADS = {"deeplabv3plus": AtrousHead, "pspnet": PspHead, "upernet": UperHead, "segformer": SegformerHead}
 
 
+NAMES = (*HEADS, "ocrnet")
+
+
 def create(name, classes, backbone, widths, channels=512, aux_channels=256, **how):
-    """The network of a name of HEADS around a backbone."""
+    """The network of a name of NAMES around a backbone."""
+    if name == "ocrnet":
+        return OcrNetwork(backbone, widths, classes, channels, **how)
     return Network(backbone, widths, HEADS[name](widths, channels, classes, **how), aux_channels, classes)

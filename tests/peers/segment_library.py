@@ -24,6 +24,19 @@ from mmseg.models import backbones, decode_heads  # noqa: E402,F401
 NORM = {"type": "BN"}
 
 
+class Segmentor(nn.Module):
+    """mmseg's EncoderDecoder without its last step, which resizes logits to the picture's size."""
+
+    def __init__(self, backbone, decode_head, auxiliary_head=None):
+        super().__init__()
+        self.backbone, self.decode_head = backbone, decode_head
+        if auxiliary_head is not None:
+            self.auxiliary_head = auxiliary_head
+
+    def forward(self, x):
+        return self.decode_head(self.backbone(x))
+
+
 def unet(classes):
     return smp.Unet("resnet34", encoder_weights=None, classes=classes)
 
@@ -62,6 +75,23 @@ def segformer_mit_b0(classes):
     return Segmentor(backbone, head_of(decode_heads.SegformerHead, classes, [32, 64, 160, 256], [0, 1, 2, 3], 256))
 
 
+class Cascade(Segmentor):
+    def forward(self, x):
+        maps = self.backbone(x)
+        return self.decode_head[1](maps, self.decode_head[0](maps))
+
+
+def ocrnet_hr18(classes):
+    widths, stages, how = (18, 36, 72, 144), (0, 1, 2, 3), {"input_transform": "resize_concat", "dropout_ratio": -1}
+    extra = {f"stage{i + 1}": {"num_modules": modules, "num_branches": max(i + 1, 1), "block": "BASIC" if i else "BOTTLENECK",
+                               "num_blocks": (4,) * (i + 1), "num_channels": widths[:i + 1] if i else (64,)}
+             for i, modules in enumerate((1, 1, 4, 3))}
+    first = head_of(decode_heads.FCNHead, classes, widths, stages, sum(widths), kernel_size=1, num_convs=1,
+                    concat_input=False, **how)
+    second = head_of(decode_heads.OCRHead, classes, widths, stages, ocr_channels=256, **how)
+    return Cascade(backbones.HRNet(extra, norm_cfg=NORM), nn.ModuleList([first, second]))
+
+
 # serried's name, the function here, options of serried without which they differ, side of pictures.
 NETWORKS = [
     ("unet", unet, "", 64),
@@ -69,20 +99,8 @@ NETWORKS = [
     ("pspnet", pspnet_r50_d8, "", 64),
     ("upernet", upernet_r50, "", 64),
     ("segformer", segformer_mit_b0, "", 64),
+    ("ocrnet", ocrnet_hr18, "", 64),
 ]
-
-
-class Segmentor(nn.Module):
-    """mmseg's EncoderDecoder without its last step, which resizes logits to the picture's size."""
-
-    def __init__(self, backbone, decode_head, auxiliary_head=None):
-        super().__init__()
-        self.backbone, self.decode_head = backbone, decode_head
-        if auxiliary_head is not None:
-            self.auxiliary_head = auxiliary_head
-
-    def forward(self, x):
-        return self.decode_head(self.backbone(x))
 
 
 def networks():

@@ -335,13 +335,18 @@ class HRNet(nn.Module):
         self.final_layer = norm_act(nn.Conv2d(4 * head[3], 2048, 1), 2048)
         self.classifier = nn.Linear(2048, classes)
 
-    def forward(self, x):
+    def features(self, x):
+        """The maps of its branches."""
         x = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
         maps = [self.layer1(x)]
         for stage in (2, 3, 4):
             steps = getattr(self, f"transition{stage - 1}")
             maps = [step(maps[-1] if i == stage - 1 else maps[i]) for i, step in enumerate(steps)]
             maps = getattr(self, f"stage{stage}")(maps)
+        return maps
+
+    def forward(self, x):
+        maps = self.features(x)
         x = self.incre_modules[0](maps[0])
         for shrink, widen, branch in zip(self.downsamp_modules, self.incre_modules[1:], maps[1:]):
             x = widen(branch) + shrink(x)

@@ -282,12 +282,28 @@ class StagesOfResNet(V1cResNet):
         return maps
 
 
+class BilinearHRNet(timm_models.HRNet):
+    """mmseg's, the maps of its branches."""
+
+    def __init__(self, width):
+        super().__init__(1, width)
+        del self.incre_modules, self.downsamp_modules, self.final_layer, self.classifier
+        for module in self.modules():
+            if isinstance(module, nn.Upsample):
+                module.mode, module.align_corners = "bilinear", False
+
+    def forward(self, x):
+        return self.features(x)
+
+
 def mmseg(name, classes, backbone="resnet50", output_stride=None, **how):
-    """A network of mmseg_models around a ResNetV1c, SegFormer around its own backbone."""
+    """A network of mmseg_models around a ResNetV1c; SegFormer and OCRNet have other backbones."""
     if name == "segformer":
         made = mmseg_models.MixTransformer()
         return mmseg_models.create(name, classes, made, made.widths, channels=256, aux_channels=None)
-    default = 32 if name == "upernet" else 8
+    if name == "ocrnet" and backbone == "resnet50":
+        return mmseg_models.create(name, classes, BilinearHRNet(18), [18, 36, 72, 144], **how)
+    default = 32 if name in ("upernet", "ocrnet") else 8
     made = make_v1c(backbone_of(backbone, default if output_stride is None else output_stride))
     made, stages = stages_of(made)
     made.__class__ = StagesOfResNet
@@ -295,14 +311,14 @@ def mmseg(name, classes, backbone="resnet50", output_stride=None, **how):
     return mmseg_models.create(name, classes, made, [width for _, width in stages], **how)
 
 
-SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet", *mmseg_models.HEADS)
+SEGMENTATION = ("fcn", "deeplabv3", "lraspp", "unet", *mmseg_models.NAMES)
 
 
 def family(name, classes, side, arguments):
     """torchvision's network, or timm's, for pictures of a size; KeyError if they have none."""
     if name == "mit_b0":
         return mmseg_models.MixTransformer(classes)
-    if name in mmseg_models.HEADS:
+    if name in mmseg_models.NAMES:
         return mmseg(name, classes, **arguments)
     if name == "unet":
         return Unet(classes, **arguments)

@@ -3,6 +3,10 @@
 // with the head for classification, as timm's: its parameter names and initial values. Branches of
 // 1/4, 1/8, 1/16 and 1/32 of the size are computed side by side, and each module ends with sums of
 // all of them. Sides of pictures are multiples of 32.
+//
+// upsampling=bilinear is mmseg's network, which has the same names.
+#include <stddef.h>
+
 #include "trainer/models/model_family_internal.h"
 #include "trainer/models/residual_internal.h"
 
@@ -18,6 +22,28 @@ enum {
     SIDE_MULTIPLE = 32
 };
 
+// ---- Options ----
+
+typedef struct hrnet_options {
+    int upsampling;
+} hrnet_options;
+
+enum { NEAREST, BILINEAR };
+static const char *const upsamplings[] = {"nearest", "bilinear", NULL};
+static const sr_option rows[] = {
+    {.name = "upsampling",
+     .help = "how maps of smaller branches are enlarged: nearest, as in timm, or bilinear, as in "
+             "mmseg",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(hrnet_options, upsampling),
+     .default_text = "nearest",
+     .choices = upsamplings},
+};
+static const sr_option_table table = {.name = "model.hrnet",
+                                      .options = rows,
+                                      .count = sizeof rows / sizeof *rows,
+                                      .struct_size = sizeof(hrnet_options)};
+
 // ---- Layers ----
 
 // What a branch adds to another one: a 1x1 convolution before it is enlarged, or 3x3 convolutions
@@ -27,6 +53,7 @@ typedef struct hr_path {
 } hr_path;
 
 typedef struct hr_module {
+    bool bilinear;
     sr_residual_block block[BRANCHES][BLOCKS];
     hr_path path[BRANCHES][BRANCHES]; // [to][from]
 } hr_module;
@@ -118,7 +145,7 @@ static void build_stage(sr_builder *b, hr_stage *stage, int number, int64_t in, 
     }
 }
 
-static void build_body(sr_builder *b, hrnet *net, int64_t channels) {
+static void build_body(sr_builder *b, hrnet *net, int64_t channels, bool bilinear) {
     static const int modules[STAGES] = {1, 4, 3};
     sr_residual_opts block = bottleneck(STEM_CHANNELS, STEM_CHANNELS);
     build_conv(b, &net->stem[0], "conv1", "bn1", halving(3, STEM_CHANNELS), sr_relu);
@@ -131,6 +158,8 @@ static void build_body(sr_builder *b, hrnet *net, int64_t channels) {
     }
     for (int i = 0; i < STAGES; i++) {
         net->stages[i].modules = modules[i];
+        for (int k = 0; k < modules[i]; k++)
+            net->stages[i].module[k].bilinear = bilinear;
         net->stages[i].branches = i + 2;
         build_stage(b, &net->stages[i], i + 2, i == 0 ? block.out : channels << i, channels);
     }
@@ -158,14 +187,15 @@ static void build_head(sr_builder *b, hrnet *net, int64_t channels) {
     sr_build_linear(b, &net->classifier, "classifier", LAST_CHANNELS, sr_build_classes(b), false);
 }
 
-static void build(sr_builder *b, void *state, int64_t channels) {
+static void build(sr_builder *b, const void *options, void *state, int64_t channels) {
+    const hrnet_options *o = options;
     hrnet *net = state;
     int64_t height, width;
     sr_build_image_size(b, &height, &width);
     if (height % SIDE_MULTIPLE != 0 || width % SIDE_MULTIPLE != 0)
         sr_build_fail(b, "sides of pictures must be multiples of %d pixels, not %lld x %lld",
                       SIDE_MULTIPLE, (long long)height, (long long)width);
-    build_body(b, net, channels);
+    build_body(b, net, channels, o->upsampling == BILINEAR);
     if (sr_build_classes(b) > 0)
         build_head(b, net, channels);
     for (int i = 0; i < BRANCHES; i++)
@@ -174,9 +204,21 @@ static void build(sr_builder *b, void *state, int64_t channels) {
 
 // ---- Forward pass ----
 
-static sr_tensor path_forward(sr_forward *f, const hr_path *path, sr_tensor x, int from, int to) {
+static sr_tensor enlarged(sr_tensor x, int factor, bool bilinear) {
+    sr_info info;
+    if (!bilinear)
+        return sr_upsample2d(x, factor);
+    if (!sr_tensor_info(x, &info))
+        return SR_NONE;
+    return sr_resize2d(x, (sr_resize2d_opts){.height = (int)info.dim[1] * factor,
+                                             .width = (int)info.dim[2] * factor,
+                                             .mode = SR_RESIZE_BILINEAR});
+}
+
+static sr_tensor path_forward(sr_forward *f, const hr_module *m, sr_tensor x, int from, int to) {
+    const hr_path *path = &m->path[to][from];
     if (from > to)
-        return sr_upsample2d(sr_layer_conv_norm(f, &path->conv[0], x), 1 << (from - to));
+        return enlarged(sr_layer_conv_norm(f, &path->conv[0], x), 1 << (from - to), m->bilinear);
     for (int i = 0; i < to - from; i++)
         x = sr_layer_conv_norm(f, &path->conv[i], x);
     return x;
@@ -189,9 +231,9 @@ static void module_forward(sr_forward *f, const hr_module *m, int branches, sr_t
         for (int i = 0; i < BLOCKS; i++)
             x[branch] = sr_layer_residual(f, &m->block[branch][i], x[branch]);
     for (int to = 0; to < branches; to++) {
-        y[to] = path_forward(f, &m->path[to][0], x[0], 0, to);
+        y[to] = path_forward(f, m, x[0], 0, to);
         for (int from = 1; from < branches; from++)
-            y[to] = sr_add(y[to], path_forward(f, &m->path[to][from], x[from], from, to));
+            y[to] = sr_add(y[to], path_forward(f, m, x[from], from, to));
     }
     for (int to = 0; to < branches; to++)
         x[to] = sr_relu(y[to]);
@@ -236,8 +278,7 @@ static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
 
 #define DEFINE(id, text, channels)                                                                 \
     static void build_##id(sr_builder *b, const void *options, void *state) {                      \
-        (void)options;                                                                             \
-        build(b, state, channels);                                                                 \
+        build(b, options, state, channels);                                                        \
     }                                                                                              \
-    SR_MODEL_DESC(id, text, hrnet, .features = features)
+    SR_MODEL_DESC(id, text, hrnet, .options = &table, .features = features)
 SIZES(DEFINE)

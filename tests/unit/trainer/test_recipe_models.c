@@ -82,8 +82,8 @@ static void test_mistakes(void **state) {
     expect_mistake("{name: net, backbone: {name: resnet50, stam: cifar}}",
                    "unknown key 'stam' of model.resnet; did you mean 'stem'?");
     expect_mistake("{name: net, backbone: {name: resnet50, stem: x}}", "stem: unknown value 'x'");
-    expect_mistake("{name: net, backbone: {name: hrnet_w18, stem: x}}",
-                   "unknown key 'stem' of hrnet_w18; it has no options");
+    expect_mistake("{name: net, backbone: {name: shufflenet_v2_x1_0, stem: x}}",
+                   "unknown key 'stem' of shufflenet_v2_x1_0; it has no options");
     expect_mistake("{name: net, backbone: [a]}",
                    "backbone: expected a name, or a map with a name; not a list");
     expect_mistake("{name: net, bakbone: resnet18}", "did you mean 'backbone'?");

@@ -145,6 +145,7 @@ static void backbones_are_dilated_unless_told(void **state) {
         {"deeplabv3plus", {"low_stride", "8", NULL}, 8},
         {"upernet", {NULL}, 4},
         {"segformer", {NULL}, 4},
+        {"ocrnet", {NULL}, 4},
         {"unet", {NULL}, 1},
         {"unet", {"backbone", "convnext_tiny", NULL}, 1}, // without a stage of stride 2
         {"unet", {"backbone.output_stride", "16", "channels", "[8, 8, 8, 8]", NULL}, 1},
