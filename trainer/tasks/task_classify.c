@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "graph/op.h"
+#include "trainer/models/built_model.h"
 #include "trainer/tasks/metric_topk.h"
 #include "trainer/tasks/task.h"
 
@@ -76,16 +78,28 @@ static sr_mixed mix(sr_lane_recording *r) {
     return sr_mix_batch(images(r), r->inputs[LABEL], r->key, opts);
 }
 
+// [N,K]; a model for segmentation has those of each pixel.
+static sr_tensor logits_of(sr_lane_recording *r, sr_tensor x) {
+    const sr_tensor logits = sr_task_forward(r, 0, &x, LOGITS, r->training);
+    sr_info info;
+    if (!sr_tensor_info(logits, &info) || info.rank == 2)
+        return logits;
+    const sr_status status = SR_FAIL(SR_E_USAGE,
+                                     "model %s classifies each pixel, but task classify the whole "
+                                     "picture: give task=segment or another model",
+                                     r->models[0]->desc->name);
+    return sr_op_refused(status, "classify");
+}
+
 static sr_tensor record_mixed(sr_lane_recording *r) {
     sr_mixed mixed = mix(r);
-    sr_tensor logits = sr_task_forward(r, 0, &mixed.x, LOGITS, r->training);
+    sr_tensor logits = logits_of(r, mixed.x);
     record_loss(r, logits, &mixed);
     return logits;
 }
 
 static sr_tensor record_plain(sr_lane_recording *r) {
-    sr_tensor x = images(r);
-    sr_tensor logits = sr_task_forward(r, 0, &x, LOGITS, r->training);
+    sr_tensor logits = logits_of(r, images(r));
     record_loss(r, logits, NULL);
     return logits;
 }

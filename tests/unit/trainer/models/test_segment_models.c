@@ -4,7 +4,9 @@
 // of test_models.c.
 #include "graph/call_layers.h"
 #include "tests/unit/support/test_support.h"
+#include "trainer/losses/loss.h"
 #include "trainer/models/built_model.h"
+#include "trainer/tasks/task.h"
 
 enum { CLASSES = 3, SIDE = 224, SAMPLES = 2, MOST_SET = 9, RATES = 3 };
 
@@ -267,6 +269,34 @@ static void what_a_backbone_lacks_is_refused(void **state) {
     refuse("deeplabv3", "rates", "[1,2,3,4,5,6,7,8,9]", "rates has 9 numbers; at most 8");
 }
 
+static void classification_is_refused(void **state) {
+    static const sr_context_options options = {.device = "cpu", .threads = 1};
+    static const double mean[3] = {0.5, 0.5, 0.5};
+    const sr_info image = {.dtype = SR_U8, .rank = 4, .dim = {SAMPLES, SIDE, SIDE, 3}};
+    const sr_info label = {.dtype = SR_I32, .rank = 1, .dim = {SAMPLES}};
+    size_t losses;
+    sr_model *model;
+    sr_context *context;
+    (void)state;
+    assert_ok(create("lraspp", NULL, &model));
+    assert_ok(sr_context_create(&options, &context));
+    sr_context_begin_step(context);
+    assert_ok(sr_model_bind(model, context, sr_address_none()));
+    sr_lane_recording r = {.context = context,
+                           .training = true,
+                           .dtype = SR_F32,
+                           .models = &model,
+                           .mean = mean,
+                           .std = mean,
+                           .loss_desc = sr_losses(&losses)[0],
+                           .inputs = {sr_input(context, 0, &image), sr_input(context, 1, &label)}};
+    sr_task_find("classify")->record(&r);
+    assert_status(SR_E_USAGE, sr_context_status(context));
+    assert_message("model lraspp classifies each pixel, but task classify the whole picture");
+    sr_context_free(context);
+    sr_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_with_stages_is_a_backbone),
@@ -275,6 +305,7 @@ int main(void) {
         cmocka_unit_test(whole_channels_are_dropped),
         cmocka_unit_test(rates_follow_the_stride),
         cmocka_unit_test(what_a_backbone_lacks_is_refused),
+        cmocka_unit_test(classification_is_refused),
     };
     return cmocka_run_group_tests_name("segment_models", tests, set_up, tear_down);
 }
