@@ -2,6 +2,8 @@
 // Training steps to be measured (bench_engine_internal.h).
 #include "launcher/bench/bench_engine_internal.h"
 
+#include <string.h>
+
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
@@ -21,8 +23,15 @@ static void done_slot(void *user, int lane) {
     (void)lane;
 }
 
-// Bytes are pixels, integers are classes. 64-byte aligned by the allocator.
-static sr_status fill_array(sr_array *array, int64_t classes, sr_rng *rng) {
+static bool has_classes(const sr_task_desc *task, const sr_array *array) {
+    for (int i = 0; i < SR_TASK_INPUTS && task->inputs[i].name; i++)
+        if (task->inputs[i].is_class && strcmp(task->inputs[i].name, array->name) == 0)
+            return true;
+    return false;
+}
+
+// Bytes are pixels unless they are classes, as integers are. 64-byte aligned by the allocator.
+static sr_status fill_array(sr_array *array, bool is_class, int64_t classes, sr_rng *rng) {
     size_t count = 1;
     for (int i = 0; i < array->rank; i++)
         count *= (size_t)array->shape[i];
@@ -34,9 +43,10 @@ static sr_status fill_array(sr_array *array, int64_t classes, sr_rng *rng) {
     if (array->dtype != SR_U8 && array->dtype != SR_I32)
         return SR_FAIL(SR_E_UNSUPPORTED, "there are no random values for array '%s', which is %s",
                        array->name, sr_dtype_name(array->dtype));
+    const uint32_t values = classes < UINT8_MAX ? (uint32_t)classes : UINT8_MAX;
     for (size_t i = 0; i < count; i++)
         if (array->dtype == SR_U8)
-            pixels[i] = (uint8_t)(sr_rng_u32(rng) >> 24);
+            pixels[i] = (uint8_t)(is_class ? sr_rng_below(rng, values) : sr_rng_u32(rng) >> 24);
         else
             labels[i] = (int32_t)sr_rng_below(rng, (uint32_t)classes);
     return SR_OK;
@@ -52,7 +62,9 @@ static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t clas
         e->lanes = lane + 1;
         sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
         for (int i = 0; i < slot->arrays; i++)
-            SR_TRY(fill_array(&slot->array[i], classes, &rng));
+            SR_TRY(fill_array(&slot->array[i],
+                              has_classes(sr_engine_get_info(e->engine).task, &slot->array[i]),
+                              classes, &rng));
     }
     return e->slots ? SR_OK : SR_E_MEMORY;
 }

@@ -51,6 +51,21 @@ static void add_cpus(peer_arguments *w, const sr_step_result *r, const sr_step_s
     add(w, "--cpus", w->cpus);
 }
 
+// Options of networks around another one.
+static void add_maps(peer_arguments *w, const sr_recipe *recipe) {
+    static const struct {
+        const char *option, *key;
+    } rows[] = {{"--backbone", "model.backbone.name"},
+                {"--output-stride", "model.backbone.output_stride"},
+                {"--channels", "model.channels"},
+                {"--aux", "model.aux"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *value = sr_recipe_get(recipe, rows[i].key);
+        if (value)
+            add(w, rows[i].option, value);
+    }
+}
+
 // The command line of process 'index'.
 static void fill_arguments(peer_arguments *w, const sr_step_result *r, const sr_step_setting *s,
                            int index) {
@@ -67,6 +82,7 @@ static void fill_arguments(peer_arguments *w, const sr_step_result *r, const sr_
     add(w, "--momentum", get_or(recipe, "optimizer.momentum", "0"));
     add(w, "--nesterov", nesterov ? "1" : "0");
     add(w, "--label-smoothing", get_or(recipe, "loss.label_smoothing", "0"));
+    add_maps(w, recipe);
     add(w, "--mode", s->mode);
     add(w, "--malloc", s->malloc);
     if (!sr_step_is_on_cpu(r))

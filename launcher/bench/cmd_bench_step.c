@@ -273,6 +273,14 @@ static sr_status override(step_bench *b, const char **list, int *count, const ch
 }
 
 // Without --lanes: one lane of the recipe.
+// For small pictures those of CIFAR-10.
+static int64_t usual_classes(const sr_step_result *r) {
+    const sr_task_desc *task = sr_task_find(r->recipe->task.name);
+    if (task && task->maps)
+        return sr_task_usual_classes(task);
+    return r->image > 64 ? 1000 : 10;
+}
+
 static sr_status load_recipe(step_bench *b) {
     const sr_step_options *o = b->o;
     sr_step_result *r = &b->result;
@@ -308,7 +316,7 @@ static sr_status load_recipe(step_bench *b) {
     r->image = r->recipe->image_height;
     r->precision = sr_recipe_get(r->recipe, "precision");
     r->peer_precision = o->peer_precision ? o->peer_precision : r->precision;
-    r->classes = o->classes > 0 ? o->classes : r->image > 64 ? 1000 : 10;
+    r->classes = o->classes > 0 ? o->classes : usual_classes(r);
     r->cores = sr_cpu_count();
     r->threads = o->threads > 0 ? o->threads : r->cores;
     const char *mask = getenv("SERRIED_CPU_MASK");
@@ -367,7 +375,7 @@ static const struct argp_option options[] = {
     {"precision", KEY_PRECISION, "P", 0, "fp32, bf16 or fp16 (default: that of the recipe)", 0},
     {"image", KEY_IMAGE, "PX", 0, "side of the pictures (default: that of the recipe)", 0},
     {"classes", KEY_CLASSES, "N", 0,
-     "number of classes (default: 1000; 10 for pictures up to 64 px)", 0},
+     "number of classes (default: 1000; 10 for pictures up to 64 px; 21 for pixels)", 0},
     {"threads", KEY_THREADS, "T", 0, "number of threads (default: the cores of this process)", 0},
     {"blocks", KEY_BLOCKS, "N", 0,
      "number of blocks to time, of serried and of PyTorch each (default: 5)", 0},

@@ -34,6 +34,10 @@ def arguments():
     p.add_argument("--image", type=int, default=224)
     p.add_argument("--classes", type=int, default=1000)
     p.add_argument("--stem", default="imagenet")
+    p.add_argument("--backbone", help="of networks for segmentation")
+    p.add_argument("--output-stride", type=int, help="of the backbone")
+    p.add_argument("--channels", type=int, help="of the head")
+    p.add_argument("--aux", choices=("true", "false"), default="false", help="with an auxiliary classifier")
     p.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--accumulate", type=int, default=1, help="forward and backward a step")
@@ -102,11 +106,37 @@ def make_optimizer(a, torch, model):
         return torch.optim.SGD(trained, a.lr, a.momentum, **words), "SGD"
 
 
-def make_step(a, torch, forward, optimizer):
+def model_options(a, models):
+    """Arguments of networks for segmentation; others have none here."""
+    if a.model not in models.SEGMENTATION:
+        return {}
+    options = {"backbone": a.backbone, "output_stride": a.output_stride, "channels": a.channels,
+               "aux_stage": -2 if a.aux == "true" else None,
+               "rates": (6, 12, 18) if a.output_stride == 16 and a.model == "deeplabv3" else None}
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def map_loss(torch, label_smoothing):
+    """The loss of maps of logits resized to the pictures' size, with half of an auxiliary classifier's, as torchvision's."""
+    entropy = torch.nn.CrossEntropyLoss(label_smoothing=label_smoothing, ignore_index=255)
+
+    def one(logits, labels):
+        return entropy(torch.nn.functional.interpolate(logits, size=labels.shape[-2:], mode="bilinear"), labels)
+
+    def loss(outputs, labels):
+        if isinstance(outputs, tuple):
+            return one(outputs.logits, labels) + 0.5 * one(outputs.aux, labels)
+        return one(outputs, labels)
+    return loss
+
+
+def make_step(a, torch, forward, optimizer, of_pixels):
     images = torch.randn(a.batch, 3, a.image, a.image, device=a.device)
     images = images.to(memory_format=torch.channels_last)
-    labels = torch.randint(a.classes, (a.batch,), device=a.device)
-    loss_of = torch.nn.CrossEntropyLoss(label_smoothing=a.label_smoothing)
+    shape = (a.batch, a.image, a.image) if of_pixels else (a.batch,)
+    labels = torch.randint(a.classes, shape, device=a.device)
+    loss_of = (map_loss(torch, a.label_smoothing) if of_pixels
+               else torch.nn.CrossEntropyLoss(label_smoothing=a.label_smoothing))
     narrow = torch.float16 if a.precision == "fp16" else torch.bfloat16
     autocast = torch.autocast(a.device, narrow, enabled=a.precision != "fp32")
     scaler = torch.amp.GradScaler(a.device) if a.precision == "fp16" else None
@@ -154,7 +184,7 @@ def main():
     if a.mode == "compile" and not hasattr(torch, "compile"):
         sys.exit(f"PyTorch {torch.__version__} has no torch.compile")
     try:
-        model = torch_models.create(a.model, a.classes, a.stem, a.image)
+        model = torch_models.create(a.model, a.classes, a.stem, a.image, **model_options(a, torch_models))
     except KeyError:
         sys.exit(f"no network equal to {a.model}")
     if a.device == "cuda":
@@ -162,7 +192,8 @@ def main():
     wait = torch.cuda.synchronize if a.device == "cuda" else lambda: None
     model = model.to(device=a.device, memory_format=torch.channels_last).train()
     optimizer, optimizer_name = make_optimizer(a, torch, model)
-    step = make_step(a, torch, torch.compile(model) if a.mode == "compile" else model, optimizer)
+    step = make_step(a, torch, torch.compile(model) if a.mode == "compile" else model, optimizer,
+                     a.model in torch_models.SEGMENTATION)
     seconds_of(step, 1 + WARM_STEPS, wait)
     about = {"torch": torch.__version__, "torchvision": torchvision.__version__, "mode": a.mode,
              "optimizer": optimizer_name, "cpus": sorted(os.sched_getaffinity(0)),

@@ -50,8 +50,8 @@ static sr_status check_count(const sr_float_list *weights, int64_t classes) {
     if (weights->count == 0 || (int64_t)weights->count == classes)
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
-                   "%zu class_weights, but the model has %lld classes (1000 are assumed without "
-                   "data.train)",
+                   "%zu class_weights, but the model has %lld classes (without data.train, a "
+                   "usual number is assumed)",
                    weights->count, (long long)classes);
 }
 

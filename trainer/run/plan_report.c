@@ -17,8 +17,6 @@
 #include "trainer/report/model_summary.h"
 #include "trainer/run/inputs.h"
 
-enum { CLASSES = 1000 }; // where no data say how many
-
 static void print_model(const sr_model *model) {
     (void)printf("\nmodel %s\n  %-44s %-20s %12s\n", model->desc->name, "tensor", "shape",
                  "elements");
@@ -142,6 +140,7 @@ typedef struct plan_work {
     sr_comm *comm;
     const sr_task_desc *task;
     sr_inputs inputs;
+    int64_t assumed; // number of classes without data
     sr_engine *engine;
     sr_arena arena;
 } plan_work;
@@ -169,8 +168,8 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     return sr_inputs_windows(r, &lengths, &w->arena, &windows);
 }
 
-// Does everything that training does up to its first step, except for the run folder. To be
-// released even after a failure.
+// Does everything that training does up to its first step, except for the run folder. classes:
+// where no data say how many; 0: the usual number. To be released even after a failure.
 static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
     sr_device_properties device;
@@ -185,7 +184,8 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     sr_engine_options options = sr_engine_options_of(r, w->task);
     options.comm = w->comm;
     options.device = device.name;
-    options.classes = w->inputs.train ? w->inputs.class_count : classes;
+    w->assumed = classes > 0 ? classes : sr_task_usual_classes(w->task);
+    options.classes = w->inputs.train ? w->inputs.class_count : w->assumed;
     options.plans_only = true;
     SR_TRY(sr_engine_create(&options, &w->engine));
     SR_TRY(sr_inputs_check_lanes(w->engine, false));
@@ -195,9 +195,11 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
                : SR_OK;
 }
 
-static void print_data(const sr_recipe *r, const sr_inputs *in) {
+static void print_data(const sr_recipe *r, const plan_work *w) {
+    const sr_inputs *in = &w->inputs;
     if (!in->train) {
-        (void)printf("\ndata: data.train is missing; %d classes are assumed\n", CLASSES);
+        (void)printf("\ndata: data.train is missing; %lld classes are assumed\n",
+                     (long long)w->assumed);
         return;
     }
     (void)printf("\ndata: %lld picture%s", (long long)in->count, in->count == 1 ? "" : "s");
@@ -223,7 +225,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
         (void)fputs(yaml.data, stdout);
     sr_text_release(&yaml);
     SR_TRY(status);
-    print_data(r, &w->inputs);
+    print_data(r, w);
     for (int p = 0; p < sr_engine_get_info(w->engine).phases; p++)
         SR_TRY(report_phase(w->engine, p));
     print_device(w->engine);
@@ -233,7 +235,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
 
 sr_status sr_plan_rehearse(sr_recipe *recipe) {
     plan_work work;
-    const sr_status status = begin(recipe, 1, CLASSES, &work);
+    const sr_status status = begin(recipe, 1, 0, &work);
     release(&work);
     return status;
 }
@@ -241,7 +243,7 @@ sr_status sr_plan_rehearse(sr_recipe *recipe) {
 sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
     plan_work work;
     ranks = ranks > 0 ? ranks : 1;
-    sr_status status = begin(recipe, ranks, CLASSES, &work);
+    sr_status status = begin(recipe, ranks, 0, &work);
     if (status == SR_OK)
         status = report(recipe, &work, ranks);
     release(&work);
@@ -267,7 +269,7 @@ static sr_status add_summaries(sr_engine *engine, const sr_plan_summary_options 
 
 sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options, sr_text *out) {
     plan_work work;
-    sr_status status = begin(recipe, 1, options->classes > 0 ? options->classes : CLASSES, &work);
+    sr_status status = begin(recipe, 1, options->classes, &work);
     if (status == SR_OK)
         status = add_summaries(work.engine, options, &work.arena, out);
     release(&work);
@@ -314,7 +316,7 @@ static sr_status add_program(sr_engine *engine, const sr_plan_program_options *o
 
 sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options, sr_text *out) {
     plan_work work;
-    sr_status status = begin(recipe, 1, options->classes > 0 ? options->classes : CLASSES, &work);
+    sr_status status = begin(recipe, 1, options->classes, &work);
     if (status == SR_OK)
         status = add_program(work.engine, options, out);
     release(&work);

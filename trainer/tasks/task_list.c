@@ -126,6 +126,10 @@ static sr_tensor output_of(const sr_lane_recording *recording, const sr_model *m
     return sr_op_refused(status, "forward");
 }
 
+int64_t sr_task_usual_classes(const sr_task_desc *task) {
+    return task->maps ? 21 : 1000;
+}
+
 bool sr_task_has_classes(const sr_task_desc *task) {
     for (int i = 0; i < SR_TASK_INPUTS && task->inputs[i].name; i++)
         if (task->inputs[i].is_class)
