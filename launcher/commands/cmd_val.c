@@ -12,6 +12,10 @@ enum { KEY_RAW = 0x100, KEY_PLUGINS, KEY_JSON, MAX_OVERRIDES = 256 };
 
 static const struct argp_option options[] = {
     {"data", 'd', "DATA", 0, "packed data set (default: that of the recipe)", 0},
+    {"output", 'o', "DIR", 0,
+     "write what the metrics know beyond their numbers: confusion.csv, and of segmentation "
+     "classes.csv",
+     0},
     {"raw", KEY_RAW, NULL, 0, "use the parameters instead of their moving average", 0},
     {"allow-plugins", KEY_PLUGINS, NULL, 0,
      "load the plug-ins that the recipe of a run folder names", 0},
@@ -27,7 +31,7 @@ static const char about[] =
 typedef struct val_arguments {
     sr_inference_options open;
     const char *overrides[MAX_OVERRIDES];
-    const char *data;
+    const char *data, *output;
     bool json;
 } val_arguments;
 
@@ -36,6 +40,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     switch (key) {
     case 'd':
         a->data = value;
+        return 0;
+    case 'o':
+        a->output = value;
         return 0;
     case KEY_RAW:
         a->open.raw = true;
@@ -105,7 +112,7 @@ int sr_cmd_val(int argc, char **argv) {
     sr_status status = sr_inference_open(&a.open, &inference);
     if (status != SR_OK)
         return sr_command_fail(status);
-    status = sr_inference_evaluate(inference, a.data, &metrics);
+    status = sr_inference_evaluate(inference, a.data, a.output, &metrics);
     if (status == SR_OK && sr_comm_rank(inference->comm) == 0)
         status = print(&metrics, a.json);
     int code = status == SR_OK ? 0 : sr_command_fail(status);

@@ -109,6 +109,16 @@ class Segment(suite.Suite):
         self.report(len(rows) == 1 + CLASSES and rows[0] == "class,iou,accuracy,pixels" and rows[1].startswith("background,"),
                     "IoU of each class", str(rows))
 
+    def check_tables(self, run):
+        """`val -o` writes what the last evaluation of the run wrote, on any number of ranks."""
+        to = os.path.join(self.folder, "tables")
+        done = self.call("val", run, "-o", to, ranks=2)
+        for name in ("classes.csv", "confusion.csv"):
+            same = [open(os.path.join(folder, name), "rb").read() for folder in (run, to) if done.returncode == 0]
+            self.report(len(same) == 2 and same[0] == same[1], f"val writes {name}", done.stderr[-500:])
+        done = self.call("val", run, "-o", "/dev/null")
+        self.report(done.returncode == 1 and "/dev/null" in done.stderr, "val -o /dev/null is refused", done.stderr[-500:])
+
     def check_refusals(self, run):
         for overrides, message in ((["eval.crop=32"], "task segment evaluates whole pictures: remove eval.crop"),
                                    (["loss=margin"], "loss margin is not one of pixels"),
@@ -134,6 +144,7 @@ class Segment(suite.Suite):
         half = self.train("half", STEPS, 1, where="--resume")
         self.report(one == half, "the same digest after a stop", f"{one} {half}")
         self.check_files(run)
+        self.check_tables(run)
         self.check_views(run)
         self.check_refusals(run)
         return self

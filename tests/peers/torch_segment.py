@@ -2,7 +2,7 @@
 """The training run of a recipe for segmentation in PyTorch: the same initial weights, pictures, masks and learning rates,
 which run_batches writes; its own network, loss, optimiser and evaluation.
 
-usage: torch_segment.py BUILD RECIPE DATA [--seed N] [--steps N] [--lanes-together] [key=value...]
+usage: torch_segment.py BUILD RECIPE DATA [--seed N] [--steps N] [--lanes-together] [--f64] [key=value...]
 
 DATA: a folder of images/val/NAME.jpg and masks/val/NAME.png with the classes' numbers beside the packed data that
 data.train names; other numbers than classes count nowhere. Prints the mean IoU, the share of right pixels, and pictures
@@ -36,6 +36,7 @@ def arguments():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--steps", type=int, help="stop after so many")
     p.add_argument("--lanes-together", action="store_true")
+    p.add_argument("--f64", action="store_true", help="computes in f64")
     return p.parse_args()
 
 
@@ -47,13 +48,15 @@ def settings(a):
 
 
 def make_model(recipe, classes, weights):
-    model = recipe["model"]
-    stride = int(model["backbone"]["output_stride"])
-    made = torch_models.create(model["name"], classes, backbone=model["backbone"]["name"], output_stride=stride,
-                               channels=model["channels"], rates=(6, 12, 18) if stride == 16 else (12, 24, 36))
+    model, how = recipe["model"], {"backbone": recipe["model"]["backbone"]["name"]}
+    if "output_stride" in model["backbone"]:
+        how["output_stride"] = int(model["backbone"]["output_stride"])
+    if model["name"] == "deeplabv3":
+        how.update(channels=model["channels"], rates=(6, 12, 18) if how["output_stride"] == 16 else (12, 24, 36))
+    made = torch_models.create(model["name"], classes, **how)
     for module in made.modules():
         if isinstance(module, torch.nn.Dropout):
-            module.p = float(model["dropout"])
+            module.p = float(model.get("dropout", 0))
     stored = {name: torch.from_numpy(value) for name, value in safetensors.numpy.load_file(weights).items()}
     missing, unexpected = made.load_state_dict(stored, strict=False)
     assert not unexpected and all(name.endswith("num_batches_tracked") for name in missing), (missing, unexpected)
@@ -113,6 +116,7 @@ def train(a, batches, model, recipe):
         optimizer.zero_grad(set_to_none=True)
         total = 0
         for x, masks in lanes:
+            x = x.to(next(model.parameters()).dtype)
             loss = loss_of(model(x), masks) / len(lanes)
             loss.backward()
             total += float(loss.detach())
@@ -121,7 +125,7 @@ def train(a, batches, model, recipe):
             seconds += time.perf_counter() - start
             pictures += sum(len(x) for x, _ in lanes)
         if step < 20 or step % 50 == 0:
-            print(f"step {step + 1}: loss {total:.6f}  lr {rate:.6g}", flush=True)
+            print(f"step {step + 1}: loss {total:.9f}  lr {rate:.6g}", flush=True)
     return pictures / seconds if seconds else 0
 
 
@@ -137,7 +141,8 @@ def evaluate(a, batches, model, recipe):
         size = (side, side * height // width) if width <= height else (side * width // height, side)
         x = batches.normalised(numpy.array(picture.resize(size, Image.BILINEAR))[None])
         with torch.no_grad():
-            large = torch.nn.functional.interpolate(model(x), size=mask.shape, mode="bilinear", align_corners=False)
+            logits = model(x.to(next(model.parameters()).dtype))
+            large = torch.nn.functional.interpolate(logits, size=mask.shape, mode="bilinear", align_corners=False)
         found, counted = large[0].argmax(0).numpy(), mask < classes
         counts += numpy.bincount(mask[counted].astype(numpy.int64) * classes + found[counted],
                                  minlength=classes ** 2).reshape(classes, classes)
@@ -153,6 +158,7 @@ def main():
         weights = os.path.join(folder, "weights.safetensors")
         batches = Batches(a, weights)
         model = make_model(recipe, batches.about["classes"], weights)
+    model = model.double() if a.f64 else model
     speed = train(a, batches, model, recipe)
     batches.stop()
     iou, right = evaluate(a, batches, model, recipe)

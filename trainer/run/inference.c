@@ -234,7 +234,20 @@ static sr_status check_data_of_run(const sr_inference *in, const sr_dataset *dat
                    path, in->val_identity[0] ? " (its content differs)" : " (the run had none)");
 }
 
-sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measures *out) {
+// Where metrics write, on rank 0; the first failure is kept.
+typedef struct written_files {
+    const char *folder;
+    sr_kept_error first;
+} written_files;
+
+static void write_metric(void *user, const sr_metric_desc *metric, const void *state) {
+    written_files *w = user;
+    if (w->folder && metric->write)
+        sr_error_keep(&w->first, metric->write(state, w->folder));
+}
+
+sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, const char *folder,
+                                sr_measures *out) {
     const sr_recipe *r = in->recipe;
     const char *key = r->data.val ? "data.val" : "data.train";
     const char *path = dataset ? dataset : r->data.val ? r->data.val : r->data.train;
@@ -258,6 +271,8 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measur
         status = sr_inputs_agree_on_val(in->comm, sr_dataset_identity(data));
     char identity[SR_SHA256_HEX];
     (void)snprintf(identity, sizeof identity, "%s", sr_dataset_identity(data));
+    written_files files = {.folder = sr_comm_rank(in->comm) == 0 ? folder : NULL,
+                           .first = {.status = SR_OK}};
     sr_eval_extent extent = {0};
     if (status == SR_OK)
         status = sr_inputs_measure(in->recipe, in->task, data, &extent);
@@ -266,10 +281,15 @@ sr_status sr_inference_evaluate(sr_inference *in, const char *dataset, sr_measur
                                       .identity = identity,
                                       .classes = in->class_count,
                                       .class_names = in->class_names,
-                                      .samples = sr_dataset_count(data)};
+                                      .samples = sr_dataset_count(data),
+                                      .finish = folder ? write_metric : NULL,
+                                      .user = &files};
     sr_dataset_free(data);
     SR_TRY(status);
-    return sr_evaluate_split(in->engine, in->comm, &evaluation, out);
+    if (files.folder)
+        SR_TRY(sr_make_folders(files.folder));
+    SR_TRY(sr_evaluate_split(in->engine, in->comm, &evaluation, out));
+    return sr_error_restore(&files.first);
 }
 
 static bool is_of_picture(sr_status status) {

@@ -55,8 +55,9 @@ void sr_inference_free(sr_inference *inference);
 // must be the same still, unless an override names them. Collective: all ranks share the work and
 // get the same result. SR_E_USAGE, SR_E_NOT_FOUND and SR_E_DATA of the data set, SR_E_UNSUPPORTED
 // for a task without evaluation.
+// folder: NULL, or where rank 0 writes the files of the task's metrics, such as confusion.csv.
 SR_NODISCARD sr_status sr_inference_evaluate(sr_inference *inference, const char *dataset,
-                                             sr_measures *out);
+                                             const char *folder, sr_measures *out);
 
 // A picture in memory, borrowed during a call: the bytes of a JPEG or PNG file or, where height is
 // above 0, pixels.

@@ -336,7 +336,7 @@ static sr_status evaluate(void) {
     sr_inference *inference;
     sr_measures metrics;
     SR_TRY(sr_inference_open(&options, &inference));
-    sr_status status = sr_inference_evaluate(inference, NULL, &metrics);
+    sr_status status = sr_inference_evaluate(inference, NULL, NULL, &metrics);
     sr_inference_free(inference);
     return status;
 }
