@@ -170,7 +170,7 @@ static sr_status add_id(parsing *p, const entry *e, int16_t class_number) {
 }
 
 static sr_status add_line(parsing *p, const char *at, const char *end) {
-    entry e = {0};
+    entry e = {.name = ""};
     int16_t class_number = SR_CLASS_UNKNOWN;
     SR_TRY(split(p, at, end, &e));
     SR_TRY(class_of(p, &e, &class_number));

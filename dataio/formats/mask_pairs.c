@@ -289,12 +289,13 @@ sr_status sr_mask_pairs_lay_out(sr_source *source, const sr_mask_rule *rule, sr_
     pairs p;
     sr_mask_kind kind;
     SR_TRY(sr_mask_pairs_kind(source, rule, false, &kind));
-    if (kind == SR_MASK_COLORS && !layout->class_map.has_colors)
+    if (kind == SR_MASK_COLORS && !layout->class_map.has_colors) {
         return SR_FAIL(SR_E_DATA,
                        "%s: the masks have colours instead of numbers; --class-map FILE says which "
                        "classes they are, in lines 'R G B NAME' (if the folders of pictures and "
                        "masks are two classes: --format-in classes)",
                        source->path);
+    }
     SR_TRY(sr_layout_take_class_map(layout));
     SR_TRY(sr_folder_splits_find(source, &r.splits));
     SR_TRY(sr_layout_begin(layout, source));

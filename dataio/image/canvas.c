@@ -573,12 +573,13 @@ sr_status sr_canvas_scratch(sr_canvas *canvas, size_t bytes, void **out) {
 static sr_status settle_size(sr_canvas *canvas) {
     if (canvas->most_pixels == 0)
         return SR_OK;
-    if (canvas->width * canvas->height > canvas->most_pixels)
+    if (canvas->width * canvas->height > canvas->most_pixels) {
         return SR_FAIL(SR_E_LIMIT,
                        "after all transforms the picture is %lld x %lld, but there is room for "
                        "%lld pixels",
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->most_pixels);
+    }
     canvas->target_width = canvas->width;
     canvas->target_height = canvas->height;
     return SR_OK;

@@ -338,12 +338,13 @@ static sr_status make_mask(const sr_pack_job *job, sr_pack_worker *worker, sr_pa
     SR_TRY(make_picture(job, worker, sample, &picture));
     sr_picture_source_size(worker->pictures, &width, &height);
     SR_TRY(read_mask(job, worker, sample, &mask_width, &mask_height));
-    if (mask_width != width || mask_height != height)
+    if (mask_width != width || mask_height != height) {
         return SR_FAIL(SR_E_DATA, "mask %s is %lld x %lld, the picture %lld x %lld%s",
                        mask_of(job, sample)->path, (long long)mask_width, (long long)mask_height,
                        (long long)width, (long long)height,
                        picture.orientation > 1 ? "; EXIF rotates the picture: store it upright"
                                                : "");
+    }
     return write_mask(worker, sample, &picture, worker->mask, width, height);
 }
 

@@ -15,12 +15,13 @@ sr_status sr_slot_picture(const sr_slot *slot, int64_t sample, sr_slot *out) {
     SR_TRY(sr_slot_get(slot, "size", &size));
     const int32_t *s = (const int32_t *)size->data + sample * SIZES;
     if (!fits(s[IMAGE_HEIGHT], s[IMAGE_WIDTH], image->shape[1]) ||
-        !fits(s[MASK_HEIGHT], s[MASK_WIDTH], mask->shape[1]))
+        !fits(s[MASK_HEIGHT], s[MASK_WIDTH], mask->shape[1])) {
         return SR_FAIL(SR_E_DATA,
                        "the data pipeline gave sample %lld a picture of %d x %d with a mask of "
                        "%d x %d, for which it has no room",
                        (long long)(slot->first_position + sample), s[IMAGE_WIDTH], s[IMAGE_HEIGHT],
                        s[MASK_WIDTH], s[MASK_HEIGHT]);
+    }
     *out = (sr_slot){.step = slot->step,
                      .lane = slot->lane,
                      .first_position = slot->first_position + sample,

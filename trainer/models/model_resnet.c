@@ -190,12 +190,13 @@ static void build_deep_stem(sr_builder *b, resnet *net, bool v1c) {
 static void build_stem(sr_builder *b, resnet *net, int stem, bool deep) {
     if (stem == STEM_V1C || (deep && net->pools))
         build_deep_stem(b, net, stem == STEM_V1C);
-    else
+    else {
         build_stem_conv(b, net, "conv1", "bn1",
                         (sr_conv_layer_opts){.in = 3,
                                              .out = STEM_CHANNELS,
                                              .window = net->pools ? 7 : 3,
                                              .conv = {.stride = net->pools ? 2 : 1}});
+    }
     if (net->stem_stage)
         sr_build_stage(b, STEM_CHANNELS, net->pools ? 2 : 1);
 }

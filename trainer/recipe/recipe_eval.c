@@ -103,7 +103,7 @@ static bool read_sides(sr_recipe_internal *in, const char *path, const sr_int_li
         return false;
     }
     *out = (sides){list->items[0], list->items[list->count - 1]};
-    if (list->count == 1 && was_reshaped(in, path))
+    if (list->count == 1 && out->height > 0 && shorter(shape) > 0 && was_reshaped(in, path))
         *out = (sides){scaled(out->height, shape.height, shorter(shape)),
                        scaled(out->width, shape.width, shorter(shape))};
     if (list->count == 1)

@@ -144,7 +144,7 @@ static sr_status add(void *state, const sr_metric_samples *samples, sr_text *byt
         const sr_status status =
             sr_iou_add(&s->confusion, truth, (const uint8_t *)classes->data + i * pixels, pixels);
         if (status != SR_OK) {
-            sr_error_prefix("sample %lld", (long long)(slot->first_position + i));
+            sr_error_prefix("sample %lld", (long long)slot->first_position + i);
             return status;
         }
     }

@@ -96,6 +96,22 @@ static void test_mask_geometry(void **state) {
     numbered_free(&n);
 }
 
+// Flips, crops and a resize in an order of their own for each number.
+static void change_by(sr_canvas *canvas, uint32_t i) {
+    uint8_t *pixels;
+    if (i & 16)
+        sr_canvas_flip(canvas);
+    assert_ok(sr_canvas_crop(canvas, &crop));
+    if (i & 32)
+        assert_ok(sr_canvas_pixels(canvas, &pixels));
+    assert_ok(sr_canvas_resize(canvas, 2 * SIDE, 3 * SIDE, SR_FILTER_BILINEAR, true));
+    assert_ok(sr_canvas_crop(canvas, &(sr_region){9, 30, SIDE, SIDE}));
+    if (i & 64)
+        sr_canvas_flip(canvas);
+    if (i & 128)
+        assert_ok(sr_canvas_pixels(canvas, &pixels));
+}
+
 // The counts of a region are those of the mask that is rendered, whatever was deferred.
 static void test_mask_counts(void **state) {
     (void)state;
@@ -104,7 +120,6 @@ static void test_mask_counts(void **state) {
     for (uint32_t i = 0; i < 200; i++) {
         const sr_canvas_identity who = {0};
         int64_t expected[256] = {0}, count[256];
-        uint8_t *pixels;
         sr_rng rng;
         sr_rng_init(&rng, 4, i, 0, 0);
         n.picture.orientation = 1 + (int)(i % 8);
@@ -117,17 +132,7 @@ static void test_mask_counts(void **state) {
         assert_ok(sr_canvas_open_mask(n.canvas, n.frame, n.frame_bytes, n.seen));
         assert_status(SR_E_ARGUMENT,
                       sr_canvas_count_mask(n.canvas, &(sr_region){0, 0, 1, W + 1}, count));
-        if (i & 16)
-            sr_canvas_flip(n.canvas);
-        assert_ok(sr_canvas_crop(n.canvas, &crop));
-        if (i & 32)
-            assert_ok(sr_canvas_pixels(n.canvas, &pixels));
-        assert_ok(sr_canvas_resize(n.canvas, 2 * SIDE, 3 * SIDE, SR_FILTER_BILINEAR, true));
-        assert_ok(sr_canvas_crop(n.canvas, &(sr_region){9, 30, SIDE, SIDE}));
-        if (i & 64)
-            sr_canvas_flip(n.canvas);
-        if (i & 128)
-            assert_ok(sr_canvas_pixels(n.canvas, &pixels));
+        change_by(n.canvas, i);
         assert_ok(sr_canvas_count_mask(n.canvas, &part, count));
         assert_ok(sr_canvas_finish(n.canvas));
         for (int64_t y = part.y; y < part.y + part.height; y++)

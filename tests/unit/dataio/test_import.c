@@ -98,7 +98,7 @@ static void check_voc(const sr_pack_report *r) {
 }
 
 static void check_masks(const sr_pack_report *r) {
-    size_t bytes;
+    size_t bytes = 0;
     sr_sample sample;
     sr_zstd zstd = {0};
     uint8_t ids[30 * 24];
@@ -349,7 +349,7 @@ static void check_listed(const sr_pack_report *r) {
 
 // The first ids of the mask of a record.
 static void check_first_ids(const char *split, const char *name, int a, int b, int c) {
-    size_t bytes;
+    size_t bytes = 0;
     sr_sample sample;
     sr_zstd zstd = {0};
     uint8_t ids[30 * 20];
@@ -477,7 +477,7 @@ static void check_coco_stuff(const sr_pack_report *r) {
 // The triangle of picture 1 at (1, 2.5), (11, 2.5), (11, 6.5); the crowd of picture 2; picture 3
 // has a box only.
 static void check_coco_masks(const sr_pack_report *r) {
-    size_t bytes;
+    size_t bytes = 0;
     sr_sample sample;
     sr_zstd zstd = {0};
     uint8_t ids[30 * 20];

@@ -201,12 +201,13 @@ static void whole_channels_are_dropped(void **state) {
 // ---- Dilations ----
 
 static int32_t dilation_of(const sr_call_view *call) {
-    for (const sr_attr_field *field = call->op->fields; field->name; field++)
+    for (const sr_attr_field *field = call->op->fields; field->name; field++) {
         if (strcmp(field->name, "dilation_h") == 0) {
             int32_t value;
             memcpy(&value, (const char *)call->attr + field->offset, sizeof value);
             return value;
         }
+    }
     return 1;
 }
 

@@ -128,12 +128,13 @@ static void forward_plainly(map *x, map *out) {
     static map mean;
     mean.height = out->height = x->height / 2;
     mean.width = out->width = x->width / 2;
-    for (int i = 0; i < mean.height; i++)
+    for (int i = 0; i < mean.height; i++) {
         for (int j = 0; j < mean.width; j++)
             for (int c = 0; c < C; c++)
                 at(&mean, i, j)[c] = (at(x, 2 * i, 2 * j)[c] + at(x, 2 * i, 2 * j + 1)[c] +
                                       at(x, 2 * i + 1, 2 * j)[c] + at(x, 2 * i + 1, 2 * j + 1)[c]) /
                                      4;
+    }
     for (int i = 0; i < mean.height; i++)
         for (int j = 0; j < mean.width; j++)
             for (int c = 0; c < C; c++)
