@@ -58,7 +58,7 @@ static sr_status write_weights(const batches_job *j, const char *path) {
             for (int d = 0; d < p->info.rank; d++)
                 tensors[i].shape[d] = p->info.dim[d];
         }
-        status = sr_safetensors_write(path, tensors, (size_t)model->param_count, NULL, 0, NULL);
+        status = sr_safetensors_write(path, tensors, model->param_count, NULL, 0, NULL);
     }
     sr_free(tensors);
     sr_free(flat);
