@@ -52,3 +52,11 @@ sr_status sr_confusion_write_csv(const sr_confusion *confusion, const char *cons
     sr_text_release(&text);
     return status;
 }
+
+sr_status sr_confusion_write(const sr_confusion *confusion, const char *const *classes,
+                             const char *folder) {
+    char *path = sr_path_join(folder, "confusion.csv");
+    const sr_status status = path ? sr_confusion_write_csv(confusion, classes, path) : SR_E_MEMORY;
+    sr_free(path);
+    return status;
+}

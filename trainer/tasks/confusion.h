@@ -25,6 +25,10 @@ void sr_confusion_release(sr_confusion *confusion);
 SR_NODISCARD sr_status sr_confusion_write_csv(const sr_confusion *confusion,
                                               const char *const *classes, const char *path);
 
+// Writes FOLDER/confusion.csv.
+SR_NODISCARD sr_status sr_confusion_write(const sr_confusion *confusion, const char *const *classes,
+                                          const char *folder);
+
 #ifdef __cplusplus
 }
 #endif

@@ -207,11 +207,8 @@ static sr_status write_classes(const iou_state *s, const char *folder) {
 
 static sr_status write(const void *state, const char *folder) {
     const iou_state *s = state;
-    char *path = sr_path_join(folder, "confusion.csv");
-    sr_status status =
-        path ? sr_confusion_write_csv(&s->confusion, s->class_names, path) : SR_E_MEMORY;
-    sr_free(path);
-    return status == SR_OK ? write_classes(s, folder) : status;
+    SR_TRY(sr_confusion_write(&s->confusion, s->class_names, folder));
+    return write_classes(s, folder);
 }
 
 static void draw(const void *state, sr_drawing *drawing, const char *folder) {

@@ -139,11 +139,7 @@ static sr_status write(const void *state, const char *folder) {
     const topk_state *s = state;
     if (!s->confusion.counts)
         return SR_OK;
-    char *path = sr_path_join(folder, "confusion.csv");
-    const sr_status status =
-        path ? sr_confusion_write_csv(&s->confusion, s->class_names, path) : SR_E_MEMORY;
-    sr_free(path);
-    return status;
+    return sr_confusion_write(&s->confusion, s->class_names, folder);
 }
 
 static void draw(const void *state, sr_drawing *drawing, const char *folder) {
