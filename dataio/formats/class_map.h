@@ -54,8 +54,8 @@ SR_NODISCARD sr_status sr_class_map_parse(const char *name, const char *text, sr
                                           sr_class_map *out);
 // Whether the map of this name is a file; folders may have the name of a well-known map.
 bool sr_class_map_is_file(const char *path);
-// Reads a file, or where there is none of this path, the well-known map of this name. SR_E_USAGE
-// where there is neither.
+// Reads the file at 'path'; without such a file, the well-known map of that name. SR_E_USAGE if
+// neither exists.
 SR_NODISCARD sr_status sr_class_map_read(const char *path, sr_arena *arena, sr_class_map *out);
 // The class of a colour, SR_MASK_VOID or SR_CLASS_UNKNOWN.
 int sr_class_map_color(const sr_class_map *map, uint32_t rgb);

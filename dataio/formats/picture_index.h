@@ -35,9 +35,9 @@ typedef struct sr_picture_wanted {
     int split;        // prefers pictures in a folder of this split; -1: unknown
 } sr_picture_wanted;
 
-// Finds the picture that the reference means, preferably one outside folders of masks. False where
-// there is none, or where several match equally well: two of them are then in rivals, else both are
-// NULL.
+// Finds the picture that the reference means, preferably one outside folders of masks. Returns
+// false if no picture matches, or if several match equally well. In the second case 'rivals' has
+// two of them; otherwise both entries are NULL.
 bool sr_picture_index_choose(const sr_picture_index *index, const sr_picture_wanted *wanted,
                              uint32_t *out, const char *rivals[2]);
 

@@ -52,8 +52,7 @@ static const struct argp_option options[] = {
      "file with the class names, one per line, in the order of class ids", 0},
     {"class-map", KEY_CLASS_MAP, "FILE", 0,
      "file with the meaning of the values of masks, in lines 'ID NAME' or 'R G B NAME' (NAME may "
-     "be "
-     "ignore), or one of camvid, cityscapes, cityscapes-train-ids, voc, coco-voc, ade20k and "
+     "be ignore), or one of camvid, cityscapes, cityscapes-train-ids, voc, coco-voc, ade20k and "
      "coco-stuff",
      0},
     {"ignore-value", KEY_IGNORE, "N", 0, "value of masks that means no class, in addition to 255",

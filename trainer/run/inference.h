@@ -80,8 +80,8 @@ typedef struct sr_picture_file {
 // when SR_OK is returned.
 // A picture's row does not depend on the others. Decodes on one thread and computes on all, in
 // batches of at most eval.batch / lanes; the first call with a number of pictures also plans and
-// measures for it. On any rank, not collective. SR_E_MEMORY; SR_E_UNSUPPORTED for a task that has
-// no classes.
+// measures for it. On any rank, not collective. SR_E_MEMORY; SR_E_UNSUPPORTED for a task that
+// does not classify whole pictures.
 SR_NODISCARD sr_status sr_inference_predict(sr_inference *inference, const sr_picture_file *files,
                                             int count, float *probabilities, uint8_t *pixels,
                                             sr_status *statuses);

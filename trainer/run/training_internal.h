@@ -34,7 +34,7 @@ typedef struct sr_window {
     double losses[SR_MAX_PHASES];
     int64_t samples[SR_MAX_PHASES]; // of each phase
     double scalars[SR_MAX_SCALARS]; // first elements of the task's
-    int64_t start_position;         // in this session, as the times
+    int64_t start_position;         // since this process began, as the times
     int64_t start_ns;               // excluding 'aside_ns'
     int64_t data_wait_ns, exposed_ns;
 } sr_window;

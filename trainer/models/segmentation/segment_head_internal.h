@@ -99,7 +99,7 @@ int sr_build_choose_rates(sr_builder *builder, const sr_int_list *given,
 // ---- Layers ----
 
 // Index of the stage that an auxiliary head sees: 'stage', or counted from the last one, which is
-// -1. Reports a failure and returns 0 if there is none.
+// -1. If the backbone has no such stage, reports a failure and returns 0.
 int sr_build_auxiliary_stage(sr_builder *builder, const sr_child *backbone, int64_t stage);
 // Index of the first stage with this stride or a larger one; else of the last stage.
 int sr_stage_of_stride(const sr_child *backbone, int64_t stride);
