@@ -7,9 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "kernels/base/file.h"
 #include "kernels/base/math.h"
-#include "kernels/base/memory.h"
 #include "trainer/tasks/confusion_figure.h"
 
 enum { CONFUSION_CLASSES = 1000 }; // with more, a matrix is too large to view
