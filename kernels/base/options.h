@@ -83,6 +83,8 @@ typedef struct sr_alternatives {
 typedef enum sr_option_class {
     SR_OPTION_NUMERICS = 0, // part of the run's identity
     SR_OPTION_NEUTRAL,      // never changes a bit of a result
+    SR_OPTION_ADDED,        // part of it unless the value is the default, as in runs before the
+                            // option existed; default_text is as sr_options_format writes it
 } sr_option_class;
 
 // One row: an option and its field.

@@ -273,6 +273,31 @@ case("lovasz map pictures large", normal(2, 9, 15, 5, scale=2), labels(2, 9, 15)
     lambda x, t: torch.stack([lovasz_map(a, b, None) for a, b in zip(x, t)]))
 
 
+def sigmoids(x, t, target, *weight):
+    """mmsegmentation 1.2.2's CrossEntropyLoss(use_sigmoid=True), and SoftBCEWithLogitsLoss of segmentation_models.pytorch,
+    before their mean over pixels: of every class."""
+    loss = F.binary_cross_entropy_with_logits(x, target, reduction="none", pos_weight=weight[0] if weight else None)
+    return loss * (t >= 0)[..., None]
+
+
+HOT_MAP = F.one_hot(OF.clamp(min=0), 5) * (OF >= 0)[..., None].double()
+
+
+@case("bce map", PIXELS, OF)
+def bce_map(x, t):
+    """avg_non_ignore=True"""
+    found, valid = sigmoids(x, t, HOT_MAP).mean(-1), (t >= 0).double()
+    assert torch.allclose(pictures(found, valid).mean(), sigmoids(x, t, HOT_MAP).sum() / (valid.sum() * 5))
+    return pictures(found, valid)
+
+
+case("bce map all weights", PIXELS, OF)(lambda x, t: sigmoids(x, t, HOT_MAP, WEIGHTS).mean((1, 2, 3)))
+case("bce map smoothing sum", PIXELS, OF)(
+    lambda x, t: pictures(sigmoids(x, t, HOT_MAP * 0.8 + 0.2 / 5).sum(-1), (t >= 0).double()))
+case("bce weights valid", X, L)(lambda x, t: spread(F.binary_cross_entropy_with_logits(
+    x, HOT, reduction="none", pos_weight=WEIGHTS).mean(1) * (t >= 0), (t >= 0).double()))
+
+
 def line(x):
     kind = "f64" if x.is_floating_point() else "i32"
     return " ".join([kind, str(x.dim()), *map(str, x.shape), *(repr(v) for v in x.detach().flatten().tolist())])

@@ -4,12 +4,33 @@
 // The plain cross-entropy is one fused operator. With weights or an ignored label it is composed:
 // the elements of labels are gathered, where a label that is not a class gives NaN, and a condition
 // replaces it by 0, so that neither values nor gradients see it.
+#include "graph/op.h"
 #include "trainer/losses/losses_internal.h"
 
 // ---- Shared ----
 
 const char *const sr_loss_count_names[] = {
     [SR_COUNT_AUTO] = "auto", [SR_COUNT_VALID] = "valid", [SR_COUNT_ALL] = "all", NULL};
+
+sr_status sr_losses_check_weights(const sr_float_list *weights, int64_t classes) {
+    if (weights->count == 0 || (int64_t)weights->count == classes)
+        return SR_OK;
+    return SR_FAIL(SR_E_USAGE,
+                   "%zu class_weights, but the model has %lld classes (without data.train, a "
+                   "usual number is assumed)",
+                   weights->count, (long long)classes);
+}
+
+sr_tensor sr_losses_class_weights(sr_context *context, const sr_float_list *weights,
+                                  const sr_info *logits, const char *loss) {
+    const int64_t classes = logits->dim[logits->rank - 1];
+    const sr_info info = {.dtype = SR_F64, .rank = 1, .dim = {classes}};
+    const sr_status status = sr_losses_check_weights(weights, classes);
+    if (status != SR_OK)
+        return sr_op_refused(status, loss);
+    const sr_tensor constant = sr_constant(context, &info, weights->items);
+    return logits->dtype == SR_F64 ? constant : sr_cast(constant, SR_F32);
+}
 
 sr_tensor sr_losses_wide(sr_tensor x) {
     sr_info info;
@@ -222,12 +243,24 @@ sr_tensor sr_loss_distillation(sr_tensor student, sr_tensor teacher, double temp
 
 // ---- Independent classes ----
 
+// 'positive': the targets, times their factors. As in sr_bce_with_logits neither term is larger
+// than the loss.
+static sr_tensor bce(sr_tensor x, sr_tensor t, sr_tensor positive) {
+    const sr_tensor none = sr_mul(sr_scale(t, -1.0, 1.0), sr_softplus(x));
+    const sr_tensor one = sr_mul(positive, sr_softplus(sr_scale(x, -1.0, 0.0)));
+    return sr_add(none, one);
+}
+
 sr_tensor sr_loss_bce(sr_tensor logits, sr_tensor targets, double positive) {
     const sr_tensor x = sr_losses_wide(logits), t = sr_losses_wide(targets);
-    // As in sr_bce_with_logits: neither term is larger than the loss.
-    const sr_tensor none = sr_mul(sr_scale(t, -1.0, 1.0), sr_softplus(x));
-    const sr_tensor one = sr_mul(sr_scale(t, positive, 0.0), sr_softplus(sr_scale(x, -1.0, 0.0)));
-    return sr_add(none, one);
+    return bce(x, t, sr_scale(t, positive, 0.0));
+}
+
+sr_tensor sr_losses_bce(sr_tensor logits, sr_tensor targets, sr_tensor positive) {
+    if (sr_is_none(positive))
+        return sr_loss_bce(logits, targets, 1.0);
+    const sr_tensor t = sr_losses_wide(targets);
+    return bce(sr_losses_wide(logits), t, sr_mul(t, positive));
 }
 
 sr_tensor sr_loss_sigmoid_focal(sr_tensor logits, sr_tensor targets, double alpha, double gamma) {

@@ -2,6 +2,10 @@
 // Binary cross-entropy of every class, each on its own (Wightman et al. 2021, "ResNet strikes
 // back", section 2): labels become one-hot targets, which are smoothed as in timm; mixed samples
 // have targets of both labels.
+//
+// Of pixels this is mmsegmentation's CrossEntropyLoss with use_sigmoid (count: all; with
+// avg_non_ignore, valid) and, with count: all, the SoftBCEWithLogitsLoss of
+// segmentation_models.pytorch: each pixel has a target for every class.
 #include <stddef.h>
 
 #include "trainer/losses/loss.h"
@@ -10,6 +14,8 @@
 typedef struct loss_options {
     double label_smoothing, target_threshold;
     bool sum_classes;
+    sr_float_list class_weights;
+    int count;
 } loss_options;
 
 static const sr_option rows[] = {
@@ -30,6 +36,12 @@ static const sr_option rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(loss_options, sum_classes),
      .default_text = "false"},
+    {.name = "class_weights",
+     .help = "factor of each class's loss where the target is 1 (pos_weight of PyTorch)",
+     .type = SR_OPT_FLOATS,
+     .offset = offsetof(loss_options, class_weights),
+     .max = 1e9},
+    SR_ROW_COUNT(loss_options, SR_OPTION_ADDED),
 };
 
 static const sr_option_table table = {.name = "loss.bce",
@@ -37,31 +49,41 @@ static const sr_option_table table = {.name = "loss.bce",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
+static sr_status check(const void *options, int64_t classes) {
+    return sr_losses_check_weights(&((const loss_options *)options)->class_weights, classes);
+}
+
 static sr_tensor record_soft(sr_context *context, sr_tensor logits, sr_tensor targets,
                              const void *options) {
     const loss_options *o = options;
     const sr_tensor x = sr_losses_wide(sr_losses_rows(logits));
-    sr_tensor t = sr_losses_wide(sr_losses_rows(targets));
+    sr_tensor t = sr_losses_wide(sr_losses_rows(targets)), weights = SR_NONE;
     sr_info info;
-    (void)context;
     if (!sr_tensor_info(x, &info))
         return x;
     if (o->label_smoothing > 0)
         t = sr_scale(t, 1.0 - o->label_smoothing, o->label_smoothing / (double)info.dim[1]);
     if (o->target_threshold > 0)
         t = sr_greater(t, sr_losses_filled(t, o->target_threshold));
-    const sr_tensor sums = sr_losses_sum(sr_loss_bce(x, t, 1.0), 1, false);
+    if (o->class_weights.count > 0)
+        weights = sr_losses_class_weights(context, &o->class_weights, &info, "loss.bce");
+    const sr_tensor sums = sr_losses_sum(sr_losses_bce(x, t, weights), 1, false);
     return o->sum_classes ? sums : sr_scale(sums, 1.0 / (double)info.dim[1], 0.0);
 }
 
+// Of samples or of pixels.
 static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
                         const void *options) {
+    const loss_options *o = options;
     sr_info info;
     if (!sr_tensor_info(logits, &info))
         return logits;
     const sr_dtype dtype = info.dtype == SR_F64 ? SR_F64 : SR_F32;
     const sr_tensor targets = sr_one_hot(labels, info.dim[info.rank - 1], dtype);
-    return sr_losses_counted(record_soft(context, logits, targets, options), labels);
+    const sr_tensor loss =
+        sr_losses_counted(record_soft(context, logits, targets, options), labels);
+    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels,
+                                (sr_label_opts){.has_ignored = false});
 }
 
 extern const sr_loss_desc sr_loss_row_bce;
@@ -70,5 +92,7 @@ const sr_loss_desc sr_loss_row_bce = {.struct_size = sizeof(sr_loss_desc),
                                       .name = "bce",
                                       .help = "binary cross-entropy of every class",
                                       .options = &table,
+                                      .check = check,
                                       .record = record,
-                                      .record_soft = record_soft};
+                                      .record_soft = record_soft,
+                                      .record_map = record};

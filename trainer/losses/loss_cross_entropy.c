@@ -8,7 +8,6 @@
 // the sum of pixels by the number of all, unless told otherwise: count: all.
 #include <stddef.h>
 
-#include "graph/op.h"
 #include "trainer/losses/loss.h"
 #include "trainer/losses/losses_internal.h"
 
@@ -38,7 +37,7 @@ static const sr_option rows[] = {
      .default_text = "-1",
      .min = -1,
      .max = 1 << 24},
-    SR_ROW_COUNT(loss_options),
+    SR_ROW_COUNT(loss_options, SR_OPTION_NUMERICS),
 };
 
 static const sr_option_table table = {.name = "loss.cross-entropy",
@@ -46,34 +45,15 @@ static const sr_option_table table = {.name = "loss.cross-entropy",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
-static sr_status check_count(const sr_float_list *weights, int64_t classes) {
-    if (weights->count == 0 || (int64_t)weights->count == classes)
-        return SR_OK;
-    return SR_FAIL(SR_E_USAGE,
-                   "%zu class_weights, but the model has %lld classes (without data.train, a "
-                   "usual number is assumed)",
-                   weights->count, (long long)classes);
-}
-
 static sr_status check(const void *options, int64_t classes) {
-    return check_count(&((const loss_options *)options)->class_weights, classes);
-}
-
-// As a constant of the step, in the type that losses are computed in.
-static sr_tensor weights_of(sr_context *context, const sr_float_list *list, const sr_info *logits) {
-    const int64_t classes = logits->dim[logits->rank - 1];
-    const sr_info info = {.dtype = SR_F64, .rank = 1, .dim = {classes}};
-    const sr_status status = check_count(list, classes);
-    if (status != SR_OK)
-        return sr_op_refused(status, "loss.cross-entropy");
-    const sr_tensor weights = sr_constant(context, &info, list->items);
-    return logits->dtype == SR_F64 ? weights : sr_cast(weights, SR_F32);
+    return sr_losses_check_weights(&((const loss_options *)options)->class_weights, classes);
 }
 
 static sr_label_opts label_opts(sr_context *context, const loss_options *o, const sr_info *logits) {
     sr_label_opts opts = {.has_ignored = o->ignore_index >= 0, .ignored = (int32_t)o->ignore_index};
     if (o->class_weights.count > 0)
-        opts.weight = weights_of(context, &o->class_weights, logits);
+        opts.weight =
+            sr_losses_class_weights(context, &o->class_weights, logits, "loss.cross-entropy");
     return opts;
 }
 

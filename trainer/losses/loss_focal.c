@@ -37,7 +37,7 @@ static const sr_option rows[] = {
      .default_text = "0.25",
      .min = -1,
      .max = 1},
-    SR_ROW_COUNT(loss_options),
+    SR_ROW_COUNT(loss_options, SR_OPTION_NUMERICS),
 };
 
 static const sr_option_table table = {.name = "loss.focal",

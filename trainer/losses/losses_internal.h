@@ -17,16 +17,22 @@ typedef enum sr_loss_count {
 } sr_loss_count;
 extern const char *const sr_loss_count_names[];
 
-#define SR_ROW_COUNT(options_type)                                                                 \
+#define SR_ROW_COUNT(options_type, class_)                                                         \
     {                                                                                              \
         .name = "count",                                                                           \
         .help = "what the sum of a lane's losses is divided by: valid: the labels that are not "   \
                 "ignored, by their weights; all: all labels; auto: all of samples without "        \
                 "weights, else valid",                                                             \
         .type = SR_OPT_ENUM, .offset = offsetof(options_type, count), .default_text = "auto",      \
-        .choices = sr_loss_count_names                                                             \
+        .choices = sr_loss_count_names, .option_class = (class_)                                   \
     }
 
+// Whether there are as many weights as classes, or none.
+SR_NODISCARD sr_status sr_losses_check_weights(const sr_float_list *weights, int64_t classes);
+// Weights of the classes of these logits, as a constant of the step in the type that losses are
+// computed in. 'loss' as in messages: "loss.bce".
+sr_tensor sr_losses_class_weights(sr_context *context, const sr_float_list *weights,
+                                  const sr_info *logits, const char *loss);
 // In the dtype that losses are computed in: f64 stays, others become f32.
 sr_tensor sr_losses_wide(sr_tensor x);
 // [rows, last dimension] of a tensor, its rows; other dimensions are joined. SR_NONE fails.
@@ -53,6 +59,8 @@ sr_tensor sr_losses_pictures(sr_tensor values, sr_tensor weights);
 // Lovasz softmax of pictures [N,...,K] and their labels: [N], of each picture by itself. 'absent':
 // classes that no label of the picture names are counted, too.
 sr_tensor sr_losses_lovasz(sr_tensor probabilities, sr_tensor labels, bool absent);
+// sr_loss_bce with a factor of the first of its terms for each class, [K]; SR_NONE: 1.
+sr_tensor sr_losses_bce(sr_tensor logits, sr_tensor targets, sr_tensor positive);
 // A scalar as [N], N the first dimension of 'like': its mean is the scalar.
 sr_tensor sr_losses_repeated(sr_tensor scalar, sr_tensor like);
 

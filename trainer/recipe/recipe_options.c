@@ -129,6 +129,9 @@ static sr_recipe_node *option_node(sr_recipe_internal *in, const sr_option *opti
     sr_options_format(option, options, &text);
     node->text = text.failed ? NULL : sr_arena_strdup(&in->arena, text.data);
     sr_text_release(&text);
+    if (option->option_class == SR_OPTION_ADDED && option->default_text && node->text &&
+        strcmp(node->text, option->default_text) == 0)
+        node->option_class = SR_OPTION_NEUTRAL;
     node->plain =
         option->type == SR_OPT_BOOL || option->type == SR_OPT_INT || option->type == SR_OPT_FLOAT;
     return node->text ? node : NULL;

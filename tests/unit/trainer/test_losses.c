@@ -96,6 +96,10 @@ static const loss_case cases[] = {
     {"bce", "", SAMPLES, true, NULL},
     {"bce/smoothing/sum", "label_smoothing=0.2 sum_classes=true", SAMPLES, true, NULL},
     {"bce/soft/threshold", "target_threshold=0.2", SOFT, true, NULL},
+    {"bce/weights/valid", "class_weights=0.5,2,1,0.25,3 count=valid", SAMPLES, true, NULL},
+    {"bce/map", "", MAP, true, NULL},
+    {"bce/map/all/weights", "count=all class_weights=0.5,2,1,0.25,3", MAP, true, NULL},
+    {"bce/map/smoothing/sum", "label_smoothing=0.2 sum_classes=true", MAP, true, NULL},
     {"focal", "", SAMPLES, true, NULL},
     {"focal/sigmoid", "form=sigmoid", SAMPLES, true, NULL},
     {"focal/valid", "count=valid", SAMPLES, true, NULL},
@@ -445,16 +449,19 @@ static void test_all_ignored(void **state) {
 // As many weights as the model has classes.
 static void test_wrong_weights(void **state) {
     (void)state;
-    const loss_case c = {.name = "cross-entropy", .options = "class_weights=1,2"};
-    golden g = read_golden(c.name);
-    sr_context *context = context_for(SR_F64);
-    const sr_tensor in[INPUTS] = {constant(context, &g.in[0], SR_F64),
-                                  constant(context, &g.in[1], SR_F64)};
-    assert_true(sr_is_none(build_row(&c, context, in)));
-    assert_status(SR_E_USAGE, sr_context_status(context));
-    assert_message("2 class_weights, but the model has 5 classes");
-    sr_context_free(context);
-    free_golden(&g);
+    static const char *const names[] = {"cross-entropy", "bce"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const loss_case c = {.name = names[i], .options = "class_weights=1,2"};
+        golden g = read_golden(c.name);
+        sr_context *context = context_for(SR_F64);
+        const sr_tensor in[INPUTS] = {constant(context, &g.in[0], SR_F64),
+                                      constant(context, &g.in[1], SR_F64)};
+        assert_true(sr_is_none(build_row(&c, context, in)));
+        assert_status(SR_E_USAGE, sr_context_status(context));
+        assert_message("2 class_weights, but the model has 5 classes");
+        sr_context_free(context);
+        free_golden(&g);
+    }
 }
 
 int main(void) {

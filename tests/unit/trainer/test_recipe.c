@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recipes: every kind of error with its exact message and position, resolved values, printed
-// recipes that load again, identity.
+// Recipes: every kind of error with its exact message and position, resolved values, options of
+// descriptors.
 #include <unistd.h>
 
 #include "dataio/pipeline/pipeline.h"
@@ -539,13 +539,6 @@ static const sr_option sgd_rows[] = {
 static const sr_option_table sgd_table = {
     .name = "optimizer.sgd", .options = sgd_rows, .count = 3, .struct_size = sizeof(sgd_options)};
 
-static void identity_of(sr_recipe *r, char hex[65]) {
-    sgd_options options;
-    assert_int_equal(sr_recipe_options_parse(r, "optimizer", &sgd_table, &options), SR_OK);
-    assert_int_equal(sr_recipe_identity(r, "data", hex), SR_OK);
-    sr_recipe_free(r);
-}
-
 static void test_options(void **state) {
     (void)state;
     sgd_options options;
@@ -632,147 +625,6 @@ static void test_choose_and_fail(void **state) {
     sr_recipe_free(r);
 }
 
-// ---- printing and identity
-// ------------------------------------------------------------------------
-
-static void test_print_loads_again(void **state) {
-    (void)state;
-    static const char *const texts[] = {
-        RECIPE_BASIS
-        "augment: [flip, {crop: {pad: 4, at: [1, 2]}}, {erase: {}}]\nabout: \"a: #b\"\n"
-        "loss: {name: ce, label_smoothing: 0.1}\nexpected: {a: [1, {b: c}], d: {}}\n"
-        "plugins: [\"x, y.so\", z]\n",
-        "task: gan\nsteps: 10\nseed: 5\noptimizer: {lr: 2e-4, groups: [{match: \"*.bias\"}]}\n"
-        "phases:\n  G: {model: gen}\n  D: {model: disc, optimizer: {lr: 1e-4}}\n",
-    };
-    for (size_t i = 0; i < 2; i++) {
-        char before[65], after[65];
-        sr_text first, second;
-        sr_text_init(&first);
-        sr_text_init(&second);
-        sr_recipe *r = recipe_load_text(texts[i]);
-        assert_int_equal(sr_recipe_print_yaml(r, false, &first), SR_OK);
-        assert_int_equal(sr_recipe_identity(r, "d", before), SR_OK);
-        sr_recipe_free(r);
-        r = recipe_load_text(first.data);
-        assert_int_equal(sr_recipe_print_yaml(r, false, &second), SR_OK);
-        assert_int_equal(sr_recipe_identity(r, "d", after), SR_OK);
-        sr_recipe_free(r);
-        assert_string_equal(first.data, second.data);
-        assert_string_equal(before, after);
-        sr_text_release(&first);
-        sr_text_release(&second);
-    }
-}
-
-static void check_identity(const char *override, bool same) {
-    char plain[65], changed[65];
-    identity_of(recipe_load("plain", NULL, 0), plain);
-    identity_of(recipe_load("plain", &override, 1), changed);
-    if ((strcmp(plain, changed) == 0) != same)
-        print_error("%s\n", override);
-    assert_true((strcmp(plain, changed) == 0) == same);
-}
-
-static void test_identity(void **state) {
-    (void)state;
-    static const char *const neutral[] = {
-        "data.train=/x",
-        "data.val=/y",
-        "data.workers=3",
-        "data.processes=0",
-        "data.memory=1MiB",
-        "data.on_corrupt=skip:3",
-        "exchange.bucket=1MiB",
-        "checkpoint.every=[5it]",
-        "checkpoint.keep=9",
-        "deadline.act=1h",
-        "deadline.report=1s",
-        "chooser=off",
-        "chooser=class",
-        "chooser_workspace=1MiB",
-        "profile=1:2",
-        "about=else",
-        "numerics.strict=true",
-        "numerics.portable=false",
-        "device=cpu",
-        "plugins=[a.so]",
-        "batch=64",
-        "lanes=2",
-        "optimizer.lr_per=64",
-        "optimizer.lr=1e-1",
-        "optimizer.momentum=0",
-        "optimizer.dampening=0.5",
-        "image=[224,224]",
-        "schedule=constant",
-        "expected={a: b}",
-        "augment=[]",
-        "mix={cutmix: 1, probability: 0}",
-        "mix.until=90%",
-        "data.repeats=1",
-        "data.balance=0",
-        "progressive.step=16",
-        "eval.flip=true",
-        "eval.crop=200",
-        "eval.filter=bicubic",
-        "eval.exact=true",
-    };
-    static const char *const numerics[] = {
-        "seed=1",
-        "lanes=4",
-        "batch=128",
-        "epochs=3",
-        "steps=9",
-        "image=32",
-        "task=gan",
-        "precision=bf16",
-        "numerics.portable=true",
-        "data.order=chunks",
-        "data.repeats=2",
-        "progressive.from=160",
-        "data.balance=0.5",
-        "data.mean=[0,0,0]",
-        "ema=0.9",
-        "optimizer.lr=0.2",
-        "optimizer.lr_per=256",
-        "optimizer.momentum=0.5",
-        "optimizer.weight_decay=1",
-        "optimizer.groups=[{match: bias}]",
-        "schedule.warmup=1ep",
-        "schedule=cosine",
-        "model=other",
-        "model.width=2",
-        "loss=ce",
-        "augment=[flip]",
-        "mix.cutmix=1",
-        "weights_reset=[fc]",
-    };
-    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
-        check_identity(neutral[i], true);
-    for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
-        check_identity(numerics[i], false);
-    // Earlier builds counted the keys of evaluation.
-    char with[2][65];
-    for (int i = 0; i < 2; i++) {
-        sr_recipe *r =
-            recipe_load("plain", (const char *const[]){i ? "eval.crop=200" : "seed=0"}, 1);
-        assert_ok(sr_recipe_identity_with_eval(r, "data", with[i]));
-        sr_recipe_free(r);
-    }
-    assert_string_not_equal(with[0], with[1]);
-
-    // The content of the weights counts, not their path.
-    char a[65], b[65], c[65];
-    recipe_put("w1", "one");
-    recipe_put("w2", "one");
-    recipe_put("w3", "two");
-    identity_of(recipe_load("plain", (const char *const[]){"weights=w1"}, 1), a);
-    identity_of(recipe_load("plain", (const char *const[]){"weights=w2"}, 1), b);
-    identity_of(recipe_load("plain", (const char *const[]){"weights=w3"}, 1), c);
-    assert_string_equal(a, b);
-    assert_string_not_equal(a, c);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
@@ -792,8 +644,6 @@ int main(void) {
         cmocka_unit_test(test_transform_options),
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_choose_and_fail),
-        cmocka_unit_test(test_print_loads_again),
-        cmocka_unit_test(test_identity),
     };
     return cmocka_run_group_tests(tests, recipe_enter, recipe_leave);
 }
