@@ -330,7 +330,7 @@ static void add_array(const sr_pipeline *p, const sr_slot_copy *copy, int i, sr_
 }
 
 static int64_t valid_samples(const sr_stage_plan *plan, int64_t first) {
-    if (plan->options.order != SR_ORDER_SEQUENTIAL)
+    if (plan->options.order != SR_ORDER_ONCE)
         return plan->samples;
     int64_t left = plan->count > first ? plan->count - first : 0;
     return left < plan->samples ? left : plan->samples;

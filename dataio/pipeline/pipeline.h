@@ -59,9 +59,10 @@ SR_NODISCARD sr_status sr_slot_get(const sr_slot *slot, const char *name, const 
 
 // The order of samples.
 typedef enum sr_data_order {
-    SR_ORDER_SEQUENTIAL = 0, // evaluation: every sample exactly once, masked tail
+    SR_ORDER_SEQUENTIAL = 0, // as stored, in every epoch
     SR_ORDER_EXAMPLES,       // a fresh permutation of all examples every epoch
     SR_ORDER_CHUNKS,         // permuted chunks, one stream and shuffle buffer per lane
+    SR_ORDER_ONCE,           // evaluation: as stored, every sample exactly once, masked tail
 } sr_data_order;
 
 // Picture 'sample' of a slot whose pictures have their own sizes, with its mask, as a slot of one

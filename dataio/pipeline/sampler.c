@@ -354,8 +354,11 @@ sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out) {
     if (position < 0)
         return SR_FAIL(SR_E_ARGUMENT, "sampler: position %lld is negative", (long long)position);
     sr_draw draw = {.position = position};
-    if (o->order == SR_ORDER_SEQUENTIAL) {
+    if (o->order == SR_ORDER_ONCE) {
         draw.sample = position < o->count ? position : -1;
+    } else if (o->order == SR_ORDER_SEQUENTIAL) {
+        draw.epoch = position / o->count;
+        draw.sample = position % o->count;
     } else if (o->order == SR_ORDER_EXAMPLES) {
         draw_example(sampler, &draw);
     } else {

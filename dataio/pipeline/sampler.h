@@ -6,7 +6,8 @@
 // function of (order, seed, data set size, batch, lanes, chunk, buffer) alone, not of ranks,
 // workers or the step at which a run was resumed.
 //
-// - SEQUENTIAL: position p is sample p; positions beyond the last sample have none (masked tail).
+// - ONCE: position p is sample p; positions beyond the last sample have none (masked tail).
+// - SEQUENTIAL: epoch p / count, and in it sample p % count.
 // - EXAMPLES: epoch p / count, and inside it a keyed permutation evaluated in O(1) memory.
 //   With 'repeats', each sample is drawn that often in a row (repeated augmentation: Hoffer et al.,
 //   "Augment your batch", 2020, as in timm and DeiT): an epoch still deals 'count' samples, so it
@@ -76,7 +77,7 @@ typedef struct sr_sampler_options {
 
 typedef struct sr_draw {
     int64_t position;
-    int64_t sample; // -1: none (after the end of a sequential pass)
+    int64_t sample; // -1: none (after the end of ONCE)
     int64_t epoch;
 } sr_draw;
 
@@ -97,9 +98,9 @@ int64_t sr_sampler_foreign(uint64_t seed, int64_t position, int number, int64_t 
 // SR_E_ARGUMENT for inconsistent sizes.
 SR_NODISCARD sr_status sr_sampler_create(const sr_sampler_options *options, sr_sampler **out);
 void sr_sampler_free(sr_sampler *sampler);
-// The draw of a position. SEQUENTIAL and EXAMPLES: O(1) anywhere. CHUNKS: O(1) for the successor of
-// the lane's previous position; any other position replays the lane's run from the start of its
-// epoch (about 50 ns per sample).
+// The draw of a position. ONCE, SEQUENTIAL and EXAMPLES: O(1) anywhere. CHUNKS: O(1) for the
+// successor of the lane's previous position; any other position replays the lane's run from the
+// start of its epoch (about 50 ns per sample).
 SR_NODISCARD sr_status sr_sampler_at(sr_sampler *sampler, int64_t position, sr_draw *out);
 
 // CHUNKS only. Samples of a lane's stream before the given one enter the shuffle buffer in input

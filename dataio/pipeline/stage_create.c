@@ -150,7 +150,7 @@ static void write_classes(char *to, const sr_dataset *dataset) {
 static int64_t plan_total(const sr_stage_plan *plan) {
     const sr_pipeline_options *o = &plan->options;
     int64_t lanes = o->lane_end - o->lane_begin;
-    if (o->order == SR_ORDER_SEQUENTIAL) {
+    if (o->order == SR_ORDER_ONCE) {
         int64_t left = plan->count > o->position ? plan->count - o->position : 0;
         int64_t steps = (left + o->batch - 1) / o->batch;
         return (o->steps > 0 && o->steps < steps ? o->steps : steps) * lanes;

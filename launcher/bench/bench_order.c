@@ -77,8 +77,6 @@ static sr_status print(const order *sum, const sr_pipeline_options *o, bool json
 
 sr_status sr_bench_order(const sr_pipeline_options *options, int64_t epochs, int ranks, bool json) {
     sr_pipeline_options o = *options;
-    if (o.order == SR_ORDER_SEQUENTIAL)
-        epochs = 1;
     if (ranks < 1 || ranks > o.lanes)
         return SR_FAIL(SR_E_USAGE, "%d lanes cannot be divided among %d ranks", o.lanes, ranks);
     if (o.batch > 0)

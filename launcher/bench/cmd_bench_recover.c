@@ -184,10 +184,8 @@ static sr_status run(arguments *a) {
     recover_bench b = {
         .kinds = {{.name = "reader"}, {.name = "iterator"}, {.name = "transformer"}}};
     sr_pipeline_options *o = &a->pipeline.options;
-    if (o->threads || o->order == SR_ORDER_SEQUENTIAL)
-        return SR_FAIL(SR_E_USAGE,
-                       "bench recover kills processes and needs an endless order; remove "
-                       "--threads and --order=sequential");
+    if (o->threads)
+        return SR_FAIL(SR_E_USAGE, "bench recover kills processes; remove --threads");
     sr_rng_init(&b.rng, (uint64_t)sr_clock_ns(), 0, 0, 0);
     sr_log_set_level(SR_LOG_ERROR); // each replacement would be a warning
     SR_TRY(sr_pipeline_open(o, &b.pipeline));

@@ -38,7 +38,7 @@ static sr_pipeline_options of_evaluation(const sr_recipe *r, const sr_task_desc 
         o.mask_pixels = view->extent.mask_pixels;
         o.mask_follows = view->mask_follows;
     }
-    o.order = SR_ORDER_SEQUENTIAL;
+    o.order = SR_ORDER_ONCE;
     o.batch = r->eval.batch;
     return o;
 }

@@ -129,7 +129,7 @@ static void check_same(const hashes *want, hashes got, int64_t first, int64_t la
 
 static void test_workers(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
+    for (int order = SR_ORDER_SEQUENTIAL; order <= SR_ORDER_CHUNKS; order++) {
         for (int workers = 1; workers <= 3; workers++) {
             for (int threads = 0; threads <= 1; threads++) {
                 hashes got = {{0}};
@@ -146,7 +146,7 @@ static void test_workers(void **state) {
 
 static void test_ranks(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
+    for (int order = SR_ORDER_SEQUENTIAL; order <= SR_ORDER_CHUNKS; order++) {
         for (int ranks = 2; ranks <= 4; ranks++) {
             hashes got = {{0}};
             for (int r = 0; r < ranks; r++) {
@@ -164,7 +164,7 @@ static void test_ranks(void **state) {
 
 static void test_resume(void **state) {
     (void)state;
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
+    for (int order = SR_ORDER_SEQUENTIAL; order <= SR_ORDER_CHUNKS; order++) {
         for (int64_t step = 1; step < STEPS; step += 3) {
             hashes got = {{0}};
             sr_pipeline_options o = usual();
@@ -194,7 +194,7 @@ static void kill_one(sr_pipeline *p, int64_t slot) {
 static void test_kills(void **state) {
     (void)state;
     sr_log_set_level(SR_LOG_ERROR);
-    for (int order = SR_ORDER_EXAMPLES; order <= SR_ORDER_CHUNKS; order++) {
+    for (int order = SR_ORDER_SEQUENTIAL; order <= SR_ORDER_CHUNKS; order++) {
         for (victim_of_test = -1; victim_of_test < 4; victim_of_test++) {
             hashes got = {{0}};
             sr_pipeline_options o = usual();
@@ -285,7 +285,7 @@ static void test_evaluation(void **state) {
         int seen[COUNT] = {0};
         for (int r = 0; r < ranks; r++) {
             sr_pipeline_options o = usual();
-            o.order = SR_ORDER_SEQUENTIAL;
+            o.order = SR_ORDER_ONCE;
             o.transforms = eval;
             o.transform_count = 2;
             o.steps = 0;
@@ -330,7 +330,7 @@ static void test_boxes(void **state) {
         o.transformer = "detect";
         o.transforms = mirror;
         o.transform_count = 1;
-        o.order = SR_ORDER_SEQUENTIAL;
+        o.order = SR_ORDER_ONCE;
         o.boxes_per_sample = 4;
         o.threads = threads != 0;
         o.steps = 0;
@@ -470,7 +470,7 @@ static void test_too_many_boxes(void **state) {
     o.transformer = "detect";
     o.transforms = mirror;
     o.transform_count = 1;
-    o.order = SR_ORDER_SEQUENTIAL;
+    o.order = SR_ORDER_ONCE;
     o.boxes_per_sample = 2;
     o.steps = 0;
     o.workers = 3;

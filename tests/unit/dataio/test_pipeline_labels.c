@@ -208,7 +208,7 @@ static void test_mosaic_boxes(void **state) {
     sr_pipeline_options o = usual(boxes, "detect", four, 2);
     each_slot(&o, count_boxes, &most);
     assert_in_range(most, 5, 16);
-    o.order = SR_ORDER_SEQUENTIAL;
+    o.order = SR_ORDER_ONCE;
     o.steps = 0;
     each_slot(&o, count_boxes, &most);
 }

@@ -95,13 +95,19 @@ static void test_exactly_once(void **state) {
 
 static void test_sequential(void **state) {
     (void)state;
-    sr_sampler *sampler = make(SR_ORDER_SEQUENTIAL, 10, 4, 2, 0, 0);
-    for (int64_t p = 0; p < 16; p++) {
+    sr_sampler *once = make(SR_ORDER_ONCE, 10, 4, 2, 0, 0);
+    sr_sampler *again = make(SR_ORDER_SEQUENTIAL, 10, 4, 2, 0, 0);
+    for (int64_t p = 0; p < 24; p++) {
         sr_draw d;
-        assert_ok(sr_sampler_at(sampler, p, &d));
+        assert_ok(sr_sampler_at(once, p, &d));
         assert_int_equal(p < 10 ? p : -1, d.sample);
+        assert_int_equal(0, d.epoch);
+        assert_ok(sr_sampler_at(again, p, &d));
+        assert_int_equal(p % 10, d.sample);
+        assert_int_equal(p / 10, d.epoch);
     }
-    sr_sampler_free(sampler);
+    sr_sampler_free(once);
+    sr_sampler_free(again);
 }
 
 enum { SHARED = 203, BATCH = 24, LANES = 8, STEPS = 30 };
@@ -345,7 +351,7 @@ static void check_giant(sr_data_order order, uint64_t most_bytes) {
 
 static void test_giant(void **state) {
     (void)state;
-    check_giant(SR_ORDER_SEQUENTIAL, 256);
+    check_giant(SR_ORDER_ONCE, 256);
     check_giant(SR_ORDER_EXAMPLES, 256);
     check_giant(SR_ORDER_CHUNKS, 64 << 10); // 64 lanes of 200 bytes; two buffers of 40 samples
 }
