@@ -71,7 +71,7 @@ sr_tensor sr_channel_dot(sr_tensor a, sr_tensor b, sr_tensor shift);
 // Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015). gamma, beta [C] may
 // be SR_NONE.
 typedef struct sr_batchnorm_out {
-    sr_tensor y, mean, var; // statistics of this lane, f32[C]; var is biased
+    sr_tensor y, mean, var; // f32[C]; var is biased
 } sr_batchnorm_out;
 // y = gamma (x - mean) / sqrt(var + eps) + beta with the statistics of x itself. Differentiable
 // once in y, to any order in mean and var.
@@ -81,6 +81,14 @@ sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta
 // var unless these are constants, to any order.
 sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_tensor mean,
                              sr_tensor var, double eps);
+// sr_batchnorm_train with the statistics of a group of lanes, each of which has as many rows: y and
+// the gradient of x are those of sr_batchnorm_train on the rows of all lanes, and the gradients of
+// gamma and beta are this lane's part. Differentiable as sr_batchnorm_train.
+sr_batchnorm_out sr_batchnorm_group(sr_tensor x, sr_tensor gamma, sr_tensor beta, double eps,
+                                    int64_t lanes);
+// The sum of x (f32) over the lanes of a group; with one lane, x itself. Differentiable to any
+// order, where the loss is the sum over lanes.
+sr_tensor sr_lane_sum(sr_tensor x, int64_t lanes);
 
 // Normalisation over a part of each sample: y = gamma (x - mean) / sqrt(var + eps) + beta, with the
 // mean and the biased variance of the elements of x that are normalised together. gamma, beta [C]
@@ -496,6 +504,8 @@ void sr_ema_update(sr_tensor e, sr_tensor p, sr_tensor hyper);
 #define sr_channel_sum(...) (sr_at(__FILE__, __LINE__), sr_channel_sum(__VA_ARGS__))
 #define sr_channel_dot(...) (sr_at(__FILE__, __LINE__), sr_channel_dot(__VA_ARGS__))
 #define sr_batchnorm_train(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_train(__VA_ARGS__))
+#define sr_batchnorm_group(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_group(__VA_ARGS__))
+#define sr_lane_sum(...) (sr_at(__FILE__, __LINE__), sr_lane_sum(__VA_ARGS__))
 #define sr_batchnorm_infer(...) (sr_at(__FILE__, __LINE__), sr_batchnorm_infer(__VA_ARGS__))
 #define sr_layer_norm(...) (sr_at(__FILE__, __LINE__), sr_layer_norm(__VA_ARGS__))
 #define sr_rms_norm(...) (sr_at(__FILE__, __LINE__), sr_rms_norm(__VA_ARGS__))

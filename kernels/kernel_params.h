@@ -68,6 +68,13 @@ typedef struct sr_batchnorm_params {
     double eps;
 } sr_batchnorm_params;
 
+// batchnorm_dx: rows of x, which are some of 'count' rows with common statistics.
+typedef struct sr_batchnorm_dx_params {
+    int64_t rows, channels;
+    double eps;
+    int64_t count;
+} sr_batchnorm_dx_params;
+
 // Normalisation over groups of neighbouring channels: x[samples,pixels,channels].
 typedef struct sr_groupnorm_params {
     int64_t samples, pixels, channels, groups; // channels are a multiple of groups

@@ -21,30 +21,37 @@ static sr_status lower(const sr_node_view *node, sr_kernel_request *request, sr_
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
-static sr_status expect_rows(const sr_node_view *node) {
-    const batchnorm_attr *a = node->attr;
-    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
+sr_status sr_op_expect_rows(const sr_node_view *node) {
+    SR_TRY(sr_op_expect_activation(node, 0, node->op->input_name[0], -1));
     if (node->in[0].rank < 2) {
         char text[SR_INFO_TEXT];
-        return SR_FAIL(SR_E_SHAPE, "%s: x %s needs at least two dimensions", node->op->name,
-                       sr_info_text(&node->in[0], text));
+        return SR_FAIL(SR_E_SHAPE, "%s: %s %s needs at least two dimensions", node->op->name,
+                       node->op->input_name[0], sr_info_text(&node->in[0], text));
     }
-    if (!(a->eps >= 0.0))
-        return SR_FAIL(SR_E_SHAPE, "%s: eps %g must be at least 0", node->op->name, a->eps);
     return SR_OK;
 }
 
-// Inputs 'first' .. are vectors [C].
-static sr_status expect_vectors(const sr_node_view *node, int first) {
+sr_status sr_op_expect_eps(const sr_node_view *node, double eps) {
+    if (!(eps >= 0.0))
+        return SR_FAIL(SR_E_SHAPE, "%s: eps %g must be at least 0", node->op->name, eps);
+    return SR_OK;
+}
+
+sr_status sr_op_expect_channels(const sr_node_view *node, int first) {
     const sr_info *x = &node->in[0];
     for (int i = first; i < node->inputs; i++)
         SR_TRY(sr_op_expect_vector(node, i, "a per-channel input", x->dtype, sr_op_channels(x)));
     return SR_OK;
 }
 
-static sr_info channel_vector(const sr_info *x) {
+sr_info sr_op_channel_info(const sr_info *x) {
     const int64_t channels = sr_op_channels(x);
     return sr_op_info(sr_op_parameter_dtype(x->dtype), 1, &channels);
+}
+
+static sr_status expect_rows(const sr_node_view *node) {
+    SR_TRY(sr_op_expect_rows(node));
+    return sr_op_expect_eps(node, ((const batchnorm_attr *)node->attr)->eps);
 }
 
 // y = gamma (x - mean) / sqrt(var + eps) + beta
@@ -59,9 +66,9 @@ static sr_tensor record_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_t
 
 static sr_status train_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(expect_rows(node));
-    SR_TRY(expect_vectors(node, 1));
+    SR_TRY(sr_op_expect_channels(node, 1));
     out[0] = node->in[0];
-    out[1] = out[2] = channel_vector(&node->in[0]);
+    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
     return SR_OK;
 }
 
@@ -69,12 +76,12 @@ static sr_status train_lower(const sr_node_view *node, sr_kernel_request *reques
     return lower(node, request, SR_KERNEL_batchnorm_train);
 }
 
-// Gradients that flow into the statistics: d mean / d x = 1 / M, d var / d x = 2 (x - mean) / M.
-static sr_tensor statistics_gradient(sr_context *context, const sr_node_view *node, sr_tensor dmean,
-                                     sr_tensor dvar) {
+// d mean / d x = 1 / M, d var / d x = 2 (x - mean) / M.
+sr_tensor sr_op_statistics_gradient(sr_context *context, const sr_node_view *node, sr_tensor mean,
+                                    double rows, sr_tensor dmean, sr_tensor dvar) {
     const sr_info *x = &node->in[0];
     const int64_t channels = sr_op_channels(x);
-    const double inverse = 1.0 / (double)sr_op_rows(x);
+    const double inverse = 1.0 / rows;
     const sr_tensor one = sr_op_constant(context, x->dtype, channels, 1.0);
     sr_tensor gamma, bias = SR_NONE;
     if (!sr_is_none(dmean))
@@ -83,7 +90,7 @@ static sr_tensor statistics_gradient(sr_context *context, const sr_node_view *no
         gamma = sr_op_constant(context, x->dtype, channels, 0.0);
     else
         gamma = sr_scale(dvar, 2.0 * inverse, 0.0);
-    return record_infer(node->input[0], gamma, bias, node->output[1], one, 0.0);
+    return record_infer(node->input[0], gamma, bias, mean, one, 0.0);
 }
 
 static void train_derivative(sr_context *context, const sr_node_view *node,
@@ -98,7 +105,9 @@ static void train_derivative(sr_context *context, const sr_node_view *node,
                 grad_in[i] = grads[i];
     }
     if (wanted[0] && !(sr_is_none(grad_out[1]) && sr_is_none(grad_out[2]))) {
-        const sr_tensor extra = statistics_gradient(context, node, grad_out[1], grad_out[2]);
+        const sr_tensor extra =
+            sr_op_statistics_gradient(context, node, node->output[1],
+                                      (double)sr_op_rows(&node->in[0]), grad_out[1], grad_out[2]);
         grad_in[0] = sr_is_none(grad_in[0]) ? extra : sr_add(grad_in[0], extra);
     }
 }
@@ -135,9 +144,9 @@ sr_batchnorm_out sr_batchnorm_train(sr_tensor x, sr_tensor gamma, sr_tensor beta
 static sr_status grad_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(expect_rows(node));
     SR_TRY(sr_op_expect_equal(node, 0, 1));
-    SR_TRY(expect_vectors(node, 2));
+    SR_TRY(sr_op_expect_channels(node, 2));
     out[0] = node->in[0];
-    out[1] = out[2] = channel_vector(&node->in[0]);
+    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
     return SR_OK;
 }
 
@@ -162,13 +171,18 @@ const sr_op sr_op_batchnorm_grad = {
 
 // ---- batchnorm_infer: x, gamma, beta, mean, var -> y ----
 
-static sr_status given_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_rows(node));
+sr_status sr_op_infer_normalized(const sr_node_view *node, sr_info *out) {
+    SR_TRY(sr_op_expect_rows(node));
     if (!sr_op_present(node, 3) || !sr_op_present(node, 4))
         return SR_FAIL(SR_E_SHAPE, "%s: mean and var must be given", node->op->name);
-    SR_TRY(expect_vectors(node, 1));
+    SR_TRY(sr_op_expect_channels(node, 1));
     out[0] = node->in[0];
     return SR_OK;
+}
+
+static sr_status given_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(sr_op_infer_normalized(node, out));
+    return sr_op_expect_eps(node, ((const batchnorm_attr *)node->attr)->eps);
 }
 
 static sr_status given_lower(const sr_node_view *node, sr_kernel_request *request) {
@@ -245,16 +259,10 @@ sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_te
 
 static sr_status dot_infer(const sr_node_view *node, sr_info *out) {
     const sr_info *a = &node->in[0];
-    SR_TRY(sr_op_expect_activation(node, 0, "a", -1));
-    if (a->rank < 2) {
-        char text[SR_INFO_TEXT];
-        return SR_FAIL(SR_E_SHAPE, "%s: a %s needs at least two dimensions", node->op->name,
-                       sr_info_text(a, text));
-    }
+    SR_TRY(sr_op_expect_rows(node));
     SR_TRY(sr_op_expect_equal(node, 0, 1));
     SR_TRY(sr_op_expect_vector(node, 2, "shift", a->dtype, sr_op_channels(a)));
-    const int64_t channels = sr_op_channels(a);
-    out[0] = sr_op_info(sr_op_parameter_dtype(a->dtype), 1, &channels);
+    out[0] = sr_op_channel_info(a);
     return SR_OK;
 }
 

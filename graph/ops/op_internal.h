@@ -98,6 +98,20 @@ bool sr_op_reduction(sr_tensor x, const char *name, const sr_axes *axes, sr_redu
 // x as rows of the elements that become one each.
 sr_tensor sr_op_reduced_rows(sr_tensor x, const sr_reduction *r);
 
+// ---- Normalisation over rows of channels (op_batchnorm.c) ----
+// Input 0 is an activation with at least two dimensions.
+sr_status sr_op_expect_rows(const sr_node_view *node);
+sr_status sr_op_expect_eps(const sr_node_view *node, double eps);
+// Inputs 'first' and all after it are parameter vectors of the channels of input 0, or absent.
+sr_status sr_op_expect_channels(const sr_node_view *node, int first);
+// Of a parameter vector of its channels.
+sr_info sr_op_channel_info(const sr_info *x);
+// Inference of x, gamma, beta, mean, var -> y, which leaves attributes unchecked.
+sr_status sr_op_infer_normalized(const sr_node_view *node, sr_info *out);
+// The gradient of x, input 0, from those of its mean and variance (one may be absent) over 'rows'.
+sr_tensor sr_op_statistics_gradient(sr_context *context, const sr_node_view *node, sr_tensor mean,
+                                    double rows, sr_tensor dmean, sr_tensor dvar);
+
 // ---- Constants (op_fill_by.c) ----
 // A constant f32 (f64 for 'activation' f64) vector [count], every element 'value'; rank 0 for
 // count 0.

@@ -168,7 +168,8 @@ struct batchnorm_train_args {
     float eps;
 };
 
-template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_train_args &a) {
+// Mean and centred squares of a leaf.
+template <class T, class A> static __device__ void moments_of_leaf(const A &a) {
     const leaf_part part = part_of(a.shape);
     const int64_t left = a.shape.rows - part.leaf * a.shape.leaf_rows;
     const float inverse = 1.0f / (float)(left < a.shape.leaf_rows ? left : a.shape.leaf_rows);
@@ -187,6 +188,10 @@ template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_tr
     }
     store_pair(a.shape, a.leaf, part, mean, join_parts(squares));
 }
+
+template <class T> static __device__ void cuda_batchnorm_leaf(const batchnorm_train_args &a) {
+    moments_of_leaf<T>(a);
+}
 SR_CUDA_TYPED(cuda_batchnorm_leaf, batchnorm_train_args, 512, 1)
 
 // Leaf 'right' and its neighbours, 'count' of them at most, join as many before them.
@@ -200,7 +205,8 @@ struct join_statistics {
     }
 };
 
-SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
+// Mean and variance of a channel, of all rows; true for the thread that stores them.
+template <class A> static __device__ bool join_moments(const A &a) {
     const int64_t channel = sr_thread(), channels = a.shape.channels, leaves = a.shape.leaves;
     float *leaf = a.leaf + channel;
     sr_merge_column<statistics>(
@@ -213,12 +219,19 @@ SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
             leaf[(2 * i + 1) * channels] = sum.squares;
         },
         join_statistics{a.shape.rows, a.shape.leaf_rows});
-    if (threadIdx.y == 0 && channel < channels) {
-        const float var = leaf[channels] / (float)a.shape.rows;
-        a.mean[channel] = leaf[0];
-        a.var[channel] = var;
-        leaf[2 * leaves * channels] = (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(var + a.eps);
-    }
+    if (threadIdx.y != 0 || channel >= channels)
+        return false;
+    a.mean[channel] = leaf[0];
+    a.var[channel] = leaf[channels] / (float)a.shape.rows;
+    return true;
+}
+
+SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
+    if (!join_moments(a))
+        return;
+    const int64_t channel = sr_thread();
+    a.leaf[2 * a.shape.leaves * a.shape.channels + channel] =
+        (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[channel] + a.eps);
 }
 
 // y = (x - mean) factor + beta
@@ -251,28 +264,61 @@ template <class T> static __device__ void cuda_batchnorm_train(const batchnorm_t
 }
 SR_CUDA_TYPED(cuda_batchnorm_train, batchnorm_train_args, 256, 0)
 
-// Of batchnorm_train and its gradient: two numbers of each leaf, their tree, then all rows.
+// Two numbers of each leaf, their tree, then all rows (rows NULL: without that).
 template <class A>
-static sr_status prepare_batchnorm(const sr_kernel_request *request,
-                                   const sr_cuda_kernel *const *leaf, const sr_cuda_kernel *tree,
-                                   const sr_cuda_kernel *const *rows, sr_prepared *out) {
-    const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
+static sr_status prepare_leaves(const sr_kernel_request *request, const A &a,
+                                const sr_cuda_kernel *const *leaf, const sr_cuda_kernel *tree,
+                                const sr_cuda_kernel *const *rows, sr_prepared *out) {
+    const rows_shape &s = a.shape;
     const sr_dtype dtype = request->dtype[0];
-    A a = {};
-    a.shape = shape_of(p->rows, p->channels);
-    a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
-    add_leaves(&making, leaf[dtype], a.shape);
-    making.add_columns(tree, p->channels, a.shape.leaves);
-    making.add_elements(rows[dtype], sr_cuda_vectors(dtype, p->rows * p->channels));
-    out->workspace = (size_t)((2 * a.shape.leaves + 1) * p->channels) * sizeof(float);
+    add_leaves(&making, leaf[dtype], s);
+    making.add_columns(tree, s.channels, s.leaves);
+    if (rows)
+        making.add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
+    out->workspace = (size_t)((2 * s.leaves + 1) * s.channels) * sizeof(float);
     return making.done();
 }
 
+template <class A> static A batchnorm_args_of(const sr_kernel_request *request) {
+    const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
+    A a = {};
+    a.shape = shape_of(p->rows, p->channels);
+    a.eps = (float)p->eps;
+    return a;
+}
+
 sr_status sr_cuda_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_batchnorm<batchnorm_train_args>(request, cuda_batchnorm_leaf_kernels,
-                                                   &cuda_batchnorm_tree_kernel,
-                                                   cuda_batchnorm_train_kernels, out);
+    return prepare_leaves(request, batchnorm_args_of<batchnorm_train_args>(request),
+                          cuda_batchnorm_leaf_kernels, &cuda_batchnorm_tree_kernel,
+                          cuda_batchnorm_train_kernels, out);
+}
+
+// ---- batchnorm_moments: x, mean, var ----
+
+struct batchnorm_moments_args {
+    const void *x;
+    float *mean, *var;
+    float *leaf; // mean and centred squares [leaves][2][C]
+    rows_shape shape;
+};
+
+template <class T>
+static __device__ void cuda_batchnorm_moments_leaf(const batchnorm_moments_args &a) {
+    moments_of_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_moments_leaf, batchnorm_moments_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_moments_tree, batchnorm_moments_args, 512, 1) {
+    join_moments(a);
+}
+
+sr_status sr_cuda_prepare_batchnorm_moments(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
+    batchnorm_moments_args a = {};
+    a.shape = shape_of(p->rows, p->channels);
+    return prepare_leaves(request, a, cuda_batchnorm_moments_leaf_kernels,
+                          &cuda_batchnorm_moments_tree_kernel, NULL, out);
 }
 
 // ---- batchnorm_infer: x, gamma, beta, mean, var, y ----
@@ -297,18 +343,23 @@ template <class T> static __device__ void cuda_batchnorm_infer(const batchnorm_i
 }
 SR_CUDA_TYPED(cuda_batchnorm_infer, batchnorm_infer_args, 256, 0)
 
-sr_status sr_cuda_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_batchnorm_params *p = sr_cuda_params<sr_batchnorm_params>(request);
+// A factor of each channel, then all rows.
+template <class A>
+static sr_status prepare_factors(const sr_kernel_request *request, const A &a,
+                                 const sr_cuda_kernel *factors, const sr_cuda_kernel *const *rows,
+                                 sr_prepared *out) {
+    const rows_shape &s = a.shape;
     const sr_dtype dtype = request->dtype[0];
-    batchnorm_infer_args a = {};
-    a.shape = shape_of(p->rows, p->channels);
-    a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
-    making.add_elements(&cuda_batchnorm_factor_kernel, p->channels);
-    making.add_elements(cuda_batchnorm_infer_kernels[dtype],
-                        sr_cuda_vectors(dtype, p->rows * p->channels));
-    out->workspace = (size_t)p->channels * sizeof(float);
+    making.add_elements(factors, s.channels);
+    making.add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
+    out->workspace = (size_t)s.channels * sizeof(float);
     return making.done();
+}
+
+sr_status sr_cuda_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_factors(request, batchnorm_args_of<batchnorm_infer_args>(request),
+                           &cuda_batchnorm_factor_kernel, cuda_batchnorm_infer_kernels, out);
 }
 
 // ---- batchnorm_grad: x, dy, gamma, mean, var, dx, dgamma, dbeta ----
@@ -323,7 +374,8 @@ struct batchnorm_grad_args {
     float eps;
 };
 
-template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchnorm_grad_args &a) {
+// Sums of dy and of dy (x - mean) of a leaf.
+template <class T, class A> static __device__ void products_of_leaf(const A &a) {
     const leaf_part part = part_of(a.shape);
     const float mean = part.rows > 0 ? a.mean[part.channel] : 0.0f;
     float sum[2];
@@ -337,9 +389,14 @@ template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchno
     const float plain = join_parts(sum[0]);
     store_pair(a.shape, a.leaf, part, plain, join_parts(sum[1]));
 }
+
+template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchnorm_grad_args &a) {
+    products_of_leaf<T>(a);
+}
 SR_CUDA_TYPED(cuda_batchnorm_grad_leaf, batchnorm_grad_args, 512, 1)
 
-SR_CUDA_KERNEL(cuda_batchnorm_grad_tree, batchnorm_grad_args, 512, 1) {
+// dgamma and dbeta of a channel, and 1 / sqrt(var + eps).
+template <class A> static __device__ void join_products(const A &a) {
     const int64_t channel = sr_thread(), channels = a.shape.channels;
     const bool exists = channel < channels;
     float *leaf = a.leaf + channel;
@@ -353,18 +410,24 @@ SR_CUDA_KERNEL(cuda_batchnorm_grad_tree, batchnorm_grad_args, 512, 1) {
     }
 }
 
-template <class T> static __device__ void cuda_batchnorm_grad(const batchnorm_grad_args &a) {
+SR_CUDA_KERNEL(cuda_batchnorm_grad_tree, batchnorm_grad_args, 512, 1) {
+    join_products(a);
+}
+
+// dx, from sums over 'rows' rows; s_of: 1 / sqrt(var + eps) [C].
+template <class T, class A>
+static __device__ void gradient_rows(const A &a, const float *s_of, int64_t rows) {
     constexpr int N = sr_lanes<T>;
     const int64_t channels = a.shape.channels, count = a.shape.rows * channels;
     const int64_t i = sr_thread() * N;
     if (i >= count)
         return;
     const int64_t c = channel_of(i, channels);
-    const float inverse = 1.0f / (float)a.shape.rows;
+    const float inverse = 1.0f / (float)rows;
     float v[N], s[N], p[N], dx[N];
     sr_load_vector<T>(a.x, i, count, v);
     sr_load_vector<T>(a.dy, i, count, dx);
-    load_channels(a.leaf + 2 * a.shape.leaves * channels, c, channels, s);
+    load_channels(s_of, c, channels, s);
     load_channels(a.mean, c, channels, p);
     SR_UNROLL
     for (int k = 0; k < N; k++)
@@ -388,10 +451,70 @@ template <class T> static __device__ void cuda_batchnorm_grad(const batchnorm_gr
         dx[k] = s[k] * dx[k];
     sr_store_vector<T>(a.dx, i, count, dx);
 }
+
+template <class T> static __device__ void cuda_batchnorm_grad(const batchnorm_grad_args &a) {
+    gradient_rows<T>(a, a.leaf + 2 * a.shape.leaves * a.shape.channels, a.shape.rows);
+}
 SR_CUDA_TYPED(cuda_batchnorm_grad, batchnorm_grad_args, 256, 0)
 
 sr_status sr_cuda_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_batchnorm<batchnorm_grad_args>(request, cuda_batchnorm_grad_leaf_kernels,
-                                                  &cuda_batchnorm_grad_tree_kernel,
-                                                  cuda_batchnorm_grad_kernels, out);
+    return prepare_leaves(request, batchnorm_args_of<batchnorm_grad_args>(request),
+                          cuda_batchnorm_grad_leaf_kernels, &cuda_batchnorm_grad_tree_kernel,
+                          cuda_batchnorm_grad_kernels, out);
+}
+
+// ---- batchnorm_sums: x, dy, mean, var, dgamma, dbeta ----
+
+struct batchnorm_sums_args {
+    const void *x, *dy;
+    const float *mean, *var;
+    float *dgamma, *dbeta;
+    float *leaf; // as in batchnorm_grad
+    rows_shape shape;
+    float eps;
+};
+
+template <class T> static __device__ void cuda_batchnorm_sums_leaf(const batchnorm_sums_args &a) {
+    products_of_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_sums_leaf, batchnorm_sums_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_sums_tree, batchnorm_sums_args, 512, 1) {
+    join_products(a);
+}
+
+sr_status sr_cuda_prepare_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_leaves(request, batchnorm_args_of<batchnorm_sums_args>(request),
+                          cuda_batchnorm_sums_leaf_kernels, &cuda_batchnorm_sums_tree_kernel, NULL,
+                          out);
+}
+
+// ---- batchnorm_dx: x, dy, gamma, mean, var, dgamma, dbeta, dx ----
+
+struct batchnorm_dx_args {
+    const void *x, *dy;
+    const float *gamma, *mean, *var, *dgamma, *dbeta;
+    void *dx;
+    float *factor; // 1 / sqrt(var + eps) [C]
+    rows_shape shape;
+    float eps;
+    int64_t count;
+};
+
+SR_CUDA_KERNEL(cuda_batchnorm_dx_factor, batchnorm_dx_args, 256, 0) {
+    const int64_t c = sr_thread();
+    if (c < a.shape.channels)
+        a.factor[c] = 1.0f / sqrtf(a.var[c] + a.eps);
+}
+
+template <class T> static __device__ void cuda_batchnorm_dx(const batchnorm_dx_args &a) {
+    gradient_rows<T>(a, a.factor, a.count);
+}
+SR_CUDA_TYPED(cuda_batchnorm_dx, batchnorm_dx_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out) {
+    batchnorm_dx_args a = batchnorm_args_of<batchnorm_dx_args>(request);
+    a.count = sr_cuda_params<sr_batchnorm_dx_params>(request)->count;
+    return prepare_factors(request, a, &cuda_batchnorm_dx_factor_kernel, cuda_batchnorm_dx_kernels,
+                           out);
 }

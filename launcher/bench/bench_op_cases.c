@@ -151,12 +151,18 @@ static void offer_matmul(maker *m, bool scores) {
 
 // ---- rows of channels ----
 
+// The params of the others are the head of those of batchnorm_dx.
 static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t channels) {
-    const sr_batchnorm_params p = {m->batch * size * size, channels, 1e-5};
-    sr_bench_case c = case_of(m, kernel, &p, sizeof p);
+    const int64_t rows = m->batch * size * size;
+    const sr_batchnorm_dx_params p = {rows, channels, 1e-5, 4 * rows};
+    sr_bench_case c =
+        case_of(m, kernel, &p,
+                kernel == SR_KERNEL_batchnorm_dx        ? sizeof p
+                : kernel == SR_KERNEL_batchnorm_moments ? sizeof(sr_rows_params)
+                                                        : sizeof(sr_batchnorm_params));
     (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d", (int)size, (int)size, (int)channels);
-    if (kernel != SR_KERNEL_batchnorm_infer) // one pass reduces, one applies
-        c.twice = kernel == SR_KERNEL_batchnorm_grad ? 3 : 1;
+    if (kernel == SR_KERNEL_batchnorm_train || kernel == SR_KERNEL_batchnorm_grad)
+        c.twice = kernel == SR_KERNEL_batchnorm_grad ? 3 : 1; // one pass reduces, one applies
     offer(m, &c);
 }
 
@@ -231,8 +237,9 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
     offer_matmul(&m, true);
     offer_matmul(&m, false);
     static const sr_kernel_id batchnorm[] = {SR_KERNEL_batchnorm_train, SR_KERNEL_batchnorm_grad,
-                                             SR_KERNEL_batchnorm_infer};
-    for (int k = 0; k < 3; k++) {
+                                             SR_KERNEL_batchnorm_infer, SR_KERNEL_batchnorm_moments,
+                                             SR_KERNEL_batchnorm_sums,  SR_KERNEL_batchnorm_dx};
+    for (size_t k = 0; k < sizeof batchnorm / sizeof batchnorm[0]; k++) {
         offer_batchnorm(&m, batchnorm[k], 56, 256);
         offer_batchnorm(&m, batchnorm[k], 7, 2048);
     }

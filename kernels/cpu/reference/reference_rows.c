@@ -116,16 +116,17 @@ sr_status sr_reference_prepare_reduce_sum(const sr_kernel_request *request, sr_p
     return SR_OK;
 }
 
-// The head of sr_batchnorm_params is sr_rows_params.
+// The head of sr_batchnorm_params is sr_rows_params. rows: NULL without a stage over rows.
 static sr_status prepare_batchnorm(const sr_kernel_request *request, sr_prepared *out,
                                    const sr_kernel_fn *leaves, const sr_kernel_fn *trees,
                                    const sr_kernel_fn *rows) {
-    const sr_batchnorm_params *p = (const void *)request->params;
+    const sr_rows_params *p = (const void *)request->params;
     const sr_dtype dtype = request->dtype[0];
-    const int64_t blocks = sr_blocks_of(p->rows, sr_rows_per_block(p->channels));
+    const int64_t blocks = row_blocks(p);
     sr_add_stage(out, leaves[dtype], blocks);
     sr_add_stage(out, trees[dtype], sr_blocks_of(p->channels, CHANNEL_CHUNK));
-    sr_add_stage(out, rows[dtype], blocks);
+    if (rows)
+        sr_add_stage(out, rows[dtype], blocks);
     // Two sums per leaf and channel, then one factor per channel.
     out->workspace = (size_t)((2 * blocks + 1) * p->channels) * sr_accumulator_size(dtype);
     out->scratch = leaf_scratch(p->channels, dtype);
@@ -146,13 +147,37 @@ sr_status sr_reference_prepare_batchnorm_grad(const sr_kernel_request *request, 
     return prepare_batchnorm(request, out, leaves, trees, rows);
 }
 
-sr_status sr_reference_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn variants[] = SR_REFERENCE_TYPES(batchnorm_infer);
-    const sr_batchnorm_params *p = (const void *)request->params;
+sr_status sr_reference_prepare_batchnorm_moments(const sr_kernel_request *request,
+                                                 sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_moments_tree);
+    return prepare_batchnorm(request, out, leaves, trees, NULL);
+}
+
+sr_status sr_reference_prepare_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_sums_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_sums_tree);
+    return prepare_batchnorm(request, out, leaves, trees, NULL);
+}
+
+// Over rows, with a factor of each channel in the scratch.
+static sr_status prepare_factors(const sr_kernel_request *request, sr_prepared *out,
+                                 const sr_kernel_fn *rows) {
+    const sr_rows_params *p = (const void *)request->params;
     const sr_dtype dtype = request->dtype[0];
-    sr_add_stage(out, variants[dtype], sr_blocks_of(p->rows, sr_rows_per_block(p->channels)));
+    sr_add_stage(out, rows[dtype], row_blocks(p));
     out->scratch = (size_t)p->channels * sr_accumulator_size(dtype);
     return SR_OK;
+}
+
+sr_status sr_reference_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_dx);
+    return prepare_factors(request, out, rows);
+}
+
+sr_status sr_reference_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_infer);
+    return prepare_factors(request, out, rows);
 }
 
 static int64_t pixel_blocks(const sr_groupnorm_params *p) {

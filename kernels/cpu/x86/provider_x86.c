@@ -150,17 +150,23 @@ static sr_status plan_channel_dot(const sr_kernel_request *request, sr_prepared 
     return plan_sums(request, ARG(0) | ARG(1), ARG(2), out);
 }
 
-// Sums over rows, coefficients, and the walk over rows that uses them.
+// Blocks of channels that access the arguments 'touches'.
+static sr_kernel_stage by_channels(const sr_rows_params *p, uint32_t touches) {
+    return (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
+                             .leaves = ~touches};
+}
+
+// Sums over rows, coefficients, and the walk over rows that uses them (applies 0: none).
 static sr_status plan_statistics(const sr_kernel_request *request, uint32_t sums,
                                  uint32_t sums_touch, uint32_t joins, uint32_t applies,
                                  sr_prepared *out) {
-    const sr_batchnorm_params *p = (const void *)request->params;
+    const sr_rows_params *p = (const void *)request->params;
     const int64_t block_rows = sr_x86_block_rows(p->channels);
-    out->stages = 3;
+    out->stages = applies ? 3 : 2;
     walk(&out->stage[0], p->rows, block_rows, 0, sums, sums_touch);
-    out->stage[1] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
-                                      .leaves = ~joins};
-    walk(&out->stage[2], p->rows, block_rows, 1, applies, 0);
+    out->stage[1] = by_channels(p, joins);
+    if (applies)
+        walk(&out->stage[2], p->rows, block_rows, 1, applies, 0);
     const int64_t partials = out->stage[0].blocks;
     out->workspace = (size_t)((4 + 2 * partials) * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
@@ -179,15 +185,36 @@ static sr_status plan_batchnorm_grad(const sr_kernel_request *request, sr_prepar
                            out);
 }
 
-// x, gamma, beta, mean, var, y
-static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_batchnorm_params *p = (const void *)request->params;
+// x, mean, var
+static sr_status plan_batchnorm_moments(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_statistics(request, ARG(0), 0, ARG(1) | ARG(2), 0, out);
+}
+
+// x, dy, mean, var, dgamma, dbeta
+static sr_status plan_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_statistics(request, ARG(0) | ARG(1), ARG(2), ARG(3) | ARG(4) | ARG(5), 0, out);
+}
+
+// Coefficients from vectors of channels, and the walk over rows that uses them.
+static sr_status plan_coefficients(const sr_kernel_request *request, uint32_t vectors,
+                                   uint32_t applies, sr_prepared *out) {
+    const sr_rows_params *p = (const void *)request->params;
     out->stages = 2;
-    out->stage[0] = (sr_kernel_stage){.blocks = sr_x86_ceil_div(p->channels, SR_X86_CHANNEL_BLOCK),
-                                      .leaves = ARG(0) | ARG(5)};
-    walk(&out->stage[1], p->rows, sr_x86_block_rows(p->channels), 1, ARG(0) | ARG(5), 0);
+    out->stage[0] = by_channels(p, vectors);
+    walk(&out->stage[1], p->rows, sr_x86_block_rows(p->channels), 1, applies, 0);
     out->workspace = (size_t)(4 * sr_x86_padded(p->channels)) * sizeof(float);
     return SR_OK;
+}
+
+// x, dy, gamma, mean, var, dgamma, dbeta, dx
+static sr_status plan_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_coefficients(request, ARG(2) | ARG(3) | ARG(4) | ARG(5) | ARG(6),
+                             ARG(0) | ARG(1) | ARG(7), out);
+}
+
+// x, gamma, beta, mean, var, y
+static sr_status plan_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
+    return plan_coefficients(request, ARG(1) | ARG(2) | ARG(3) | ARG(4), ARG(0) | ARG(5), out);
 }
 
 static bool fits_sum_to(const sr_kernel_request *request) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation of x[M,C]: batchnorm_train, _grad and _infer. Blocks and folding of rows are
+// Batch normalisation of x[M,C]: batchnorm_train, _grad, _infer, and the parts of the first two for
+// statistics of several lanes: batchnorm_moments, _sums and _dx. Blocks and folding of rows are
 // those of x86_rows_internal.h.
 //
 // Batch statistics: for each group of eight rows, the mean and, around it, M2 = sum (x - mean)^2
@@ -23,8 +24,9 @@ SR_INLINE float *partials_of(const sr_kernel_args *args, rows_shape s, int64_t b
     return (float *)args->workspace + (4 + 2 * block) * s.padded;
 }
 
+// The params of all these kernels begin with sr_rows_params.
 SR_INLINE rows_shape batchnorm_shape(const sr_kernel_args *args) {
-    const sr_batchnorm_params *params = args->params;
+    const sr_rows_params *params = args->params;
     return rows_shape_of(params->rows, params->channels);
 }
 
@@ -118,11 +120,9 @@ static void affine_coefficients(const sr_kernel_args *args, rows_shape s, int64_
     out[2 * s.padded + c] = beta ? beta[c] : 0.0f;
 }
 
-// Stage 1: statistics of all rows, and the coefficients of the last stage.
-static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    const rows_shape s = batchnorm_shape(args);
-    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+// Statistics of all rows, of some channels.
+SR_INLINE void join_moments(const sr_kernel_args *args, rows_shape s, sr_x86_range r, float *mean,
+                            float *var) {
     float *partial = partials_of(args, s, 0);
     for (int64_t step = 1; step < s.blocks; step *= 2) {
         for (int64_t i = 0; i + step < s.blocks; i += 2 * step) {
@@ -132,12 +132,33 @@ static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_wo
             merge_moments(a, a + step * 2 * s.padded, s.padded, middle - first, last - middle, r);
         }
     }
-    float *mean = args->p[4], *var = args->p[5];
     for (int64_t c = r.begin; c < r.end; c++) {
         mean[c] = partial[c];
         var[c] = partial[s.padded + c] / (float)s.rows;
-        affine_coefficients(args, s, c, mean[c], var[c]);
     }
+}
+
+SR_INLINE sr_x86_range channels_of(rows_shape s, int64_t block) {
+    return sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+}
+
+// Stage 1: statistics of all rows, and the coefficients of the last stage.
+static sr_status batchnorm_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = channels_of(s, block);
+    float *mean = args->p[4], *var = args->p[5];
+    join_moments(args, s, r, mean, var);
+    for (int64_t c = r.begin; c < r.end; c++)
+        affine_coefficients(args, s, c, mean[c], var[c]);
+    return SR_OK;
+}
+
+static sr_status batchnorm_moments_join(const sr_kernel_args *args, int64_t block,
+                                        sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    join_moments(args, s, channels_of(s, block), args->p[1], args->p[2]);
     return SR_OK;
 }
 
@@ -166,7 +187,7 @@ static sr_status batchnorm_infer_setup(const sr_kernel_args *args, int64_t block
                                        sr_worker *worker) {
     (void)worker;
     const rows_shape s = batchnorm_shape(args);
-    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
+    const sr_x86_range r = channels_of(s, block);
     const float *mean = args->p[3], *var = args->p[4];
     for (int64_t c = r.begin; c < r.end; c++)
         affine_coefficients(args, s, c, mean[c], var[c]);
@@ -176,48 +197,84 @@ static sr_status batchnorm_infer_setup(const sr_kernel_args *args, int64_t block
 // ---- gradient: x, dy, gamma, mean, var -> dx, dgamma, dbeta ----
 
 // Stage 0: sums of dy and of dy (x - mean) over one block of rows.
-SR_INLINE void batchnorm_products(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+SR_INLINE void batchnorm_products(const sr_kernel_args *args, const float *mean, int64_t block,
+                                  sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
-    const rows_terms t = {args->p[1], args->p[0], args->p[3], type};
+    const rows_terms t = {args->p[1], args->p[0], mean, type};
     float *sum = partials_of(args, s, block);
     sum_rows(&t, s, block, sum, sum + s.padded);
 }
 
-// Stage 1: dgamma, dbeta, and the coefficients of dx = a dy + b (x - mean) + c:
-// a = gamma / std, b = -a dgamma / (std M), c = -a dbeta / M.
-static sr_status batchnorm_grad_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
+SR_INLINE float inverse_deviation(const sr_kernel_args *args, float var) {
     const sr_batchnorm_params *params = args->params;
-    const rows_shape s = batchnorm_shape(args);
-    const sr_x86_range r = sr_x86_block_range(s.channels, block, SR_X86_CHANNEL_BLOCK);
-    float *sum = partials_of(args, s, 0), *product = sum + s.padded, *k = coefficients_of(args);
+    return (float)(1.0 / sqrt((double)var + params->eps));
+}
+
+// dgamma and dbeta of some channels.
+SR_INLINE void join_products(const sr_kernel_args *args, rows_shape s, sr_x86_range r,
+                             const float *var, float *dgamma, float *dbeta) {
+    float *sum = partials_of(args, s, 0), *product = sum + s.padded;
     tree_add(sum, s.blocks, 2 * s.padded, r);
     tree_add(product, s.blocks, 2 * s.padded, r);
-    const float *gamma = args->p[2], *mean = args->p[3], *var = args->p[4];
-    float *dgamma = args->p[6], *dbeta = args->p[7];
     for (int64_t c = r.begin; c < r.end; c++) {
-        const float inverse = (float)(1.0 / sqrt((double)var[c] + params->eps));
-        const float a = gamma ? gamma[c] * inverse : inverse;
-        dgamma[c] = product[c] * inverse;
+        dgamma[c] = product[c] * inverse_deviation(args, var[c]);
         dbeta[c] = sum[c];
+    }
+}
+
+// The coefficients of dx = a dy + b (x - mean) + c for some channels, with sums over 'count' rows:
+// a = gamma / std, b = -a dgamma / (std count), c = -a dbeta / count.
+SR_INLINE void gradient_coefficients(const sr_kernel_args *args, rows_shape s, sr_x86_range r,
+                                     const float *dgamma, const float *dbeta, int64_t count) {
+    const float *gamma = args->p[2], *mean = args->p[3], *var = args->p[4];
+    float *k = coefficients_of(args);
+    for (int64_t c = r.begin; c < r.end; c++) {
+        const float inverse = inverse_deviation(args, var[c]);
+        const float a = gamma ? gamma[c] * inverse : inverse;
         k[c] = mean[c];
         k[s.padded + c] = a;
-        k[2 * s.padded + c] = -a * inverse * (dgamma[c] / (float)s.rows);
-        k[3 * s.padded + c] = -a * (dbeta[c] / (float)s.rows);
+        k[2 * s.padded + c] = -a * inverse * (dgamma[c] / (float)count);
+        k[3 * s.padded + c] = -a * (dbeta[c] / (float)count);
     }
+}
+
+// Stage 1: dgamma, dbeta, and the coefficients of the last stage.
+static sr_status batchnorm_grad_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    const sr_x86_range r = channels_of(s, block);
+    join_products(args, s, r, args->p[4], args->p[6], args->p[7]);
+    gradient_coefficients(args, s, r, args->p[6], args->p[7], s.rows);
     return SR_OK;
 }
 
-SR_INLINE void apply_vector(const sr_kernel_args *args, const float *k, int64_t padded, int64_t i,
-                            int64_t c, int n, sr_dtype type) {
+// x, dy, mean, var -> dgamma, dbeta
+static sr_status batchnorm_sums_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const rows_shape s = batchnorm_shape(args);
+    join_products(args, s, channels_of(s, block), args->p[3], args->p[4], args->p[5]);
+    return SR_OK;
+}
+
+// x, dy, gamma, mean, var, dgamma, dbeta -> dx
+static sr_status batchnorm_dx_setup(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_batchnorm_dx_params *params = args->params;
+    const rows_shape s = batchnorm_shape(args);
+    gradient_coefficients(args, s, channels_of(s, block), args->p[5], args->p[6], params->count);
+    return SR_OK;
+}
+
+SR_INLINE void apply_vector(const sr_kernel_args *args, void *dx, const float *k, int64_t padded,
+                            int64_t i, int64_t c, int n, sr_dtype type) {
     const sr_vf d = sr_v_sub(sr_v_get(args->p[0], i, n, type), sr_v_load(k + c));
     const sr_vf dy = sr_v_get(args->p[1], i, n, type);
     const sr_vf rest = sr_v_fma(sr_v_load(k + 2 * padded + c), d, sr_v_load(k + 3 * padded + c));
-    sr_v_put(args->p[5], i, sr_v_fma(sr_v_load(k + padded + c), dy, rest), n, type);
+    sr_v_put(dx, i, sr_v_fma(sr_v_load(k + padded + c), dy, rest), n, type);
 }
 
-// Stage 2.
-SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+// The last stage.
+SR_INLINE void batchnorm_apply(const sr_kernel_args *args, void *dx, int64_t block, sr_dtype type) {
     const rows_shape s = batchnorm_shape(args);
     const sr_x86_range r = sr_x86_block_range(s.rows, block, args->block_rows);
     const float *k = coefficients_of(args);
@@ -225,9 +282,9 @@ SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, sr_dty
         const int64_t i = row * s.channels;
         int64_t c = 0;
         for (; c + SR_ELEMENTS <= s.channels; c += SR_ELEMENTS)
-            apply_vector(args, k, s.padded, i + c, c, SR_ELEMENTS, type);
+            apply_vector(args, dx, k, s.padded, i + c, c, SR_ELEMENTS, type);
         if (c < s.channels)
-            apply_vector(args, k, s.padded, i + c, c, elements_left(c, s.channels), type);
+            apply_vector(args, dx, k, s.padded, i + c, c, elements_left(c, s.channels), type);
     }
 }
 
@@ -236,7 +293,9 @@ SR_INLINE void batchnorm_apply(const sr_kernel_args *args, int64_t block, sr_dty
 SR_X86_TYPED(batchnorm_moments, batchnorm_moments(args, block, type))
 SR_X86_TYPED(batchnorm_normalize, affine_rows(args, args->p[3], block, type))
 SR_X86_TYPED(batchnorm_infer, affine_rows(args, args->p[5], block, type))
-SR_X86_TYPED(batchnorm_products, batchnorm_products(args, block, type))
-SR_X86_TYPED(batchnorm_apply, batchnorm_apply(args, block, type))
+SR_X86_TYPED(batchnorm_products, batchnorm_products(args, args->p[3], block, type))
+SR_X86_TYPED(batchnorm_apply, batchnorm_apply(args, args->p[5], block, type))
+SR_X86_TYPED(batchnorm_sums, batchnorm_products(args, args->p[2], block, type))
+SR_X86_TYPED(batchnorm_dx, batchnorm_apply(args, args->p[7], block, type))
 
 #endif

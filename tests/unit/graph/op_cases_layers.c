@@ -70,6 +70,24 @@ static sr_tensor norm_everything(sr_context *context, const sr_tensor *in, void 
     const sr_batchnorm_out out = sr_batchnorm_train(in[0], in[1], in[2], 0.1);
     return sr_bias_add(out.y, sr_add(out.mean, out.var));
 }
+BUILD(norm_group, sr_batchnorm_group(in[0], in[1], in[2], 0.0, 1).y)
+BUILD(norm_group_eps, sr_batchnorm_group(in[0], in[1], in[2], 0.1, 1).y)
+BUILD(norm_group_bare, sr_batchnorm_group(in[0], SR_NONE, SR_NONE, 0.1, 1).y)
+BUILD(norm_group_mean, sr_batchnorm_group(in[0], SR_NONE, SR_NONE, 0.0, 1).mean)
+static sr_tensor norm_group_statistics(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    const sr_batchnorm_out out = sr_batchnorm_group(in[0], SR_NONE, SR_NONE, 0.1, 1);
+    return sr_add(out.mean, sr_mul(out.var, out.var));
+}
+static sr_tensor norm_group_everything(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    const sr_batchnorm_out out = sr_batchnorm_group(in[0], in[1], in[2], 0.1, 1);
+    return sr_bias_add(out.y, sr_add(out.mean, out.var));
+}
+// A lane alone has the sum of itself, however many there are.
+BUILD(lane_sum, sr_lane_sum(sr_mul(in[0], in[0]), 3))
 BUILD(norm_given, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.0))
 BUILD(norm_given_eps, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.1))
 
@@ -83,6 +101,18 @@ WRONG(norm_grad_shapes,
                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE,
                                  ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
                    (sr_tensor[3]){{0}}))
+WRONG(norm_no_lanes, sr_batchnorm_group(ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, 0, 0).y)
+WRONG(norm_group_gamma,
+      sr_batchnorm_group(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3), SR_NONE, 0, 2).y)
+WRONG(norm_sums_shapes, sr_op_record(sr_op_find("batchnorm_sums"), &(double){0},
+                                     (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4),
+                                                   ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
+                                     (sr_tensor[2]){{0}}))
+WRONG(norm_dx_without_sums,
+      sr_op_record_one(sr_op_find("batchnorm_dx"), (const int64_t[2]){0, 1},
+                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4), SR_NONE,
+                                     ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4), SR_NONE, SR_NONE}))
+WRONG(lane_sum_narrow, sr_lane_sum(ZEROS(SR_BF16, 1, 4), 2))
 WRONG(norm_without_mean,
       sr_batchnorm_infer(ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 4), 0))
 
@@ -337,6 +367,87 @@ const op_case op_cases_layers[] = {
      .high = 1.5,
      .info = {F64(3, 2, 3, 4), F64(1, 4), F64(1, 4), F64(1, 4), F64(1, 4)},
      .gradient = GRADIENT_TWICE},
+
+    // The same for a group of lanes, of one lane: batchnorm_group alone has no gradient of the
+    // statistics.
+    {.op = "batchnorm_moments",
+     .build = norm_group_mean,
+     .inputs = 1,
+     .info = {F64(2, 4, 1)},
+     .in = {{1, 3, 1, 4}},
+     .want = {2.25},
+     .want_count = 1,
+     .gradient = GRADIENT_TWICE,
+     .wrong = norm_no_lanes,
+     .message = "batchnorm_moments: lanes 0 must be between 1 and 65536"},
+    {.op = "batchnorm_moments",
+     .build = norm_group_statistics,
+     .inputs = 1,
+     .gradient = GRADIENT_TWICE,
+     .info = {F64(2, 7, 3)}},
+    {.op = "batchnorm_group",
+     .build = norm_group,
+     .inputs = 3,
+     .params = 6,
+     .low = -1,
+     .high = 1,
+     .info = {F64(2, 4, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {2}, {1}},
+     .want = {-1, 3, -1, 3},
+     .want_count = 4,
+     .gradient = GRADIENT_ONCE,
+     .wrong = norm_group_gamma,
+     .message = "batchnorm_group: a per-channel input is [3] f32, expected [4] f32"},
+    {.op = "batchnorm_group",
+     .build = norm_group_eps,
+     .inputs = 3,
+     .gradient = GRADIENT_ONCE,
+     .info = {F64(4, 2, 3, 2, 3), F64(1, 3), F64(1, 3)}},
+    {.op = "batchnorm_group",
+     .build = norm_group_bare,
+     .inputs = 1,
+     .gradient = GRADIENT_ONCE,
+     .info = {F64(2, 7, 3)}},
+    {.op = "batchnorm_group",
+     .build = norm_group_everything,
+     .inputs = 3,
+     .gradient = GRADIENT_ONCE,
+     .info = {F64(2, 7, 3), F64(1, 3), F64(1, 3)}},
+    {.op = "batchnorm_sums", // the gradient of gamma
+     .build = norm_group,
+     .wrt = 2,
+     .inputs = 4,
+     .params = 6,
+     .info = {F64(2, 4, 1), F64(1, 1), F64(1, 1), F64(2, 4, 1)},
+     .in = {{1, 3, 1, 3}, {2}, {1}, {1, 2, 3, 4}},
+     .want = {2},
+     .want_count = 1,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_sums_shapes,
+     .message = "batchnorm_sums: inputs [3, 4] f32 and [4, 4] f32"},
+    {.op = "batchnorm_dx",
+     .build = norm_group,
+     .wrt = 1,
+     .inputs = 4,
+     .params = 6,
+     .info = {F64(2, 4, 1), F64(1, 1), F64(1, 1), F64(2, 4, 1)},
+     .in = {{1, 3, 1, 3}, {2}, {1}, {1, 2, 3, 4}},
+     .want = {-2, -2, 2, 2},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_dx_without_sums,
+     .message = "batchnorm_dx: dgamma must be given"},
+    {.op = "lane_sum",
+     .build = lane_sum,
+     .inputs = 1,
+     .params = 1,
+     .info = {F64(1, 3)},
+     .in = {{1, -2, 3}},
+     .want = {1, 4, 9},
+     .want_count = 3,
+     .gradient = GRADIENT_TWICE,
+     .wrong = lane_sum_narrow,
+     .message = "lane_sum: x [4] bf16 must be f32 or f64"},
 
     // Pooling
     {.op = "maxpool2d",

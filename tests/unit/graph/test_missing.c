@@ -103,6 +103,8 @@ CALL(channel_sum, sr_channel_sum(SR_NONE))
 CALL(channel_dot, sr_channel_dot(a->some, SR_NONE, SR_NONE))
 CALL(norm_train, sr_batchnorm_train(SR_NONE, SR_NONE, SR_NONE, 0).y)
 CALL(norm_infer, sr_batchnorm_infer(SR_NONE, SR_NONE, SR_NONE, SR_NONE, SR_NONE, 0))
+CALL(norm_group, sr_batchnorm_group(SR_NONE, SR_NONE, SR_NONE, 0, 2).y)
+CALL(lane_sum, sr_lane_sum(SR_NONE, 1))
 CALL(layer_norm, sr_layer_norm(SR_NONE, a->some, a->some, 0))
 CALL(rms_norm, sr_rms_norm(SR_NONE, SR_NONE, 0))
 CALL(group_norm, sr_group_norm(SR_NONE, 1, SR_NONE, SR_NONE, 0))
@@ -249,6 +251,8 @@ static const missing_call calls[] = {
     {"sr_channel_dot", "channel_dot: b", channel_dot},
     {"sr_batchnorm_train", "batchnorm_train: x", norm_train},
     {"sr_batchnorm_infer", "batchnorm_infer: x", norm_infer},
+    {"sr_batchnorm_group", "batchnorm_moments: x", norm_group},
+    {"sr_lane_sum", "lane_sum: x", lane_sum},
     {"sr_layer_norm", "groupnorm: x", layer_norm},
     {"sr_rms_norm", "groupnorm: x", rms_norm},
     {"sr_group_norm", "groupnorm: x", group_norm},

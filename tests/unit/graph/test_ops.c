@@ -474,6 +474,7 @@ static void test_descriptors_say_where_gradients_end(void **state) {
     (void)state;
     expect_gradient_text("conv2d", "x, w, bias");
     expect_gradient_text("batchnorm_train", "x, gamma, beta, once");
+    expect_gradient_text("batchnorm_group", "x, gamma, beta, once; none to mean, var");
     expect_gradient_text("softmax_xent", "logits, once; none to labels");
     expect_gradient_text("relu_grad", "dy; none to y");
     expect_gradient_text("topk_hits", "stops here: zero");

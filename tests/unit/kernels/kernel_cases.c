@@ -209,6 +209,62 @@ static void case_batchnorm(sr_kernel_id kernel) {
             batchnorm(kernel, (int)shape, (shape + (size_t)t) % 2 == 0, types[t]);
 }
 
+// The parts of batchnorm_train and batchnorm_grad, within the same bounds.
+static void batchnorm_moments(const sr_batchnorm_dx_params *p, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_moments, 3, p, sizeof(sr_rows_params));
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set_output(&c, 1, PARAMETER, t, p->channels);
+    set_output(&c, 2, PARAMETER, t, p->channels);
+    c.arg[1].bound = 2;
+    c.arg[2].bound = 16;
+    check_problem(&c);
+}
+
+static void batchnorm_sums(const sr_batchnorm_dx_params *p, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_sums, 6, p, sizeof(sr_batchnorm_params));
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, PARAMETER, t, p->channels);
+    set(&c, 3, POSITIVE, t, p->channels);
+    set_output(&c, 4, PARAMETER, t, p->channels);
+    set_output(&c, 5, PARAMETER, t, p->channels);
+    c.arg[4].bound = 12 * (double)p->rows;
+    c.arg[5].bound = 2 * (double)p->rows;
+    check_problem(&c);
+}
+
+static void batchnorm_dx(const sr_batchnorm_dx_params *p, bool affine, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_dx, 8, p, sizeof *p);
+    c.terms = 1;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 3, PARAMETER, t, p->channels);
+    set(&c, 4, POSITIVE, t, p->channels);
+    set(&c, 5, PARAMETER, t, p->channels);
+    set(&c, 6, PARAMETER, t, p->channels);
+    set_output(&c, 7, ACTIVATION, t, p->rows * p->channels);
+    c.arg[7].bound = 60;
+    check_problem(&c);
+}
+
+static void case_batchnorm_part(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        const sr_batchnorm_dx_params p = {row_shapes[k][0], row_shapes[k][1], 1e-2,
+                                          3 * row_shapes[k][0]};
+        for (int t = 0; t < TYPES; t++) {
+            if (kernel == SR_KERNEL_batchnorm_moments)
+                batchnorm_moments(&p, types[t]);
+            else if (kernel == SR_KERNEL_batchnorm_sums)
+                batchnorm_sums(&p, types[t]);
+            else
+                batchnorm_dx(&p, (k + (size_t)t) % 2 == 0, types[t]);
+        }
+    }
+}
+
 // Of one row and of many pixels, columns that are not all alike, and several leaves of a group,
 // some of them more than eight.
 static const sr_groupnorm_params group_shapes[] = {
@@ -684,6 +740,9 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_train] = case_batchnorm,
     [SR_KERNEL_batchnorm_grad] = case_batchnorm,
     [SR_KERNEL_batchnorm_infer] = case_batchnorm,
+    [SR_KERNEL_batchnorm_moments] = case_batchnorm_part,
+    [SR_KERNEL_batchnorm_sums] = case_batchnorm_part,
+    [SR_KERNEL_batchnorm_dx] = case_batchnorm_part,
     [SR_KERNEL_groupnorm] = case_groupnorm,
     [SR_KERNEL_groupnorm_grad] = case_groupnorm,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,

@@ -458,8 +458,15 @@ static void test_every_in_place_bit_was_tried(void **state) {
 // Runs after the cases: the kernels that chains consist of (graph/pass_chain.c) run by rows.
 static void test_chains_have_stages_that_walk(void **state) {
     (void)state;
-    static const sr_kernel_id wanted[] = {SR_KERNEL_add, SR_KERNEL_relu, SR_KERNEL_relu_grad,
-                                          SR_KERNEL_batchnorm_train, SR_KERNEL_batchnorm_grad};
+    static const sr_kernel_id wanted[] = {SR_KERNEL_add,
+                                          SR_KERNEL_relu,
+                                          SR_KERNEL_relu_grad,
+                                          SR_KERNEL_batchnorm_train,
+                                          SR_KERNEL_batchnorm_grad,
+                                          SR_KERNEL_batchnorm_infer,
+                                          SR_KERNEL_batchnorm_moments,
+                                          SR_KERNEL_batchnorm_sums,
+                                          SR_KERNEL_batchnorm_dx};
     const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
     if (sr_kernel_find_in(&relu, "x86") == NULL)
         test_skip("built without the x86 kernels");

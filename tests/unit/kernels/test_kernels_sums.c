@@ -192,6 +192,63 @@ static void test_sums_over_rows(void **state) {
     }
 }
 
+static void assert_equal_bits(const char *provider, const char *what, const test_array *want,
+                              const test_array *got, int64_t count) {
+    if (memcmp(want->data, got->data, (size_t)count * sr_dtype_size(want->dtype)) != 0)
+        fail_msg("%s: %s has other bits, %s", provider, what, sr_dtype_name(want->dtype));
+}
+
+// The parts of batchnorm_train and batchnorm_grad have their bits. dx of some rows, with the sums
+// over all, are those rows of dx.
+static void check_parts(const char *provider, sr_dtype type, int64_t rows, int64_t channels,
+                        bool affine) {
+    const sr_rows_params plain = {rows, channels};
+    const sr_batchnorm_params norm = {rows, channels, 1e-5};
+    sr_batchnorm_dx_params part = {rows, channels, norm.eps, rows};
+    const int64_t n = rows * channels;
+    const sr_dtype wide = parameter_type(type);
+    test_array *x = array_random(type, n, 1, -1, 3), *dy = array_random(type, n, 2, -1, 1);
+    test_array *gamma = affine ? array_random(wide, channels, 3, 0.5, 1.5) : NULL;
+    test_array *y = array_new(type, n), *dx = array_new(type, n),
+               *some = array_new(type, rows / 2 * channels);
+    test_array *whole[4], *parts[4]; // mean, var, dgamma, dbeta
+    static const char *const names[] = {"mean", "var", "dgamma", "dbeta"};
+    for (int i = 0; i < 4; i++) {
+        whole[i] = array_new(wide, channels);
+        parts[i] = array_new(wide, channels);
+    }
+    if (!TRY(provider, batchnorm_train, norm, x, gamma, NULL, y, whole[0], whole[1]) ||
+        !TRY(provider, batchnorm_grad, norm, x, dy, gamma, whole[0], whole[1], dx, whole[2],
+             whole[3]))
+        return;
+    assert_true(TRY(provider, batchnorm_moments, plain, x, parts[0], parts[1]));
+    assert_true(TRY(provider, batchnorm_sums, norm, x, dy, whole[0], whole[1], parts[2], parts[3]));
+    for (int i = 0; i < 4; i++)
+        assert_equal_bits(provider, names[i], whole[i], parts[i], channels);
+    part.rows = rows / 2;
+    test_array few_x = *x, few_dy = *dy;
+    few_x.count = few_dy.count = some->count;
+    assert_true(TRY(provider, batchnorm_dx, part, &few_x, &few_dy, gamma, whole[0], whole[1],
+                    whole[2], whole[3], some));
+    assert_equal_bits(provider, "dx of some rows", dx, some, some->count);
+    part.rows = rows;
+    assert_true(TRY(provider, batchnorm_dx, part, x, dy, gamma, whole[0], whole[1], whole[2],
+                    whole[3], dy));
+    assert_equal_bits(provider, "dx", dx, dy, n);
+}
+
+static void test_parts_of_batchnorm(void **state) {
+    for (int i = 0; i < PROVIDERS; i++) {
+        for (int t = 0; t < 4; t++) {
+            for (int k = 0; k < SHAPES; k++) {
+                check_parts(providers[i], fixture_types[t], shapes[k][0], shapes[k][1],
+                            (k + t) % 2 == 0);
+                arrays_free(state);
+            }
+        }
+    }
+}
+
 static void test_sums_of_all(void **state) {
     static const int64_t counts[] = {64, 5000, 200003};
     for (int i = 0; i < PROVIDERS; i++) {
@@ -467,6 +524,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_statistics, arrays_free),
         cmocka_unit_test_teardown(test_sums_over_rows, arrays_free),
+        cmocka_unit_test_teardown(test_parts_of_batchnorm, arrays_free),
         cmocka_unit_test_teardown(test_sums_of_all, arrays_free),
         cmocka_unit_test_teardown(test_softmax, arrays_free),
         cmocka_unit_test_teardown(test_linear, arrays_free),
