@@ -10,12 +10,12 @@ are generated as in tests/golden/network_golden.py, so that the files contain re
 dropped, by dropout or stochastic depth. A file begins with
 
     MODEL CLASSES SIDE SAMPLES OWN
+    # Losses by PyTorch VERSION, torchvision VERSION
     losses L1 .. L20
 
-For a network with other options (VARIANTS) lines "options NAME VALUE" follow the first one.
-L: of classifiers, the mean losses of 20 steps of SGD with learning rate 0.01, in float64, of new pictures each. OWN: the
-largest relative difference of PyTorch's own float32 losses from them. With --no-training the second line
-is left out. One line for every tensor follows:
+For a network with other options (VARIANTS) lines "options NAME VALUE" follow the first one. L: the mean losses of 20 steps
+of SGD (CLASSIFIERS, MAPS) in float64, of new pictures each. OWN: the largest relative difference of PyTorch's own
+float32 losses from them. With --no-training the losses are left out. One line for every tensor follows:
 
     KIND NAME SHAPE NORM P1 .. P4
 
@@ -26,7 +26,9 @@ have lines without numbers in any case; tables, which are
 constants among the buffers, have numbers.
 
 Networks for segmentation have maps of logits [N,h,w,CLASSES]. The loss of a picture is the mean over its pixels, of
-which number i has the picture's label plus i, modulo CLASSES; those of auxiliary outputs are added by WEIGHTS.
+which number i has the picture's label plus i, modulo CLASSES; those of auxiliary outputs are added by WEIGHTS. In the
+steps of training, logits are resized to the pictures' size, as torchvision does, and compared with masks (masks_of); a
+loss is the mean over all pixels of the batch that are not ignored.
 
 Generated values of tensor t (in state_dict order, counters and tables left out) are those of network_golden.py, but:
 norm weights are 1 + u / 5, also at the end of a block; running variances are four times that, so that
@@ -35,11 +37,17 @@ scales of layers) are u / 5; what has as many rows as there are classes, as the 
 fiftieth. Where steps are trained, biases and norm weights are (1 + u / 5) / 16: most features are positive
 and small, so that the steps do not multiply rounding errors. Where nothing is normalised, hidden linear layers
 are a sixteenth then, as thousands of large features would let the first step overshoot.
+
+Steps on maps have larger factors (MAPS) and momentum, as their losses otherwise hardly depend on the rate, or on how
+logits are resized. With features of full size they would multiply rounding errors: where batch norm sees a few values
+that are nearly equal, such as the means over each of eight pictures in ASPP, it divides by their small deviation.
 """
 import argparse
+import collections
 import os
 import sys
 
+import numpy
 import torch
 import torch.nn.functional as F
 import torchvision
@@ -47,10 +55,16 @@ import torchvision
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(FOLDER, "..", "golden"), os.path.join(FOLDER, "..", "peers")]
 import torch_models  # noqa: E402
-from network_golden import LOSS, OUTPUT, SEED, pictures, signs, uniform  # noqa: E402
+from network_golden import LABELS, LOSS, OUTPUT, SEED, pictures, signs, uniform, words  # noqa: E402
 
 LOSSES = os.path.join(FOLDER, "losses.txt")
-CLASSES, SAMPLES, STEPS, RATE, PROJECTIONS = 10, 8, 20, 0.01, 4
+CLASSES, SAMPLES, STEPS, PROJECTIONS = 10, 8, 20, 4
+# How steps are trained. gentle: factor of biases and norm weights; last: of the rows of the last layer.
+Training = collections.namedtuple("Training", ("rate", "momentum", "gentle", "last"))
+CLASSIFIERS = Training(rate=0.01, momentum=0, gentle=1 / 16, last=0.02)
+MAPS = Training(rate=0.05, momentum=0.9, gentle=1 / 8, last=0.1)
+MOST_OWN = 1e-5  # a tenth of what the test permits
+IGNORED, CELL, VOID_SHARE = 255, 16, 8  # of masks
 # File: model, arguments of torchvision, the options that say the same, HOW as in cases.txt. Inception-v3's needs
 # pictures of 299 pixels.
 VARIANTS = {
@@ -104,14 +118,15 @@ def create(name, side, **arguments):
     return made
 
 
-def values_of(name, index, tensor, gentle, normalises):
+def values_of(name, index, tensor, training, normalises):
+    """training: None for a pass alone."""
     u = uniform(index, tensor.numel())
     if tensor.dim() in (2, 4):
-        hidden = 1 / 16 if gentle and not normalises and tensor.dim() == 2 else 1.0
-        share = 0.02 if tensor.shape[0] == CLASSES else hidden
+        hidden = training.gentle if training and not normalises and tensor.dim() == 2 else 1.0
+        share = (training or CLASSIFIERS).last if tensor.shape[0] == CLASSES else hidden
         return u * share * (6.0 / (tensor.numel() // tensor.shape[0])) ** 0.5
-    if gentle and name.endswith(("weight", "bias")) and tensor.dim() == 1:
-        return (1 + u / 5) / 16
+    if training and name.endswith(("weight", "bias")) and tensor.dim() == 1:
+        return (1 + u / 5) * training.gentle
     if name.endswith("running_var"):
         return 4 + 4 * u / 5
     return 1 + u / 5 if tensor.dim() == 1 and name.endswith("weight") else u / 5
@@ -132,14 +147,14 @@ def kinds(made):
     return found
 
 
-def network(name, side, gentle, **arguments):
+def network(name, side, training, **arguments):
     """The network with generated values, and the names of its tensors without counters and tables."""
     made = create(name, side, **arguments).double()
     tensors = [(n, t) for n, (kind, t) in kinds(made).items() if kind in ("parameter", "buffer")]
     normalises = any(t.dim() == 1 and n.endswith("weight") for n, t in tensors)
     with torch.no_grad():
         for index, (n, tensor) in enumerate(tensors):
-            values = values_of(n, index, tensor, gentle, normalises).astype("float32").astype("float64")
+            values = values_of(n, index, tensor, training, normalises).astype("float32").astype("float64")
             tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
     return made, [n for n, _ in tensors]
 
@@ -158,17 +173,31 @@ def cross_entropy(logits, labels):
     return F.cross_entropy(logits, pixels.view(samples, height, width), reduction="none").mean((1, 2))
 
 
-def losses_of_outputs(outputs, labels):
+def losses_of_outputs(outputs, labels, loss=cross_entropy):
     """Of each picture. Of a network with auxiliary classifiers, whose logits come after its own, the weighted sum."""
     if torch.is_tensor(outputs):
-        return cross_entropy(outputs, labels)
-    own, *others = (cross_entropy(logits, labels) for logits in outputs)
+        return loss(outputs, labels)
+    own, *others = (loss(logits, labels) for logits in outputs)
     return own + WEIGHTS[type(outputs).__name__] * sum(others)
+
+
+def masks_of(step, labels, side):
+    """Masks of cells, of CELL pixels a side, with the labels of pictures n, n + 1, ...; one pixel of VOID_SHARE is
+    ignored: number i, if VOID_SHARE divides the upper half of word w(LABELS, i, 1)."""
+    count, cell = len(labels), torch.arange(side) // CELL
+    masks = labels[(torch.arange(count)[:, None, None] + cell[:, None] + cell) % count]
+    drawn = words(LABELS + (step << 8), masks.numel(), 1) >> numpy.uint64(16)
+    return masks.masked_fill(torch.from_numpy(drawn % numpy.uint64(VOID_SHARE) == 0).view(masks.shape), IGNORED)
+
+
+def loss_of_masks(logits, masks):
+    logits = F.interpolate(logits, size=masks.shape[1:], mode="bilinear", align_corners=False)
+    return F.cross_entropy(logits, masks, ignore_index=IGNORED)
 
 
 def one_pass(name, side, **arguments):
     """(kind, index, name) -> tensor."""
-    made, names = network(name, side, gentle=False, **arguments)
+    made, names = network(name, side, None, **arguments)
     x, labels = pictures(0, CLASSES, side, SAMPLES)
     with torch.no_grad():
         results = {("evaluation", OUTPUT, "evaluation"): channels_last(made.eval()(x))}
@@ -190,17 +219,19 @@ def one_pass(name, side, **arguments):
 
 
 def train(name, side, dtype, **arguments):
-    made, _ = network(name, side, gentle=True, **arguments)
+    training, loss = (MAPS, loss_of_masks) if is_segmentation(name) else (CLASSIFIERS, cross_entropy)
+    made, _ = network(name, side, training, **arguments)
     made = made.to(dtype).train()
-    optimizer = torch.optim.SGD(made.parameters(), RATE)
+    optimizer = torch.optim.SGD(made.parameters(), training.rate, training.momentum)
     losses = []
     for step in range(STEPS):
         x, labels = pictures(step, CLASSES, side, SAMPLES)
+        target = masks_of(step, labels, side) if is_segmentation(name) else labels
         optimizer.zero_grad()
-        loss = losses_of_outputs(made(x.to(dtype)), labels).mean()
-        loss.backward()
+        mean = losses_of_outputs(made(x.to(dtype)), target, loss).mean()
+        mean.backward()
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(mean.item())
     return losses
 
 
@@ -246,6 +277,7 @@ def losses_of(name, side, **arguments):
     exact, single = (train(name, side, dtype, **arguments) for dtype in (torch.float64, torch.float32))
     own = max(abs(a - b) / a for a, b in zip(exact, single))
     print(f"{name}: losses {exact[0]:.3f} to {exact[-1]:.3f}, float32's differ by {own:.1e}", flush=True)
+    assert own <= MOST_OWN, "these steps multiply rounding errors"
     return own, exact
 
 
@@ -266,37 +298,38 @@ def lines_of(name, side, how, **arguments):
 
 
 def is_segmentation(model):
-    """Steps of its training need a task that has maps of labels."""
+    """It gives logits of each pixel."""
     return model in torch_models.SEGMENTATION
 
 
-def write(case, folder, training=True):
-    """Writes folder/MODEL.txt."""
-    name, side, how = case
-    own, losses = 0, []
-    if training and how != "names" and not is_segmentation(name):
-        own, losses = stored_losses().get((name, side)) or losses_of(name, side)
-    with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
-        print(name, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
-        if losses:
-            print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
-        for line in lines_of(name, side, how):
-            print(line, file=file)
-
-
-def write_variant(name, folder):
-    """Writes folder/NAME.txt."""
-    model, arguments, options, how = VARIANTS[name]
-    side = {case: pixels for case, pixels, _ in cases()}[model]
-    own, losses = (0, []) if is_segmentation(model) else losses_of(model, side, **arguments)
-    with open(os.path.join(folder, f"{name}.txt"), "w", encoding="ascii") as file:
+def write_file(path, model, side, how, options, own, losses, **arguments):
+    with open(path, "w", encoding="ascii") as file:
         print(model, CLASSES, side, SAMPLES, f"{own:.1e}", file=file)
         for option in options:
             print("options", option, file=file)
         if losses:
+            print(f"# Losses by PyTorch {torch.__version__}, torchvision {torchvision.__version__}", file=file)
             print("losses", *(f"{loss:.9g}" for loss in losses), file=file)
         for line in lines_of(model, side, how, **arguments):
             print(line, file=file)
+
+
+def write(case, folder, training=True):
+    """Writes folder/MODEL.txt. Of segmentation, the networks with larger backbones are not trained, but those of
+    VARIANTS."""
+    name, side, how = case
+    own, losses = 0, []
+    if training and how != "names" and (how == "short" or not is_segmentation(name)):
+        own, losses = stored_losses().get((name, side)) or losses_of(name, side)
+    write_file(os.path.join(folder, f"{name}.txt"), name, side, how, (), own, losses)
+
+
+def write_variant(name, folder, training=True):
+    """Writes folder/NAME.txt."""
+    model, arguments, options, how = VARIANTS[name]
+    side = {case: pixels for case, pixels, _ in cases()}[model]
+    own, losses = losses_of(model, side, **arguments) if training else (0, [])
+    write_file(os.path.join(folder, f"{name}.txt"), model, side, how, options, own, losses, **arguments)
 
 
 def write_files(folder, models, training):
@@ -306,7 +339,7 @@ def write_files(folder, models, training):
             write((name, side, "names" if how == "brief" else how), folder, training)
     for name in VARIANTS:
         if name in models or not models:
-            write_variant(name, folder)
+            write_variant(name, folder, training)
 
 
 def main():

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "dataio/image/canvas.h"
+
 uint32_t golden_word(golden_words *w) {
     if (w->next % 4 == 0)
         w->block = sr_philox(1, (uint32_t)(w->next / 4), w->tensor, w->k, 0);
@@ -74,4 +76,18 @@ void golden_fill_labels(int step, int64_t samples, int64_t classes, int32_t *out
     golden_words w = {.tensor = GOLDEN_LABELS + ((uint32_t)step << 8)};
     for (int64_t i = 0; i < samples; i++)
         out[i] = (int32_t)(golden_word(&w) % (uint32_t)classes);
+}
+
+enum { CELL = 16, VOID_SHARE = 8 }; // of masks
+
+void golden_fill_masks(int step, int64_t samples, int64_t side, const int32_t *labels,
+                       uint8_t *out) {
+    golden_words w = {.tensor = GOLDEN_LABELS + ((uint32_t)step << 8), .k = 1};
+    for (int64_t n = 0; n < samples; n++)
+        for (int64_t y = 0; y < side; y++)
+            for (int64_t x = 0; x < side; x++) {
+                const int32_t label = labels[(n + y / CELL + x / CELL) % samples];
+                const bool ignored = (golden_word(&w) >> 16) % VOID_SHARE == 0;
+                *out++ = ignored ? SR_MASK_IGNORE : (uint8_t)label;
+            }
 }

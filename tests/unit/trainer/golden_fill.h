@@ -34,5 +34,9 @@ void golden_fill_param(const sr_model *model, int i, float *out);
 // u8 [samples, side, side, 3] and i32 [samples] of a step.
 void golden_fill_pictures(int step, int64_t samples, int64_t side, uint8_t *out);
 void golden_fill_labels(int step, int64_t samples, int64_t classes, int32_t *out);
+// u8 [samples, side, side] of a step with these labels, as tests/models/model_golden.py makes them:
+// cells with the labels of one picture after the other, and ignored pixels between them.
+void golden_fill_masks(int step, int64_t samples, int64_t side, const int32_t *labels,
+                       uint8_t *out);
 
 #endif

@@ -18,19 +18,21 @@ typedef struct training_rank {
     sr_engine *engine;
     uint8_t *images;
     int32_t *labels;
+    uint8_t *masks;
 } training_rank;
 
 static void load_recipe(training_rank *j) {
     const golden_training *g = j->g;
-    char text[6][320];
-    const char *overrides[6];
-    const int count = g->loss ? 6 : 5;
+    char text[7][320];
+    const char *overrides[7];
+    const int count = g->loss ? 7 : 6;
     (void)snprintf(text[0], sizeof text[0], "model=%s", g->model);
     (void)snprintf(text[1], sizeof text[1], "batch=%" PRId64, g->batch);
     (void)snprintf(text[2], sizeof text[2], "lanes=%d", g->lanes);
     (void)snprintf(text[3], sizeof text[3], "optimizer=%s", g->optimizer);
     (void)snprintf(text[4], sizeof text[4], "precision=%s", g->precision);
-    (void)snprintf(text[5], sizeof text[5], "loss=%s", g->loss ? g->loss : "");
+    (void)snprintf(text[5], sizeof text[5], "task=%s", g->segments ? "segment" : "classify");
+    (void)snprintf(text[6], sizeof text[6], "loss=%s", g->loss ? g->loss : "");
     for (int i = 0; i < count; i++)
         overrides[i] = text[i];
     assert_ok(sr_recipe_load("tests/recipes/plain.yaml", overrides, count, &j->recipe));
@@ -63,8 +65,10 @@ static void begin(training_rank *j, const golden_training *g) {
     assert_ok(sr_param_set_unmap(set, SR_SET_VALUES, values, true));
     j->images = sr_alloc((size_t)(g->batch * g->side * g->side * 3), "pictures");
     j->labels = sr_alloc_array((size_t)g->batch, sizeof *j->labels, "labels");
+    j->masks = sr_alloc((size_t)(g->batch * g->side * g->side), "masks");
     assert_non_null(j->images);
     assert_non_null(j->labels);
+    assert_non_null(j->masks);
 }
 
 static void end(training_rank *j) {
@@ -73,14 +77,16 @@ static void end(training_rank *j) {
     sr_recipe_free(j->recipe);
     sr_free(j->images);
     sr_free(j->labels);
+    sr_free(j->masks);
 }
 
 static sr_status get(void *user, int lane, sr_slot *out) {
     const training_rank *j = user;
     const golden_training *g = j->g;
     const int64_t samples = g->batch / g->lanes, first = lane * samples;
-    *out = picture_slot(samples, g->side, j->images + first * g->side * g->side * 3,
-                        j->labels + first);
+    uint8_t *images = j->images + first * g->side * g->side * 3;
+    *out = g->segments ? mask_slot(samples, g->side, images, j->masks + first * g->side * g->side)
+                       : picture_slot(samples, g->side, images, j->labels + first);
     return SR_OK;
 }
 
@@ -102,6 +108,7 @@ void golden_train(const golden_training *g, int steps, double *losses) {
     for (int i = 0; i < steps; i++) {
         golden_fill_pictures(i, g->batch, g->side, j.images);
         golden_fill_labels(i, g->batch, g->classes, j.labels);
+        golden_fill_masks(i, g->batch, g->side, j.labels, j.masks);
         sr_phase_set_step(phase, i, i * g->batch,
                           g->falling ? g->lr * (1 - (double)i / steps) : g->lr, 1 / batch,
                           no_average);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of training with given weights, and the pictures and labels of golden_fill.h: the engine
-// with its lanes, gradients, exchange and optimiser.
+// Steps of training with given weights, and the pictures and labels or masks of golden_fill.h: the
+// engine with its lanes, gradients, exchange and optimiser.
 #ifndef SR_TESTS_GOLDEN_TRAIN_H
 #define SR_TESTS_GOLDEN_TRAIN_H
 
@@ -9,6 +9,7 @@
 // What is trained, from tests/recipes/plain.yaml.
 typedef struct golden_training {
     const char *model, *optimizer, *loss, *precision; // of the recipe; loss may be NULL
+    bool segments; // the class of each pixel is learned; false: that of each picture
     int64_t classes, side, batch;
     int lanes;
     uint64_t seed;
