@@ -383,7 +383,8 @@ int sr_cmd_info(int argc, char **argv) {
         "  program     operators of one lane of a step, as text or as a drawing; a file\n"
         "              NAME.program with such a text is read, checked and printed\n\n"
         "PATTERN selects rows by name, such as vit or 'resnet*'; kernels and chooser take none.\n"
-        "A model given by name has a batch of one picture of 224 pixels; keys change that:\n"
+        "A model given by name has a batch of one picture of 224 pixels and the task that\n"
+        "it can be trained for; keys change that:\n"
         "  serried info model resnet50 image=320 batch=8 lanes=1 --depth 2",
         NULL,
         NULL,

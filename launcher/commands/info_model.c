@@ -1,21 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried info model: the layers of a model, their shapes, parameters and multiply-adds; serried
 // info program: the operators of a lane of a step.
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/program_text.h"
 #include "kernels/base/file.h"
+#include "kernels/base/memory.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/info_internal.h"
 #include "trainer/engine/plugins.h"
 #include "trainer/models/model.h"
 #include "trainer/run/plan_report.h"
+#include "trainer/tasks/task.h"
+
+// A recipe that trains the model, with the task that can, unless the words name another.
+static sr_status load_model(const sr_info_subject *s, sr_recipe **out) {
+    const sr_task_desc *task = sr_plan_task_of(s->words[0]);
+    const char **overrides = sr_alloc_array((size_t)s->count, sizeof *overrides, "overrides");
+    char text[160];
+    int count = 0;
+    if (!overrides)
+        return SR_E_MEMORY;
+    if (!task && s->count == 1) {
+        sr_free(overrides);
+        return SR_FAIL(
+            SR_E_USAGE,
+            "no task trains model %s alone with pictures of 224 pixels: add keys such as "
+            "image=32, or name a recipe that has it ('serried recipe list')",
+            s->words[0]);
+    }
+    if (task) {
+        (void)snprintf(text, sizeof text, "task=%s", task->name);
+        overrides[count++] = text;
+    }
+    for (int i = 1; i < s->count; i++)
+        overrides[count++] = s->words[i];
+    const sr_status status = sr_recipe_for_model(s->words[0], overrides, count, out);
+    sr_free(overrides);
+    return status;
+}
 
 sr_status sr_info_load(const sr_info_subject *s, sr_recipe **out) {
     sr_recipe *recipe;
     const char *const name = s->words[0];
     if (!s->recipe && sr_model_find(name)) {
-        SR_TRY(sr_recipe_for_model(name, s->words + 1, s->count - 1, &recipe));
+        SR_TRY(load_model(s, &recipe));
     } else {
         const sr_status status = sr_recipe_load(name, s->words + 1, s->count - 1, &recipe);
         if (status == SR_E_NOT_FOUND && !s->recipe)

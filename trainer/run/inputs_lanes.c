@@ -39,18 +39,25 @@ static sr_status look_at(const sr_context *context, smallest_norm *out) {
     return status;
 }
 
-// Images that grow have the fewest pixels at the start.
-static sr_status find_smallest(sr_engine *engine, smallest_norm *out) {
+// Images that grow have the fewest pixels at the start. scale: of their sides.
+static sr_status find_smallest(sr_engine *engine, int64_t scale, smallest_norm *out) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const int64_t from = e.recipe->progressive.from;
     *out = (smallest_norm){0};
     for (int p = 0; p < e.phases; p++) {
         sr_plan *plan;
-        SR_TRY(sr_engine_compile_size(engine, p, from > 0 ? from : e.image_height,
-                                      from > 0 ? from : e.image_width, &plan));
+        SR_TRY(sr_engine_compile_size(engine, p, scale * (from > 0 ? from : e.image_height),
+                                      scale * (from > 0 ? from : e.image_width), &plan));
         SR_TRY(look_at(e.context, out));
     }
     return SR_OK;
+}
+
+// Whether batch norm has more values in larger images. A map that is pooled over the whole image
+// has not.
+static bool grows_with_images(sr_engine *engine) {
+    smallest_norm larger;
+    return find_smallest(engine, 2, &larger) == SR_OK && larger.values > 1;
 }
 
 // "lower lanes to 4": the most lanes with enough samples; else a larger batch.
@@ -70,14 +77,14 @@ sr_status sr_inputs_check_lanes(sr_engine *engine, bool warn) {
     const sr_engine_info e = sr_engine_get_info(engine);
     smallest_norm norm;
     char text[96];
-    SR_TRY(find_smallest(engine, &norm));
+    SR_TRY(find_smallest(engine, 1, &norm));
     if (norm.values == 1) {
         return sr_recipe_fail(
             e.recipe, "lanes",
             "batch norm %s has one value for each channel (batch %" PRId64 " in %d lane%s: one "
-            "sample of one pixel), so its output is constant and nothing is learned: %s, or use "
-            "larger images",
-            norm.layer, e.batch, e.lanes, e.lanes == 1 ? "" : "s", cure(&e, text));
+            "sample of one pixel), so its output is constant and nothing is learned: %s%s",
+            norm.layer, e.batch, e.lanes, e.lanes == 1 ? "" : "s", cure(&e, text),
+            grows_with_images(engine) ? ", or use larger images" : "");
     }
     if (warn && norm.values > 0 && e.lane_samples < FEW_SAMPLES) {
         SR_WARN("batch %" PRId64 " in %d lane%s: batch norm has the statistics of %" PRId64

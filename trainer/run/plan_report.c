@@ -169,7 +169,8 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
 }
 
 // Does everything that training does up to its first step, except for the run folder. classes:
-// where no data say how many; 0: the usual number. To be released even after a failure.
+// where no data say how many; 0: the usual number. Lanes are not checked. To be released even after
+// a failure.
 static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
     sr_device_properties device;
@@ -188,7 +189,6 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     options.classes = w->inputs.train ? w->inputs.class_count : w->assumed;
     options.plans_only = true;
     SR_TRY(sr_engine_create(&options, &w->engine));
-    SR_TRY(sr_inputs_check_lanes(w->engine, false));
     SR_TRY(sr_inputs_check_memory(w->engine, &w->inputs, 1));
     return w->inputs.train
                ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
@@ -235,15 +235,41 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
 
 sr_status sr_plan_rehearse(sr_recipe *recipe) {
     plan_work work;
-    const sr_status status = begin(recipe, 1, 0, &work);
+    sr_status status = begin(recipe, 1, 0, &work);
+    if (status == SR_OK)
+        status = sr_inputs_check_lanes(work.engine, false);
     release(&work);
     return status;
+}
+
+static sr_status plan_with_task(const char *model, const sr_task_desc *task) {
+    char text[160];
+    const char *const override = text;
+    sr_recipe *recipe;
+    plan_work work;
+    (void)snprintf(text, sizeof text, "task=%s", task->name);
+    SR_TRY(sr_recipe_for_model(model, &override, 1, &recipe));
+    const sr_status status = begin(recipe, 1, 0, &work);
+    release(&work);
+    sr_recipe_free(recipe);
+    return status;
+}
+
+const sr_task_desc *sr_plan_task_of(const char *model) {
+    size_t count;
+    const sr_task_desc *const *tasks = sr_tasks(&count);
+    for (size_t i = 0; i < count; i++)
+        if (plan_with_task(model, tasks[i]) == SR_OK)
+            return tasks[i];
+    return NULL;
 }
 
 sr_status sr_plan_report(sr_recipe *recipe, int ranks) {
     plan_work work;
     ranks = ranks > 0 ? ranks : 1;
     sr_status status = begin(recipe, ranks, 0, &work);
+    if (status == SR_OK)
+        status = sr_inputs_check_lanes(work.engine, false);
     if (status == SR_OK)
         status = report(recipe, &work, ranks);
     release(&work);

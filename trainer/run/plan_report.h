@@ -18,6 +18,10 @@ SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
 // number of classes is that of data.train, or 1000 if the recipe does not name it.
 SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
 
+// The first task that can train a model, by its name, from pictures of 224 pixels, with default
+// options; NULL: none can by itself.
+const struct sr_task_desc *sr_plan_task_of(const char *model);
+
 // How the summary of a recipe's models is printed.
 typedef struct sr_plan_summary_options {
     int depth;       // of layers; 0: all
@@ -25,7 +29,7 @@ typedef struct sr_plan_summary_options {
     int64_t classes; // where the recipe has no data.train; 0: 1000
 } sr_plan_summary_options;
 // Builds the models of a recipe as sr_plan_rehearse does and appends their summaries
-// (trainer/report/model_summary.h), one for each phase.
+// (trainer/report/model_summary.h), one for each phase. Lanes may be too small for batch norm.
 SR_NODISCARD sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options,
                                        sr_text *out);
 
@@ -37,6 +41,7 @@ typedef struct sr_plan_program_options {
     int64_t classes;   // as above
 } sr_plan_program_options;
 // Appends the program of a lane, forward and backward (graph/program_text.h), or that of inference.
+// Lanes may be too small for batch norm.
 // SR_E_USAGE for an unknown phase, SR_E_UNSUPPORTED for a task without inference.
 SR_NODISCARD sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options,
                                        sr_text *out);

@@ -129,6 +129,19 @@ static void test_slurm(void **state) {
     expect("SLURM_NTASKS=4 $S train resnet18", 2, "srun --mpi=pmix serried train");
 }
 
+// Larger images are a cure only where the map is not pooled over the whole image.
+static void test_small_lanes(void **state) {
+    (void)state;
+    expect("$S train tests/recipes/segment-portable.yaml batch=4 lanes=4 --dry-run", 2,
+           "batch norm classifier.0.convs.4.2 has one value for each channel (batch 4 in 4 lanes: "
+           "one sample of one pixel), so its output is constant and nothing is learned: give "
+           "lanes=1 and a larger batch\n  lanes=4\n");
+    expect("$S train tests/recipes/segment-portable.yaml batch=1 lanes=1 --dry-run", 2,
+           "nothing is learned: raise batch\n  lanes=1\n");
+    expect("$S train resnet18 image=32 batch=8 lanes=8 --dry-run", 2,
+           "nothing is learned: give lanes=1 and a larger batch, or use larger images\n");
+}
+
 static void test_recipes(void **state) {
     (void)state;
     expect("$S recipe list", 0, "resnet50 ");
@@ -163,6 +176,12 @@ static void test_tables(void **state) {
            "input of a lane [8, 224, 224, 3]");
     expect("$S info model resnet5", 2, "no model 'resnet5' ('serried info models' lists them)");
     expect("$S info model", 2, "which model?");
+    expect("$S info model deeplabv3 --depth 1", 0, "[1, 28, 28, 21] f32");
+    expect("$S info model lraspp image=64 batch=2 --depth 1", 0, "[2, 8, 8, 21] f32");
+    expect("$S info model resnet18 task=segment", 2, "model resnet18 gives logits [1, 21] f32");
+    expect("$S info model toy-critic", 2, "no task trains model toy-critic alone with pictures");
+    expect("$S info model toy-critic image=32 --depth 1", 0, "toy-critic ");
+    expect("$S info program deeplabv3 | grep -c '@\"classifier.0.convs.4.2\"'", 0, "3\n");
     expect("$S train tests/recipes/tiny.yaml --dry-run", 0, "M multiply-adds of a lane, forward\n");
     expect("$S info models --depth 2", 2, "--depth is for model, not 'models'");
     expect("$S info program tests/recipes/tiny.yaml batch=8 lanes=1 > $D/a.program && "
@@ -382,19 +401,13 @@ static void test_quickstart(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_slurm),
-        cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_completion),
-        cmocka_unit_test(test_completion_of_other_shells),
-        cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_quickstart),
-        cmocka_unit_test(test_info_patterns),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_subjects),
-        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_help),          cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_slurm),         cmocka_unit_test(test_small_lanes),
+        cmocka_unit_test(test_recipes),       cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_completion),    cmocka_unit_test(test_completion_of_other_shells),
+        cmocka_unit_test(test_pictures),      cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_info_patterns), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_subjects),      cmocka_unit_test(test_masks),
         cmocka_unit_test(test_show),
     };
     if (argc != 2) {

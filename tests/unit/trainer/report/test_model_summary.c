@@ -6,6 +6,7 @@
 
 #include "trainer/report/model_summary.h"
 #include "trainer/run/plan_report.h"
+#include "trainer/tasks/task.h"
 
 static char *summary(const char *model, const char *const *overrides, int count, int depth,
                      bool json) {
@@ -20,6 +21,12 @@ static char *summary(const char *model, const char *const *overrides, int count,
     memcpy(copy, text.data, text.length);
     sr_text_release(&text);
     return copy;
+}
+
+static bool is_among(const char *name, const char *const *list) {
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
 }
 
 static double number(const char *json, const char *name) {
@@ -114,12 +121,34 @@ static void test_phases(void **state) {
     sr_recipe_free(recipe);
 }
 
+// Every model is described by its name alone, but for those that a GAN needs together.
+static void test_every_model_has_a_task(void **state) {
+    static const char *const segment[] = {"fcn",    "deeplabv3", "deeplabv3plus", "lraspp", "unet",
+                                          "pspnet", "upernet",   "segformer",     "ocrnet", NULL};
+    static const char *const none[] = {"toy-generator", "toy-critic", NULL};
+    size_t count;
+    const sr_model_desc *const *models = sr_models(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const char *const name = models[i]->name;
+        const sr_task_desc *task = sr_plan_task_of(name);
+        if (is_among(name, none)) {
+            assert_null(task);
+            continue;
+        }
+        if (!task)
+            fail_msg("no task for %s: %s", name, sr_error_message());
+        assert_string_equal(task->name, is_among(name, segment) ? "segment" : "classify");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_every_model_has_a_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
