@@ -90,44 +90,59 @@ static sr_plan *run(pass_network *n, const sr_target *targets, int count) {
 
 // ---- The chains of a residual network ----
 
-static void record_block(pass_network *n, sr_target targets[2]) {
+// With the statistics of the batch, or of a group of lanes.
+static sr_batchnorm_out norm(const pass_network *n, sr_tensor x, bool group) {
+    return group ? sr_batchnorm_group(x, n->gamma, n->beta, 1e-5, 1)
+                 : sr_batchnorm_train(x, n->gamma, n->beta, 1e-5);
+}
+
+static void record_block(pass_network *n, bool group, sr_target targets[2]) {
     const sr_conv2d_opts pointwise = {0};
     sr_tensor variables[2] = {n->w, n->gamma}, grads[2];
-    const sr_batchnorm_out first =
-        sr_batchnorm_train(sr_conv2d(n->x, n->w, pointwise), n->gamma, n->beta, 1e-5);
+    const sr_batchnorm_out first = norm(n, sr_conv2d(n->x, n->w, pointwise), group);
     const sr_tensor running = sr_scale(first.var, 0.5, 0.25); // not part of the chain
     const sr_tensor h = sr_relu(first.y);
-    const sr_batchnorm_out second =
-        sr_batchnorm_train(sr_conv2d(h, n->w, pointwise), n->gamma, n->beta, 1e-5);
+    const sr_batchnorm_out second = norm(n, sr_conv2d(h, n->w, pointwise), group);
     const sr_tensor loss = sr_reduce_sum(sr_relu(sr_add(second.y, n->x)));
     sr_gradients(loss, SR_NONE, variables, 2, grads);
     targets[0] = (sr_target){.tensor = grads[0], .after = n->w};
     targets[1] = (sr_target){.tensor = running};
 }
 
-static void test_a_residual_block_has_its_chains(void **state) {
-    (void)state;
-    static const char *const chains[] = {
-        " conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
-        " batchnorm_train/x86:2 relu/x86 conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
-        " batchnorm_train/x86:2 add/x86 relu/x86",
-        "relu_grad/x86 batchnorm_grad/x86:0\n",
-    };
-    const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
-    if (sr_kernel_find_in(&relu, "x86") == NULL || (sr_cpu_features() & SR_CPU_AVX512) == 0)
-        test_skip("this build or processor has no kernels with AVX-512");
+static void expect_chains(bool group, const char *const *chains, size_t count) {
     pass_network n;
     sr_target targets[2];
     sr_text text;
     sr_text_init(&text);
     begin_on(&n, "cpu", 0, SR_F32); // other devices run kernels one by one
-    record_block(&n, targets);
+    record_block(&n, group, targets);
     assert_ok(sr_plan_text(run(&n, targets, 2), &text));
-    for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
+    for (size_t i = 0; i < count; i++)
         if (!strstr(text.data, chains[i]))
             fail_msg("no step runs%s\n%s", chains[i], text.data);
     sr_text_release(&text);
     sr_context_free(n.context);
+}
+
+static void test_a_residual_block_has_its_chains(void **state) {
+    (void)state;
+    static const char *const batch[] = {
+        " conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
+        " batchnorm_train/x86:2 relu/x86 conv2d/x86-gemm:1 batchnorm_train/x86:0\n",
+        " batchnorm_train/x86:2 add/x86 relu/x86",
+        "relu_grad/x86 batchnorm_grad/x86:0\n",
+    };
+    static const char *const group[] = {
+        " conv2d/x86-gemm:1 batchnorm_moments/x86:0\n",
+        " batchnorm_infer/x86:1 relu/x86 conv2d/x86-gemm:1 batchnorm_moments/x86:0\n",
+        " batchnorm_infer/x86:1 add/x86 relu/x86",
+        "relu_grad/x86 batchnorm_sums/x86:0\n",
+    };
+    const sr_kernel_request relu = {.kernel = SR_KERNEL_relu, .args = 2, .dtype = {SR_F32, SR_F32}};
+    if (sr_kernel_find_in(&relu, "x86") == NULL || (sr_cpu_features() & SR_CPU_AVX512) == 0)
+        test_skip("this build or processor has no kernels with AVX-512");
+    expect_chains(false, batch, sizeof batch / sizeof batch[0]);
+    expect_chains(true, group, sizeof group / sizeof group[0]);
 }
 
 // ---- Chains of large layers ----
@@ -195,20 +210,20 @@ static void test_formulas_take_part_in_chains(void **state) {
 
 // ---- Recomputed values ----
 
-static sr_tensor deep_gradient(pass_network *n) {
+static sr_tensor deep_gradient(pass_network *n, bool group) {
     sr_tensor grad, h = n->x;
     for (int layer = 0; layer < LAYERS; layer++) {
         const sr_tensor y = sr_conv2d(h, n->w, (sr_conv2d_opts){0});
-        h = sr_relu(sr_batchnorm_train(y, n->gamma, n->beta, 1e-5).y);
+        h = sr_relu(norm(n, y, group).y);
     }
     sr_gradients(sr_reduce_sum(h), SR_NONE, &n->w, 1, &grad);
     return grad;
 }
 
-static size_t planned_peak(int optimize, sr_text *text) {
+static size_t planned_peak(int optimize, bool group, sr_text *text) {
     pass_network n;
     begin(&n, optimize, SR_F32);
-    const sr_tensor grad = deep_gradient(&n);
+    const sr_tensor grad = deep_gradient(&n, group);
     sr_plan *plan = run(&n, &(sr_target){.tensor = grad, .after = n.w}, 1);
     assert_ok(sr_plan_text(plan, text));
     const size_t peak = sr_plan_live_bound_bytes(plan);
@@ -220,14 +235,16 @@ static void test_activations_are_computed_again(void **state) {
     (void)state;
     sr_text text;
     sr_text_init(&text);
-    const size_t peak = planned_peak(0, &text);
+    const size_t peak = planned_peak(0, false, &text);
     // Outputs of convolutions are kept; without the pass, those of relu too.
     const size_t all = (2 * LAYERS + 1) * sizeof picture;
     assert_non_null(strstr(text.data, "batchnorm_infer"));
     assert_true((double)peak < 0.95 * (double)all);
     sr_text_clear(&text);
-    (void)planned_peak(-1, &text);
+    (void)planned_peak(-1, false, &text);
     assert_null(strstr(text.data, "batchnorm_infer"));
+    assert_true((double)planned_peak(0, true, &text) < 0.95 * (double)all);
+    assert_true((double)planned_peak(-1, true, &text) >= 0.95 * (double)all);
     sr_text_release(&text);
 }
 
@@ -281,6 +298,8 @@ static sr_tensor grow(pass_network *n, const sr_tensor *have, int count, sr_rng 
         return sr_conv2d(b, n->w, (sr_conv2d_opts){0});
     case 7:
         return sr_leaky_relu(b, 0.1);
+    case 8:
+        return sr_batchnorm_group(b, n->gamma, n->beta, 1e-3, 1).y;
     default:
         return sr_batchnorm_train(b, n->gamma, n->beta, 1e-3).y;
     }
