@@ -247,6 +247,7 @@ static sr_status visit_all(visit_row visit, void *user) {
         visit_table("optimizer.", "", sr_recipe_optimizer_keys(), visit, user);
         visit_table("optimizer.groups[].", "", sr_recipe_group_keys(), visit, user);
         visit_table("schedule.", "", sr_recipe_schedule_keys(), visit, user);
+        visit_table("loss[].", "", sr_recipe_loss_keys(), visit, user);
         visit_table("phases.NAME.", "", sr_recipe_phase_keys(), visit, user);
         visit_table("augment[].NAME.", "", sr_recipe_transform_keys(), visit, user);
         for (int k = 0; k < KINDS; k++)

@@ -4,8 +4,11 @@ evaluation that is what counting the predicted PNGs gives, whole, in windows, at
 
 usage: check_segment.py SERRIED RECIPE
 """
+import csv
 import glob
+import json
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -119,9 +122,40 @@ class Segment(suite.Suite):
         done = self.call("val", run, "-o", "/dev/null")
         self.report(done.returncode == 1 and "/dev/null" in done.stderr, "val -o /dev/null is refused", done.stderr[-500:])
 
+    def check_parts(self, digest):
+        """A loss that is a list: the sum of its losses, which are logged, of all heads."""
+        found = self.train("listed", STEPS, 1, "loss=[cross-entropy]")
+        self.report(found == digest, "a list of one loss has the digest of that loss", f"{found} {digest}")
+        losses = "loss=[cross-entropy, {name: dice, weight: 3}, {name: dice, batch: true, weight: 0.5, as: dice_of_batch}]"
+        one = self.train("parts", STEPS, 2, losses)
+        self.train("resumed", 2, 1, losses)
+        half = self.train("resumed", STEPS, 1, losses, where="--resume")
+        self.report(one == half != digest, "several losses: the same digest on one rank, after a stop", f"{one} {half}")
+        for name in ("parts", "resumed"):
+            run = os.path.join(self.folder, name)
+            with open(os.path.join(run, "metrics.csv"), encoding="utf-8") as file:
+                rows = [row for row in csv.DictReader(file) if row["train/loss"]]
+            with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
+                metrics = json.load(file)["metrics"]
+            parts = [f"loss_{part}" for part in ("cross-entropy", "dice", "dice_of_batch")]
+            sums = [(float(row["train/loss"]), sum(float(row[f"train/{key}"]) for key in parts),
+                     float(row["train/loss_main"]) + float(row["train/loss_auxiliary"])) for row in rows]
+            sums += [(metrics["train_loss"], sum(metrics[f"train_{key}"] for key in parts), metrics["train_loss"])]
+            self.report(len(sums) > 1 and all(abs(whole - other) < 1e-5 * whole for whole, *others in sums for other in others),
+                        f"{name}: the parts add up to the loss", str(sums))
+            self.report(all(float(rows[-1][f"train/{key}"]) > 0.01 for key in (*parts, "loss_auxiliary")),
+                        f"{name}: every part is logged", str(rows[-1]))
+            with open(os.path.join(run, "log.txt"), encoding="utf-8") as file:
+                said = re.search(r"train loss \S+ \(cross-entropy \S+, dice (\S+), dice_of_batch \S+\)  val", file.read())
+            self.report(said and said[1] == f"{float(rows[-1]['train/loss_dice']):.4f}", f"{name}: parts in the log", str(said))
+            events = b"".join(open(path, "rb").read() for path in glob.glob(run + "/events*"))
+            self.report(b"train/loss_dice_of_batch" in events, f"{name}: parts in TensorBoard", "")
+
     def check_refusals(self, run):
         for overrides, message in ((["eval.crop=32"], "task segment evaluates whole pictures: remove eval.crop"),
                                    (["loss=margin"], "loss margin is not one of pixels"),
+                                   (["loss=[dice, margin]"], "loss margin is not one of pixels"),
+                                   (["loss=[{name: dice, as: auxiliary}]"], "task segment itself logs loss_auxiliary"),
                                    (["model={name: resnet18}"], "model resnet18 gives logits [2, 11] f32"),
                                    (["lanes=8", "model.aux=false"], "batch norm")):
             done = self.call("train", self.recipe, "-o", os.path.join(self.folder, "no"), "data.train=" + self.data, "steps=1",
@@ -143,6 +177,7 @@ class Segment(suite.Suite):
         self.train("half", 2, 2)
         half = self.train("half", STEPS, 1, where="--resume")
         self.report(one == half, "the same digest after a stop", f"{one} {half}")
+        self.check_parts(one)
         self.check_files(run)
         self.check_tables(run)
         self.check_views(run)

@@ -34,6 +34,7 @@ UNITS = {"size": "B", "duration": "s", "length": "it"}
 # Keys that require another one, or would not suit the recipes in which they are tried.
 WITH = {"optimizer.nesterov": {"optimizer.momentum": "0.5"}, "optimizer.dampening": {"optimizer.nesterov": "false"},
         "progressive.from": {"progressive.step": "8"},
+        "loss[].weight": {"loss[].name": "cross-entropy"}, "loss[].as": {"loss[].name": "cross-entropy"},
         "model.aux_logits": {"image": "299"},
         "weights_reset": {"weights": "{run}/last/model.safetensors", "data.train": "{data}"},
         "optimizer.groups[].elementwise": {"optimizer.name": "muon", "optimizer.lr": "0.1"},
@@ -85,6 +86,7 @@ def keys_of(value, key=""):
             yield from keys_of(item, key + "[]")
     else:
         key = {"task.name": "task", "model.backbone.name": "model.backbone"}.get(key, key)
+        key = re.sub(r"^loss\[\]\.(?!weight$|as$)", "loss.", key)  # a loss of a list has the options of any loss
         key = re.sub(r"^model\.backbone\.", "model.", key)  # a model inside another one has the options of any model
         phase = re.match(r"phases\.\w+\.(.*)", key)
         yield f"phases.NAME.{phase[1]}" if phase and phase[1] in ("set", "every") else phase[1] if phase else key
@@ -217,7 +219,7 @@ class Settings(suite.Suite):
             known.setdefault(row["key"], set()).update((row["of"] or "any").split(", "))
         paths = sorted(glob.glob("recipes/*.yaml")) + [self.recipe]
         for row in rows:
-            if row["key"].endswith(".name") or row["key"] == "optimizer.groups[].match":
+            if row["key"].endswith(".name") or row["key"] in ("optimizer.groups[].match", "loss[].as"):
                 paths += [self.recipes_with(row, value)[-1 if value in GAN else 0] for value in self.values_to_accept(row)]
         seen = self.keys_of_transforms()
         for path in paths:

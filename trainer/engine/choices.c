@@ -222,33 +222,84 @@ sr_status sr_choose_optimizer(sr_recipe *recipe, int set, sr_arena *arena,
     return out->desc->check ? refuse(recipe, choice->path, out->desc->check(out->options)) : SR_OK;
 }
 
-sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
-                         sr_arena *arena, sr_choice_loss *out) {
-    const sr_recipe_choice *choice = &recipe->phases[0].loss;
+// A loss that suits the task; classes 0: not known yet.
+static sr_status choose_part(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
+                             const sr_recipe_loss *from, sr_arena *arena, sr_loss_part *out) {
     size_t count;
     int index;
+    void *options;
+    const char *path = from->choice.path;
     const sr_loss_desc *const *all = sr_losses(&count);
+    SR_TRY(choose(recipe, &from->choice, "loss", all, count, arena, &index));
+    const sr_loss_desc *desc = all[index];
+    if (task->maps && !desc->record_map)
+        return sr_recipe_fail(recipe, path, "loss %s is not one of pixels, which task %s needs",
+                              desc->name, task->name);
+    if (!task->maps && !desc->record)
+        return sr_recipe_fail(recipe, path, "loss %s is one of pixels, which task %s does not have",
+                              desc->name, task->name);
+    SR_TRY(parse_options(recipe, path, desc->options, arena, &options));
+    *out = (sr_loss_part){
+        .name = from->name, .weight = from->weight, .desc = desc, .options = options};
+    if (!desc->check || classes <= 0)
+        return SR_OK;
+    return refuse(recipe, path, desc->check(options, classes));
+}
+
+sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
+                         sr_arena *arena, sr_choice_loss *out) {
+    const sr_recipe_phase *first = &recipe->phases[0];
     *out = (sr_choice_loss){0};
     for (int i = 0; i < recipe->phase_count && !task->uses_loss; i++)
-        if (recipe->phases[i].loss.name)
-            return sr_recipe_fail(recipe, recipe->phases[i].loss.path,
+        if (recipe->phases[i].losses[0].choice.name)
+            return sr_recipe_fail(recipe, recipe->phases[i].losses[0].choice.path,
                                   "task %s has its own loss; remove this one", task->name);
     if (!task->uses_loss)
         return SR_OK;
-    SR_TRY(choose(recipe, choice, "loss", all, count, arena, &index));
-    out->desc = all[index];
-    if (task->maps && !out->desc->record_map)
-        return sr_recipe_fail(recipe, choice->path,
-                              "loss %s is not one of pixels, which task %s needs", out->desc->name,
-                              task->name);
-    if (!task->maps && !out->desc->record)
-        return sr_recipe_fail(recipe, choice->path,
-                              "loss %s is one of pixels, which task %s does not have",
-                              out->desc->name, task->name);
-    SR_TRY(parse_options(recipe, choice->path, out->desc->options, arena, &out->options));
-    if (!out->desc->check || classes <= 0)
-        return SR_OK;
-    return refuse(recipe, choice->path, out->desc->check(out->options, classes));
+    if (first->loss_count > SR_LOSS_PARTS)
+        return sr_recipe_fail(recipe, first->losses[SR_LOSS_PARTS].choice.path,
+                              "a loss has at most %d parts", SR_LOSS_PARTS);
+    for (int i = 0; i < first->loss_count; i++)
+        SR_TRY(choose_part(recipe, task, classes, &first->losses[i], arena, &out->parts[i]));
+    out->count = first->loss_count;
+    return SR_OK;
+}
+
+// The column of a part of the loss, "loss_dice".
+static sr_status choose_part_scalar(sr_recipe *recipe, const sr_task_desc *task,
+                                    const sr_recipe_loss *loss, sr_arena *arena,
+                                    sr_task_scalar *out) {
+    const size_t bytes = strlen(loss->name) + sizeof "loss_";
+    char *name = sr_arena_alloc(arena, bytes), *label = sr_arena_alloc(arena, bytes);
+    if (!name || !label)
+        return SR_E_MEMORY;
+    (void)snprintf(name, bytes, "loss_%s", loss->name);
+    (void)snprintf(label, bytes, "%s loss", loss->name);
+    for (int i = 0; i < task->scalar_count; i++)
+        if (strcmp(task->scalars[i].mean.name, name) == 0)
+            return sr_recipe_fail(recipe, loss->choice.path,
+                                  "task %s itself logs %s; name the loss otherwise with 'as'",
+                                  task->name, name);
+    *out = (sr_task_scalar){.name = name, .mean = {name, label, SR_UNIT_LOSS, SR_BETTER_LOWER}};
+    return SR_OK;
+}
+
+sr_status sr_choose_scalars(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
+                            sr_choice_scalars *out) {
+    const sr_recipe_phase *first = &recipe->phases[0];
+    *out = (sr_choice_scalars){.count = task->scalar_count, .first_part = task->scalar_count};
+    for (int i = 0; i < task->scalar_count; i++)
+        out->list[i] = task->scalars[i];
+    for (int i = 0; task->uses_loss && i < first->loss_count; i++) {
+        if (!first->losses[i].name)
+            continue;
+        if (out->count == SR_MAX_SCALARS)
+            return sr_recipe_fail(recipe, first->losses[i].choice.path,
+                                  "at most %d numbers are logged of each step", SR_MAX_SCALARS);
+        SR_TRY(choose_part_scalar(recipe, task, &first->losses[i], arena, &out->list[out->count]));
+        out->count++;
+    }
+    return SR_OK;
 }
 
 sr_status sr_choose_schedule(sr_recipe *recipe, int set, sr_arena *arena,
@@ -400,6 +451,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     sr_choice_optimizer optimizer;
     sr_choice_metrics metrics;
     sr_choice_loss loss;
+    sr_choice_scalars scalars;
     const void *options;
     if (!sr_plugins_loaded(recipe))
         return SR_FAIL(SR_E_ARGUMENT, "the plug-ins of %s are not loaded (sr_plugins_load)",
@@ -411,6 +463,7 @@ static sr_status check_all(sr_recipe *recipe, sr_arena *arena) {
     SR_TRY(check_mix(recipe, task));
     SR_TRY(sr_choose_metrics(recipe, task, &metrics));
     SR_TRY(sr_choose_loss(recipe, task, 0, arena, &loss));
+    SR_TRY(sr_choose_scalars(recipe, task, arena, &scalars));
     for (int i = 0; i < recipe->set_count; i++) {
         SR_TRY(sr_choose_model(recipe, i, arena, &model));
         SR_TRY(sr_choose_optimizer(recipe, i, arena, &optimizer));

@@ -23,11 +23,17 @@ typedef struct sr_choice_model {
     void *options;
 } sr_choice_model;
 
-// The loss and its parsed options.
+// The loss of a recipe: the sum of its parts, by their weights.
 typedef struct sr_choice_loss {
-    const sr_loss_desc *desc; // NULL where the task has its own loss
-    void *options;
+    int count; // 0 where the task has its own loss
+    sr_loss_part parts[SR_LOSS_PARTS];
 } sr_choice_loss;
+
+// What is logged of each step besides the loss.
+typedef struct sr_choice_scalars {
+    int count, first_part; // those of the task, then the parts of a loss that is a list
+    sr_task_scalar list[SR_MAX_SCALARS];
+} sr_choice_scalars;
 
 // The optimiser of a parameter set and its parsed options.
 typedef struct sr_choice_optimizer {
@@ -58,10 +64,14 @@ SR_NODISCARD sr_status sr_choose_model(sr_recipe *recipe, int set, sr_arena *are
 // The optimiser that a set's `optimizer` names.
 SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int set, sr_arena *arena,
                                            sr_choice_optimizer *out);
-// The loss of the recipe's first phase; *out has no descriptor if the task has its own loss.
+// The loss of the recipe's first phase; *out has no part if the task has its own loss.
 // classes: number of classes of the data; 0: not known yet.
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
                                       sr_arena *arena, sr_choice_loss *out);
+// What is logged; texts have memory of the arena. SR_E_USAGE where the name of a loss is that of
+// one that the task itself logs.
+SR_NODISCARD sr_status sr_choose_scalars(sr_recipe *recipe, const sr_task_desc *task,
+                                         sr_arena *arena, sr_choice_scalars *out);
 // The schedule of a set. lengths NULL: the options are only parsed and checked; *out is
 // unchanged.
 SR_NODISCARD sr_status sr_choose_schedule(sr_recipe *recipe, int set, sr_arena *arena,

@@ -55,7 +55,8 @@ static sr_status create_set(sr_engine *e, const sr_engine_options *o, int index)
                                     .device = e->device,
                                     .context = e->context,
                                     .comm = e->comm,
-                                    .task = e->task,
+                                    .scalars = e->scalars.list,
+                                    .scalar_count = e->scalars.count,
                                     .optimizer = optimizer.desc,
                                     .optimizer_options = optimizer.options,
                                     .settings = &from->optimizer,
@@ -231,6 +232,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     SR_TRY(sr_context_create(&context, &e->context));
     SR_TRY(sr_choose_task_options(e->recipe, e->task, &e->arena, &e->task_options));
     SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
+    SR_TRY(sr_choose_scalars(e->recipe, e->task, &e->arena, &e->scalars));
     for (int i = 0; i < e->recipe->set_count; i++)
         SR_TRY(create_set(e, o, i));
     SR_TRY(create_phases(e));
@@ -344,8 +346,8 @@ static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
                                .mean = e->mean,
                                .std = e->std,
                                .options = e->task_options,
-                               .loss_desc = e->loss.desc,
-                               .loss_options = e->loss.options,
+                               .losses = e->loss.parts,
+                               .loss_count = e->loss.count,
                                .mix = mix_of(e, training, step),
                                .flip = !training && e->recipe->eval.flip,
                                .statistics = &e->statistics};
@@ -408,6 +410,7 @@ static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step,
     sr_lane_recording r;
     SR_TRY(begin_record(e, phase, step, &e->feed.lane, &r));
     e->task->record(&r);
+    sr_task_log_losses(&r, e->scalars.first_part);
     e->feed.classes = r.classes;
     sr_tensor *values = e->lane_values;
     lane_values(e, &r, set, values);

@@ -27,6 +27,7 @@ struct sr_engine {
     sr_phase *phases[SR_MAX_PHASES];
     int phase_count;
     sr_choice_loss loss;
+    sr_choice_scalars scalars;
     sr_arena arena;
 
     sr_dtype dtype;

@@ -72,10 +72,10 @@ static sr_status make_layout(sr_param_set *set, const sr_param_set_options *o,
     set->scalar_begin = set->elements = aligned(set->model->elements);
     set->loss_segment = set->segment_count;
     add_scalar(set, "loss", 0);
-    for (int i = 0; i < o->task->scalar_count; i++)
-        add_scalar(set, o->task->scalars[i].name, 1 + i);
+    for (int i = 0; i < o->scalar_count; i++)
+        add_scalar(set, o->scalars[i].name, 1 + i);
     set->stop_segment = set->segment_count;
-    add_scalar(set, "stop", 1 + o->task->scalar_count);
+    add_scalar(set, "stop", 1 + o->scalar_count);
     return SR_OK;
 }
 

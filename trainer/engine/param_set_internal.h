@@ -78,7 +78,7 @@ struct sr_param_set {
     sr_segment *segments;
     sr_segment_use *uses;
     int segment_count;
-    int loss_segment, stop_segment; // the task's scalars are between them
+    int loss_segment, stop_segment; // the scalars are between them
 
     int lanes;
     sr_step_settings now;
@@ -108,8 +108,9 @@ typedef struct sr_param_set_options {
     sr_device *device;
     sr_context *context;
     sr_comm *comm;
-    sr_model *model; // owned by the set from here on, also after a failure
-    const sr_task_desc *task;
+    sr_model *model;               // owned by the set from here on, also after a failure
+    const sr_task_scalar *scalars; // that are logged besides the loss
+    int scalar_count;
     const sr_optimizer_desc *optimizer;
     const void *optimizer_options;
     const sr_recipe_optimizer *settings;

@@ -44,7 +44,7 @@ typedef struct sr_gradient_report {
 sr_gradient_report sr_phase_get_gradients(const sr_phase *phase);
 // The sum of the losses of all samples, over all lanes.
 double sr_phase_loss_sum(const sr_phase *phase);
-// Value of a scalar: 'which' of the task's, element.
+// Value of a scalar: 'which' of those that are logged besides the loss, element.
 double sr_phase_scalar(const sr_phase *phase, int which, int element);
 // The learning rate that sr_phase_set_step got.
 double sr_phase_lr(const sr_phase *phase);

@@ -36,6 +36,16 @@ typedef struct sr_loss_desc {
                             const void *options);
 } sr_loss_desc;
 
+#define SR_LOSS_PARTS 8 // of a recipe's loss
+
+// A loss of a recipe, or one of several that are added.
+typedef struct sr_loss_part {
+    const char *name; // "dice", that it is logged by; NULL: it is the only one
+    double weight;
+    const sr_loss_desc *desc;
+    const void *options;
+} sr_loss_part;
+
 // All losses: those of trainer/losses/loss_list.def, then those of plug-ins.
 const sr_loss_desc *const *sr_losses(size_t *count);
 // Adds the losses of a plug-in (trainer/engine/plugins.h). 'origin' must stay valid.

@@ -16,10 +16,11 @@
 //
 // Inheritance and overrides merge maps key by key and replace lists and text as a whole. A section
 // that is a choice (model, optimizer, schedule, loss: a name, or a map with `name`) takes nothing
-// from its base if it names something else. A recipe with `phases: {G: {...}, D: {...}}` trains
-// several parameter sets, each with its own model, optimizer and schedule; a phase takes what it
-// leaves out from the top level. `set` of a phase names the set that it trains, by default one of
-// the phase's name; model, optimizer and schedule of a set are those of its first phase.
+// from its base if it names something else. A loss may also be a list of such choices. A recipe
+// with `phases: {G: {...}, D: {...}}` trains several parameter sets, each with its own model,
+// optimizer and schedule; a phase takes what it leaves out from the top level. `set` of a phase
+// names the set that it trains, by default one of the phase's name; model, optimizer and schedule
+// of a set are those of its first phase.
 //
 // The options of an optimiser, schedule, loss, model or transform are not known here: its
 // descriptor's option table reads them through sr_recipe_options_parse, so that a new optimiser
@@ -106,12 +107,20 @@ typedef struct sr_recipe_set {
     sr_recipe_schedule schedule;
 } sr_recipe_set;
 
+// A loss, or one of a list, which are added.
+typedef struct sr_recipe_loss {
+    sr_recipe_choice choice;
+    double weight;
+    const char *name; // that it is logged by; NULL: it is not in a list
+} sr_recipe_loss;
+
 // A phase of a step, which trains one set. Most recipes have one, with name "".
 typedef struct sr_recipe_phase {
     const char *name, *set_name;
     int64_t every; // it runs in steps whose number is a multiple; 0: left to the task
     int set;       // index of the set
-    sr_recipe_choice loss;
+    const sr_recipe_loss *losses;
+    int loss_count; // one or more
 } sr_recipe_phase;
 
 // A safetensors file to start from.
@@ -229,13 +238,13 @@ SR_NODISCARD sr_status sr_recipe_for_model(const char *model, const char *const 
 // NULL is legal. Everything borrowed from the recipe becomes invalid.
 void sr_recipe_free(sr_recipe *recipe);
 
-// Reads the options of the section at 'path' ("optimizer", "phases.G.loss", "augment[2]") into
+// Reads the options of the section at 'path' ("optimizer", "phases.G.loss[1]", "augment[2]") into
 // *options, with defaults for the rest, and adds them to the resolved recipe, so that identity and
 // printing include them. Keys that the recipe itself reads there (name; optimizer lr, lr_per,
 // weight_decay, clip_norm, clip_value, no_decay, layer_decay, groups; schedule warmup,
-// warmup_start) are skipped unless the table has them. Strings live as long as the recipe.
-// SR_E_USAGE: unknown key, wrong type or out of range, with all mistakes reported so far in this
-// recipe, each with its position.
+// warmup_start; loss[1] weight, as) are skipped unless the table has them. Strings live as long as
+// the recipe. SR_E_USAGE: unknown key, wrong type or out of range, with all mistakes reported so
+// far in this recipe, each with its position.
 SR_NODISCARD sr_status sr_recipe_options_parse(sr_recipe *recipe, const char *path,
                                                const sr_option_table *table, void *options);
 
@@ -291,6 +300,7 @@ const sr_option_table *sr_recipe_optimizer_keys(void); // inside any optimizer s
 const sr_option_table *sr_recipe_schedule_keys(void);  // inside any schedule section
 const sr_option_table *sr_recipe_group_keys(void);     // inside an item of optimizer.groups
 const sr_option_table *sr_recipe_phase_keys(void);     // inside any phase
+const sr_option_table *sr_recipe_loss_keys(void);      // inside an item of a list of losses
 const sr_option_table *sr_recipe_transform_keys(void); // inside the options of any transform
 
 // A key whose value is not the text of one option: a choice, a list of maps, a map of phases.

@@ -14,6 +14,7 @@
 #define SR_RECIPE_MAX_BASES 64    // in all; one that is reached in two ways counts twice
 #define SR_RECIPE_MAX_CHAIN 16    // of bases, each based on the next
 #define SR_RECIPE_MAX_PHASES 16
+#define SR_RECIPE_MAX_COLUMN 40    // characters of a name that a column of metrics.csv contains
 #define SR_RECIPE_MAX_REPORT 1900  // bytes, so that a report fits into an error message
 #define SR_RECIPE_MAX_MISTAKES 100 // kept
 #define SR_RECIPE_MAX_PATH 256     // bytes of a dotted path
@@ -44,12 +45,13 @@ typedef struct sr_recipe_node {
     const char *text;      // SR_RECIPE_NODE_TEXT; NULL: a known key without a value (resolved tree)
     const char *counts_as; // text for the identity if it differs from 'text'
     struct sr_recipe_node *first, *last, *next;
-    int count;     // children
-    bool plain;    // text without quotes
-    bool verbatim; // text that is already YAML, as "[1, 2]"
-    bool used;     // some reader knows it (while resolving)
-    bool scaled;   // from a base's, with the image: no layer has written it
-    bool reshaped; // one side, scaled to pictures of another shape (recipe_eval.c)
+    int count;      // children
+    bool plain;     // text without quotes
+    bool verbatim;  // text that is already YAML, as "[1, 2]"
+    bool used;      // some reader knows it (while resolving)
+    bool scaled;    // from a base's, with the image: no layer has written it
+    bool over_list; // a map without a name, which took the place of a base's list
+    bool reshaped;  // one side, scaled to pictures of another shape (recipe_eval.c)
     sr_option_class option_class;
     const char *note; // where the value comes from if it was not written, as "default"
     sr_recipe_position at, key_at;

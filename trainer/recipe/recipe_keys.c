@@ -246,6 +246,14 @@ static const sr_option phase_options[] = {
      SR_OPT_INT, offsetof(sr_recipe_phase, every), NULL, 1, MANY, NULL, NUMERICS},
 };
 
+static const sr_option loss_options[] = {
+    {"weight", "factor of the loss in the sum of those of the list", SR_OPT_FLOAT,
+     offsetof(sr_recipe_loss, weight), "1", 1e-6, 1e6, NULL, NUMERICS},
+    {"as",
+     "name by which the loss is logged; needed where the list has two of one name (default: name)",
+     SR_OPT_STRING, offsetof(sr_recipe_loss, name), NULL, 0, 0, NULL, NEUTRAL},
+};
+
 static const sr_option transform_options[] = {
     {"from", "length of training after which the transform is first applied", SR_OPT_LENGTH,
      offsetof(sr_recipe_span, from), "0it", 0, MANY, NULL, NUMERICS},
@@ -263,8 +271,8 @@ static const sr_recipe_section recipe_sections[] = {
     {"model", "name, or map of name and its options", NULL, "the network", NUMERICS},
     {"weights", "file, or map of a model inside the model: file", NULL,
      "safetensors file to start from; its content is part of the run's identity", NEUTRAL},
-    {"loss", "name, or map of name and its options", "cross-entropy",
-     "what is minimised; not for tasks that have their own loss", NUMERICS},
+    {"loss", "name, map of name and its options, or list of them", "cross-entropy",
+     "what is minimised; of a list, the sum; not for tasks that have their own loss", NUMERICS},
     {"optimizer", "name, or map of name and its options", "sgd", "how parameters are updated",
      NUMERICS},
     {"optimizer.groups", "list of maps", NULL,
@@ -287,6 +295,7 @@ static const sr_option_table schedule_table =
     TABLE("schedule", schedule_options, sr_recipe_schedule);
 static const sr_option_table phase_table = TABLE("phase", phase_options, sr_recipe_phase);
 static const sr_option_table group_table = TABLE("group", group_options, sr_recipe_group);
+static const sr_option_table loss_table = TABLE("loss", loss_options, sr_recipe_loss);
 static const sr_option_table transform_table =
     TABLE("transform", transform_options, sr_recipe_span);
 
@@ -310,6 +319,10 @@ const sr_option_table *sr_recipe_phase_keys(void) {
     return &phase_table;
 }
 
+const sr_option_table *sr_recipe_loss_keys(void) {
+    return &loss_table;
+}
+
 const sr_option_table *sr_recipe_transform_keys(void) {
     return &transform_table;
 }
@@ -328,6 +341,8 @@ bool sr_recipe_knows(const char *section_path, const char *key) {
     const char *section = dot ? dot + 1 : section_path;
     if (strncmp(section, "augment[", 8) == 0)
         return reads(sr_recipe_transform_keys(), key);
+    if (strncmp(section, "loss[", 5) == 0)
+        return strcmp(key, "name") == 0 || reads(sr_recipe_loss_keys(), key);
     if (strcmp(key, "name") == 0)
         return sr_recipe_node_is_choice(section);
     if (strcmp(section, "optimizer") == 0)

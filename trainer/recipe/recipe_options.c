@@ -173,10 +173,17 @@ static bool is_own_key(const char *path, const char *key) {
            (strcmp(key, "name") == 0 && strchr(path, '.') && strncmp(path, "augment[", 8) != 0);
 }
 
+// Whether the section is a loss that is not in a list.
+static bool is_loss(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return strcmp(dot ? dot + 1 : path, "loss") == 0;
+}
+
 static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_option_table *table,
                            const sr_recipe_node *node, const char *key) {
-    static const char *const own[] = {"name",       "lr",     "lr_per", "weight_decay", "clip_norm",
-                                      "clip_value", "groups", "warmup", "warmup_start", NULL};
+    static const char *const own[] = {"name",         "lr",         "lr_per", "weight_decay",
+                                      "clip_norm",    "clip_value", "groups", "warmup",
+                                      "warmup_start", "weight",     "as",     NULL};
     size_t room = table->count + sizeof own / sizeof *own, count = 0;
     const char **names = sr_arena_alloc(&in->arena, room * sizeof *names);
     for (size_t i = 0; names && i < table->count; i++)
@@ -190,6 +197,8 @@ static void refuse_unknown(sr_recipe_internal *in, const char *path, const sr_op
         hint = "; it has no options";
     else if (hint[0] == '\0')
         hint = sr_recipe_hint_elsewhere(in, key);
+    if (is_loss(path) && sr_options_find(sr_recipe_loss_keys(), key))
+        hint = "; a loss of a list has it, such as [{name: dice, weight: 3}]";
     sr_recipe_mistake(in, node->key_at, "unknown key '%s' of %s%s", key, table->name, hint);
 }
 

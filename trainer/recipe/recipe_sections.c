@@ -189,12 +189,107 @@ static sr_status read_schedule(sr_recipe_internal *in, sr_recipe_node *written,
     return copy_options(in, &s);
 }
 
+// ---- losses -----------------------------------------------------------------------------------
+
+static bool is_column(const char *name) {
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+            return false;
+    return name[0] != '\0' && strlen(name) <= SR_RECIPE_MAX_COLUMN;
+}
+
+// 'as', or else the name, which no other loss of the list has.
+static void name_loss(sr_recipe_internal *in, const section *s, const sr_recipe_loss *losses,
+                      int index, sr_recipe_loss *out) {
+    const bool given = out->name != NULL;
+    const sr_recipe_position at = sr_recipe_node_child(s->resolved, given ? "as" : "name")->at;
+    if (given && !is_column(out->name))
+        sr_recipe_mistake(in, at, "as: expected at most %d letters, digits, '_' and '-', got '%s'",
+                          SR_RECIPE_MAX_COLUMN, out->name);
+    out->name = given ? out->name : out->choice.name ? out->choice.name : "";
+    for (int i = 0; i < index; i++)
+        if (*out->name && strcmp(losses[i].name, out->name) == 0)
+            sr_recipe_mistake(in, at,
+                              "two losses of the list are called '%s'; name one of them otherwise, "
+                              "such as as: %s_2",
+                              out->name, out->name);
+}
+
+static sr_status read_listed_loss(sr_recipe_internal *in, sr_recipe_node *written,
+                                  sr_recipe_node *list, const char *path, int index,
+                                  sr_recipe_loss *losses) {
+    sr_recipe_loss *out = &losses[index];
+    section s = {.resolved = sr_recipe_node_new(in, SR_RECIPE_NODE_MAP, NULL, written->at),
+                 .path = sr_recipe_format(in, "%s[%d]", path, index)};
+    sr_recipe_node *name = sr_recipe_node_new(in, SR_RECIPE_NODE_TEXT, "name", written->at);
+    if (!s.resolved || !name)
+        return SR_E_MEMORY;
+    if (written->kind == SR_RECIPE_NODE_TEXT && !sr_recipe_node_is_null(written))
+        SR_TRY(sr_recipe_node_wrap(in, written, "name"));
+    s.written = written->kind == SR_RECIPE_NODE_MAP ? written : NULL;
+    const sr_recipe_node *given = s.written ? sr_recipe_node_child(s.written, "name") : NULL;
+    if (given)
+        name->at = given->at;
+    else
+        sr_recipe_mistake(in, written->at,
+                          "a loss of a list is a name, or a map with a name, such as {name: dice, "
+                          "weight: 3}");
+    name->text = read_name(in, &s);
+    sr_recipe_node_append(s.resolved, name);
+    sr_recipe_node_append(list, s.resolved);
+    SR_TRY(sr_recipe_read_table(in, sr_recipe_loss_keys(), out, s.written, s.resolved));
+    out->choice = (sr_recipe_choice){name->text, s.path};
+    name_loss(in, &s, losses, index, out);
+    return copy_options(in, &s);
+}
+
+static sr_status read_loss_list(sr_recipe_internal *in, sr_recipe_node *written,
+                                sr_recipe_node *resolved, const char *path, sr_recipe_phase *out) {
+    sr_recipe_node *list = sr_recipe_node_new(in, SR_RECIPE_NODE_LIST, "loss", written->at);
+    sr_recipe_loss *losses =
+        sr_arena_alloc(&in->arena, ((size_t)written->count + 1) * sizeof *losses);
+    if (!list || !losses)
+        return SR_E_MEMORY;
+    list->key_at = written->key_at;
+    sr_recipe_node_append(resolved, list);
+    sr_recipe_node *item = written->first;
+    for (int i = 0; i < written->count; i++, item = item->next)
+        SR_TRY(read_listed_loss(in, item, list, path, i, losses));
+    out->losses = losses;
+    out->loss_count = written->count;
+    return SR_OK;
+}
+
+static sr_status read_losses(sr_recipe_internal *in, sr_recipe_node *written,
+                             sr_recipe_node *resolved, const char *prefix, sr_recipe_phase *out) {
+    sr_recipe_node *node = sr_recipe_node_child(written, "loss");
+    section s;
+    if (node && node->kind == SR_RECIPE_NODE_LIST) {
+        node->used = true;
+        if (node->count == 0)
+            sr_recipe_mistake(in, node->at, "'loss' is an empty list; remove it, or name a loss");
+        return read_loss_list(in, node, resolved, sr_recipe_format(in, "%sloss", prefix), out);
+    }
+    if (node && node->over_list)
+        sr_recipe_mistake(in, node->key_at,
+                          "'loss' is a list in the recipe that this changes; give the whole list, "
+                          "or a map with a name");
+    sr_recipe_loss *loss = sr_arena_alloc(&in->arena, sizeof *loss);
+    if (!loss)
+        return SR_E_MEMORY;
+    loss->weight = 1;
+    SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &s, &loss->choice));
+    out->losses = loss;
+    out->loss_count = 1;
+    return copy_options(in, &s);
+}
+
 // Model, loss, optimizer and schedule, in the order in which they are printed. 'set' is NULL for a
 // phase whose set is that of an earlier phase.
 static sr_status read_choices(sr_recipe_internal *in, sr_recipe_node *written,
                               sr_recipe_node *resolved, const char *prefix, sr_recipe_set *set,
                               sr_recipe_phase *phase) {
-    section model, loss;
+    section model;
     if (set) {
         SR_TRY(begin(in, written, resolved, prefix, "model", NULL, &model, &set->model));
         if (!set->model.name && !in->base_missing) {
@@ -206,8 +301,7 @@ static sr_status read_choices(sr_recipe_internal *in, sr_recipe_node *written,
         }
         SR_TRY(copy_options(in, &model));
     }
-    SR_TRY(begin(in, written, resolved, prefix, "loss", NULL, &loss, &phase->loss));
-    SR_TRY(copy_options(in, &loss));
+    SR_TRY(read_losses(in, written, resolved, prefix, phase));
     if (!set)
         return SR_OK;
     SR_TRY(read_optimizer(in, written, resolved, prefix, &set->optimizer));

@@ -236,8 +236,11 @@ static void merge(sr_recipe_node *base, sr_recipe_node *over, bool in_choice) {
             merge(old, child, choice);
         } else if (in_choice && map && old->kind == SR_RECIPE_NODE_TEXT)
             name_map(old, child);
-        else
+        else {
+            child->over_list = choice && map && old->kind == SR_RECIPE_NODE_LIST &&
+                               !sr_recipe_node_child(child, "name");
             replace(old, child);
+        }
         child = next;
     }
 }

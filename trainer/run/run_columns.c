@@ -44,16 +44,17 @@ static const char *insert(const char *format, const char *text, sr_arena *arena)
 }
 
 static const char *name_of(const sr_recipe *recipe, const sr_task_desc *task,
-                           const sr_column *const *measured, int kind, int i, sr_arena *arena) {
+                           const sr_choice_scalars *scalars, const sr_column *const *measured,
+                           int kind, int i, sr_arena *arena) {
     const char *format = kinds[kind].column.name, *phase;
     switch (kinds[kind].owner) {
     case PHASE:
         phase = recipe->phases[i].name;
         return insert(format, *phase ? insert("%s.", phase, arena) : "", arena);
     case TRAIN:
-        phase = task->phases[task->scalars[i].phase].name;
+        phase = task->phases[scalars->list[i].phase].name;
         return insert(*phase ? insert("train/%s.%s", phase, arena) : format,
-                      task->scalars[i].mean.name, arena);
+                      scalars->list[i].mean.name, arena);
     case VAL:
         return insert(format, measured[i]->name, arena);
     case RUN:
@@ -62,9 +63,9 @@ static const char *name_of(const sr_recipe *recipe, const sr_task_desc *task,
     }
 }
 
-static sr_column column_of(const sr_task_desc *task, const sr_column *const *measured, int kind,
-                           int i) {
-    return kinds[kind].owner == TRAIN ? task->scalars[i].mean
+static sr_column column_of(const sr_choice_scalars *scalars, const sr_column *const *measured,
+                           int kind, int i) {
+    return kinds[kind].owner == TRAIN ? scalars->list[i].mean
            : kinds[kind].owner == VAL ? *measured[i]
                                       : kinds[kind].column;
 }
@@ -86,26 +87,28 @@ static const char *key_of(const char *name, sr_arena *arena) {
 sr_status sr_run_columns_make(sr_recipe *recipe, const sr_task_desc *task, sr_arena *arena,
                               sr_run_columns *out) {
     const sr_column *measured[SR_TASK_COLUMNS];
+    const sr_choice_scalars *scalars = &out->scalars;
+    *out = (sr_run_columns){0};
+    SR_TRY(sr_choose_scalars(recipe, task, arena, &out->scalars));
     const int counts[] = {[RUN] = 1,
                           [PHASE] = recipe->phase_count,
-                          [TRAIN] = task->scalar_count,
+                          [TRAIN] = scalars->count,
                           [VAL] = sr_task_columns(task, measured)};
-    *out = (sr_run_columns){0};
     for (int kind = 0; kind < SR_RUN_COLUMNS; kind++) {
         out->at[kind] = out->count;
         out->of[kind] = counts[kinds[kind].owner];
         for (int i = 0; i < out->of[kind]; i++) {
             sr_column *column = &out->list[out->count];
-            *column = column_of(task, measured, kind, i);
-            column->name = name_of(recipe, task, measured, kind, i, arena);
+            *column = column_of(scalars, measured, kind, i);
+            column->name = name_of(recipe, task, scalars, measured, kind, i, arena);
             out->names[out->count] = column->name;
             out->keys[out->count] = column->name ? key_of(column->name, arena) : NULL;
             if (!out->keys[out->count++])
                 return SR_E_MEMORY;
         }
     }
-    for (int i = 0; i < task->scalar_count; i++)
-        out->phase_of[i] = find_phase(recipe, task->phases[task->scalars[i].phase].name);
+    for (int i = 0; i < scalars->count; i++)
+        out->phase_of[i] = find_phase(recipe, task->phases[scalars->list[i].phase].name);
     out->main = sr_task_best_column(task);
     return sr_choose_metrics(recipe, task, &out->chosen);
 }

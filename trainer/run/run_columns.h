@@ -20,7 +20,7 @@ typedef enum sr_run_column {
     SR_RUN_SAMPLES,       // consumed: the position that a resume cuts at
     SR_RUN_EPOCH,         // fractional
     SR_RUN_LOSS,          // of each phase: mean since the row before
-    SR_RUN_TRAIN,         // each of the task's scalars, by samples, since the row before
+    SR_RUN_TRAIN,         // each of the scalars, by samples, since the row before
     SR_RUN_LR,            // of each phase
     SR_RUN_IMAGES_PER_S,  // since the row before
     SR_RUN_DATA_WAIT,     // 0..1 of the time
@@ -43,7 +43,8 @@ typedef struct sr_run_columns {
     const char *names[SR_RUN_COLUMNS_MAX];
     const char *keys[SR_RUN_COLUMNS_MAX]; // the same in exit.json and checkpoints: "val_top1"
     sr_column list[SR_RUN_COLUMNS_MAX];   // with names as in metrics.csv
-    int phase_of[SR_MAX_SCALARS]; // of the recipe, that computes each scalar of the task; -1: none
+    sr_choice_scalars scalars;            // besides the losses
+    int phase_of[SR_MAX_SCALARS];         // of the recipe, that computes each of them; -1: none
     // Among those of SR_RUN_VAL:
     sr_choice_metrics chosen; // by the recipe
     int main;                 // the task's own

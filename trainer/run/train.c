@@ -24,7 +24,7 @@ static double run_seconds(const sr_training *t) {
     return t->previous_seconds + session;
 }
 
-enum { METRICS_MAX = SR_MAX_PHASES + SR_TASK_COLUMNS + 1 };
+enum { METRICS_MAX = SR_MAX_PHASES + SR_LOSS_PARTS + SR_TASK_COLUMNS + 1 };
 // How long the end of a run waits for its pictures; one that is stopped may have little time left.
 enum { PICTURES_S = 60, PICTURES_STOPPED_S = 10 };
 
@@ -42,6 +42,9 @@ static sr_run_result make_result(const sr_training *t, sr_status status, const c
     for (int i = 0; i < c->of[SR_RUN_LOSS]; i++)
         metrics->list[metrics->count++] =
             (sr_run_metric){c->keys[c->at[SR_RUN_LOSS] + i], t->last_losses[i]};
+    for (int i = c->scalars.first_part; i < c->scalars.count; i++)
+        metrics->list[metrics->count++] =
+            (sr_run_metric){c->keys[c->at[SR_RUN_TRAIN] + i], t->last_scalars[i]};
     for (int i = 0; i < c->of[SR_RUN_VAL]; i++)
         metrics->list[metrics->count++] =
             (sr_run_metric){c->keys[c->at[SR_RUN_VAL] + i], t->val[i]};

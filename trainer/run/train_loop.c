@@ -133,9 +133,13 @@ static sr_status run_step(sr_training *t, bool *stop) {
         t->last_losses[p] = loss / batch;
         t->window.losses[p] += loss;
         t->window.samples[p] += t->info.batch;
-        for (int i = 0; i < t->task->scalar_count; i++)
-            if (t->columns.phase_of[i] == p)
-                t->window.scalars[i] += sr_phase_scalar(phase, i, 0);
+        for (int i = 0; i < t->columns.scalars.count; i++) {
+            if (t->columns.phase_of[i] != p)
+                continue;
+            const double sum = sr_phase_scalar(phase, i, 0);
+            t->window.scalars[i] += sum;
+            t->last_scalars[i] = sum / batch;
+        }
     }
     t->step++;
     t->position += t->info.batch;
@@ -214,7 +218,7 @@ static void fill_phase(const sr_training *t, int p, const int *at, double *row) 
 
 static void fill_window(const sr_training *t, const int *at, double *row) {
     const int64_t span = train_ns(t) - t->window.start_ns;
-    for (int i = 0; i < t->task->scalar_count; i++) {
+    for (int i = 0; i < t->columns.scalars.count; i++) {
         const int p = t->columns.phase_of[i];
         if (p >= 0 && t->window.samples[p] > 0)
             row[at[SR_RUN_TRAIN] + i] = t->window.scalars[i] / (double)t->window.samples[p];
@@ -265,6 +269,20 @@ static void add_values(const sr_training *t, bool json, sr_text *out) {
     }
 }
 
+// " (dice 0.2345, lovasz 0.3456)", the parts of the training loss since the last row.
+static void add_parts(const sr_training *t, sr_text *out) {
+    const sr_choice_scalars *scalars = &t->columns.scalars;
+    for (int i = scalars->first_part; i < scalars->count; i++) {
+        const int64_t samples = t->window.samples[t->columns.phase_of[i]];
+        const char *label = scalars->list[i].mean.label;
+        sr_text_add(out, "%s%.*s %.4f", i == scalars->first_part ? " (" : ", ",
+                    (int)(strlen(label) - strlen(" loss")), label,
+                    samples > 0 ? t->window.scalars[i] / (double)samples : t->last_scalars[i]);
+    }
+    if (scalars->count > scalars->first_part)
+        sr_text_add(out, ")");
+}
+
 static void report_evaluation(const sr_training *t) {
     char epoch[64] = "";
     sr_text values, fields;
@@ -274,6 +292,7 @@ static void report_evaluation(const sr_training *t) {
         (void)snprintf(epoch, sizeof epoch, "epoch %g/%g  ", epoch_at(t, t->position), epochs);
     sr_text_init(&values);
     sr_text_init(&fields);
+    add_parts(t, &values);
     add_values(t, false, &values);
     sr_text_add(&fields, "\"step\": %lld, \"samples\": %lld", (long long)t->step,
                 (long long)t->position);

@@ -72,8 +72,10 @@ static saved_numbers *list_numbers(sr_training *t) {
         add_number(n, &t->window.losses[i], NULL, window, "loss");
         add_number(n, NULL, &t->window.samples[i], window, "samples");
     }
-    for (int i = 0; i < t->task->scalar_count; i++)
-        add_number(n, &t->window.scalars[i], NULL, "window_", t->task->scalars[i].name);
+    for (int i = 0; i < c->scalars.count; i++)
+        add_number(n, &t->window.scalars[i], NULL, "window_", c->scalars.list[i].name);
+    for (int i = c->scalars.first_part; i < c->scalars.count; i++)
+        add_number(n, &t->last_scalars[i], NULL, "", c->keys[c->at[SR_RUN_TRAIN] + i]);
     add_number(n, NULL, &t->evaluation_due, "", "evaluation_due");
     if (c->of[SR_RUN_VAL] > 0) { // those of another stop.metric are not found again
         add_number(n, &t->stop_best, NULL, "stop_best_", val[c->chosen.stop]);

@@ -395,6 +395,8 @@ static sr_status begin(sr_training *t) {
         t->val[i] = (double)NAN;
     for (int i = 0; i < SR_MAX_PHASES; i++)
         t->last_losses[i] = (double)NAN;
+    for (int i = 0; i < SR_MAX_SCALARS; i++)
+        t->last_scalars[i] = (double)NAN;
     t->best_main = t->best_saved = t->stop_best = (double)NAN;
     // Each run has a recipe.yaml, whose own name says nothing.
     t->recipe_name = t->request->stored_recipe ? t->recipe->file : t->recipe->name;

@@ -33,7 +33,7 @@ typedef struct sr_run_location {
 typedef struct sr_window {
     double losses[SR_MAX_PHASES];
     int64_t samples[SR_MAX_PHASES]; // of each phase
-    double scalars[SR_MAX_SCALARS]; // first elements of the task's
+    double scalars[SR_MAX_SCALARS]; // first elements of columns.scalars
     int64_t start_position;         // since this process began, as the times
     int64_t start_ns;               // excluding 'aside_ns'
     int64_t data_wait_ns, exposed_ns;
@@ -89,7 +89,7 @@ typedef struct sr_training {
     int64_t best_step;           // of that checkpoint
     double stop_best;            // best of the column of stop.metric; NaN: none
     int64_t stop_waited;         // evaluations since then
-    double last_losses[SR_MAX_PHASES];
+    double last_losses[SR_MAX_PHASES], last_scalars[SR_MAX_SCALARS];
     char digest[SR_SHA256_HEX];
     bool evaluated_here;     // the values above belong to 'position'
     int64_t evaluation_due;  // 1: the evaluation at 'position' is still due

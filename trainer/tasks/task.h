@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 5     // of sr_task_desc
+#define SR_TASK_ABI 6     // of sr_task_desc
 #define SR_MAX_SETS 4     // of a task
 #define SR_MAX_PHASES 8   // of a step
 #define SR_MAX_SCALARS 32 // that a task logs besides the loss
@@ -51,9 +51,9 @@ typedef struct sr_lane_recording {
     sr_dtype dtype;
     sr_model *const *models; // of all sets
     const double *mean, *std;
-    const void *options;           // of the task; NULL: it has none
-    const sr_loss_desc *loss_desc; // NULL if the task has its own loss
-    const void *loss_options;
+    const void *options;              // of the task; NULL: it has none
+    const sr_loss_part *losses;       // of the recipe, which are added (sr_task_loss)
+    int loss_count;                   // 0 if the task has its own loss
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
     bool flip;                        // inference averages over pictures and their mirror images
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
@@ -69,6 +69,8 @@ typedef struct sr_lane_recording {
     sr_tensor loss;  // f32 [N]: one number per sample; the step's loss is the mean
     sr_tensor scalars[SR_MAX_SCALARS];  // f32 sums over the lane, at most SR_FLAT_ALIGN each
     sr_tensor results[SR_TASK_OUTPUTS]; // of inference, in the task's order
+    // Filled by sr_task_loss: what each part adds to the loss, f32 [N]
+    sr_tensor part_losses[SR_LOSS_PARTS];
 } sr_lane_recording;
 
 // A sum over the samples of a step that a task logs: hits, or a part of its loss.
@@ -155,8 +157,15 @@ int sr_task_sets(const sr_task_desc *task);
 // Number of its phases.
 int sr_task_phases(const sr_task_desc *task);
 
-// Adds a part of the loss, f32 [N], to recording->loss with its weight, and logs it as the scalar
-// of this number.
+// The recipe's loss of logits [N,K] and labels [N] or, of pixels, of logits [N,H,W,K] and labels
+// [N,H,W], times 'weight': the sum of its parts, f32 [N], each of which is logged by its name, over
+// all calls of a recording. mixed: of samples that are mixed; NULL: they are not.
+sr_tensor sr_task_loss(sr_lane_recording *recording, sr_tensor logits, sr_tensor labels,
+                       const sr_mixed *mixed, double weight);
+// After 'record': the sums of what the parts with a name added are scalars from 'first' on.
+void sr_task_log_losses(sr_lane_recording *recording, int first);
+// Adds a part of the task's own loss, f32 [N], to recording->loss with its weight, and logs it as
+// the scalar of this number.
 void sr_task_add_loss(sr_lane_recording *recording, sr_tensor part, double weight, int scalar);
 
 // Records the forward pass of a set's model, and returns its output of this name.

@@ -34,41 +34,15 @@ static void infer(sr_lane_recording *r) {
         0);
 }
 
-static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {
-    return r->loss_desc->record(r->context, logits, labels, r->loss_options);
-}
-
-// 'share' [N] of the one-hot vectors of labels [N]: [N,K] like the logits.
-static sr_tensor target_of(sr_tensor labels, sr_tensor share, const sr_info *logits) {
-    const int64_t column[2] = {logits->dim[0], 1};
-    return sr_mul(sr_one_hot(labels, logits->dim[logits->rank - 1], SR_F32),
-                  sr_reshape(share, 2, column));
-}
-
-static sr_tensor mixed_loss(const sr_lane_recording *r, sr_tensor logits, const sr_mixed *mixed) {
-    const sr_tensor own = r->inputs[LABEL], rest = sr_scale(mixed->weight, -1, 1);
-    sr_info info;
-    if (!r->loss_desc->record_soft || !sr_tensor_info(logits, &info)) {
-        return sr_add(sr_mul(mixed->weight, loss_of(r, logits, own)),
-                      sr_mul(rest, loss_of(r, logits, mixed->partner)));
-    }
-    const sr_tensor targets =
-        sr_add(target_of(own, mixed->weight, &info), target_of(mixed->partner, rest, &info));
-    return r->loss_desc->record_soft(r->context, logits, targets, r->loss_options);
-}
-
 // Records the loss of the model's logits, of mixed samples or of those of the lane, and by their
 // weights those of auxiliary outputs.
 static void record_loss(sr_lane_recording *r, sr_tensor logits, const sr_mixed *mixed) {
     const sr_tensor labels = r->inputs[LABEL];
-    r->loss = mixed ? mixed_loss(r, logits, mixed) : loss_of(r, logits, labels);
+    r->loss = sr_task_loss(r, logits, labels, mixed, 1);
     for (int i = 0; i < r->outputs.count; i++) {
         const sr_output *o = &r->outputs.item[i];
-        if (!(o->weight > 0))
-            continue;
-        const sr_tensor loss =
-            mixed ? mixed_loss(r, o->tensor, mixed) : loss_of(r, o->tensor, labels);
-        r->loss = sr_add(r->loss, sr_scale(loss, o->weight, 0));
+        if (o->weight > 0)
+            r->loss = sr_add(r->loss, sr_task_loss(r, o->tensor, labels, mixed, o->weight));
     }
 }
 

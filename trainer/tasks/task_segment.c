@@ -83,9 +83,9 @@ static sr_tensor labels_of(const sr_lane_recording *r) {
     return sr_cast(sr_where(ignored, sr_scale(zero, 1, -1), mask), SR_I32);
 }
 
-static sr_tensor loss_of(const sr_lane_recording *r, sr_tensor logits, sr_tensor labels) {
-    const sr_tensor map = sr_segment_resize(logits, r->height, r->width);
-    return r->loss_desc->record_map(r->context, map, labels, r->loss_options);
+// Of a map of logits, times the weight.
+static sr_tensor loss_of(sr_lane_recording *r, sr_tensor logits, sr_tensor labels, double weight) {
+    return sr_task_loss(r, sr_segment_resize(logits, r->height, r->width), labels, NULL, weight);
 }
 
 static void record(sr_lane_recording *r) {
@@ -99,10 +99,10 @@ static void record(sr_lane_recording *r) {
         const sr_output *o = &r->outputs.item[i];
         if (!(o->weight > 0))
             continue;
-        const sr_tensor loss = sr_scale(loss_of(r, o->tensor, labels), o->weight, 0);
+        const sr_tensor loss = loss_of(r, o->tensor, labels, o->weight);
         auxiliary = sr_is_none(auxiliary) ? loss : sr_add(auxiliary, loss);
     }
-    const sr_tensor loss = loss_of(r, logits, labels);
+    const sr_tensor loss = loss_of(r, logits, labels, 1);
     if (sr_is_none(auxiliary))
         auxiliary = sr_scale(loss, 0, 0);
     sr_task_add_loss(r, loss, 1, MAIN);

@@ -324,6 +324,7 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
     sr_arena_init(&arena);
     assert_true(sr_losses(&count)[0]->options->struct_size <= sizeof options);
     assert_ok(sr_options_defaults(sr_losses(&count)[0]->options, options, &arena));
+    const sr_loss_part part = {.weight = 1, .desc = sr_losses(&count)[0], .options = options};
     for (int step = 0; step < 4; step++) {
         float t[SAMPLES][CLASSES], loss[SAMPLES];
         sr_context_begin_step(context);
@@ -333,8 +334,8 @@ static void test_loss_is_that_of_mixed_targets(void **state) {
                                .models = models,
                                .mean = zero,
                                .std = one,
-                               .loss_desc = sr_losses(&count)[0],
-                               .loss_options = options,
+                               .losses = &part,
+                               .loss_count = 1,
                                .mix = {.mixup = 1, .probability = 1},
                                .inputs = {sr_constant(context, &picture, pixels),
                                           sr_constant(context, &label, labels)},

@@ -259,7 +259,7 @@ enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LAN
 static void record_boxes(sr_lane_recording *r) {
     sr_tensor x = sr_normalize(r->inputs[PICTURE], r->mean, r->std, r->dtype);
     sr_tensor logits = sr_task_forward(r, 0, &x, "logits", r->training);
-    r->loss = r->loss_desc->record(r->context, logits, r->inputs[COUNTS], r->loss_options);
+    r->loss = sr_task_loss(r, logits, r->inputs[COUNTS], NULL, 1);
     r->scalars[0] = sr_reduce_sum(r->inputs[BOXES]);
 }
 

@@ -19,7 +19,7 @@ static void record(sr_lane_recording *r) {
     const int set = r->phase == TRAIN_B ? B : A;
     sr_tensor x = sr_normalize(r->inputs[0], r->mean, r->std, r->dtype);
     sr_tensor logits = sr_task_forward(r, set, &x, "logits", r->phase != QUIET);
-    r->loss = r->loss_desc->record(r->context, logits, r->inputs[1], r->loss_options);
+    r->loss = sr_task_loss(r, logits, r->inputs[1], NULL, 1);
 }
 
 static const sr_task_desc task = {

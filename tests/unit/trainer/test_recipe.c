@@ -145,10 +145,25 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "augment: [{flip: {a: b c}}]\n",
      "r.yaml:4:22: error: an option of a transform is a value without spaces, or a list of such "
      "values\n  augment: [{flip: {a: b c}}]\n                       ^"},
-    {RECIPE_BASIS "loss: [a]\n",
-     "r.yaml:4:7: error: 'loss' is a name, or a map with a name; not a list\n"
-     "  loss: [a]\n"
+    {RECIPE_BASIS "loss: []\n",
+     "r.yaml:4:7: error: 'loss' is an empty list; remove it, or name a loss\n"
+     "  loss: []\n"
      "        ^"},
+    {RECIPE_BASIS "loss: [a, {weight: 2}, {name: b, as: a}, {name: c, as: \"d e\", weight: 0}]\n",
+     "r.yaml:4:11: error: a loss of a list is a name, or a map with a name, such as {name: dice, "
+     "weight: 3}\n"
+     "  loss: [a, {weight: 2}, {name: b, as: a}, {name: c, as: \"d e\", weight: 0}]\n"
+     "            ^\n"
+     "r.yaml:4:38: error: two losses of the list are called 'a'; name one of them otherwise, such "
+     "as as: a_2\n"
+     "  loss: [a, {weight: 2}, {name: b, as: a}, {name: c, as: \"d e\", weight: 0}]\n"
+     "                                       ^\n"
+     "r.yaml:4:57: error: as: expected at most 40 letters, digits, '_' and '-', got 'd e'\n"
+     "  loss: [a, {weight: 2}, {name: b, as: a}, {name: c, as: \"d e\", weight: 0}]\n"
+     "                                                          ^\n"
+     "r.yaml:4:71: error: weight: must be 1e-06 to 1000000, got '0'\n"
+     "  loss: [a, {weight: 2}, {name: b, as: a}, {name: c, as: \"d e\", weight: 0}]\n"
+     "                                                                        ^"},
     {RECIPE_BASIS "loss: {name: {}}\n", "r.yaml:4:14: error: 'name' must be text, not a map\n"
                                         "  loss: {name: {}}\n"
                                         "               ^"},
@@ -424,7 +439,7 @@ static void test_defaults(void **state) {
     assert_int_equal(r->phase_count, 1);
     assert_string_equal(r->phases[0].name, "");
     assert_string_equal(r->sets[0].schedule.choice.name, "constant");
-    assert_null(r->phases[0].loss.name);
+    assert_null(r->phases[0].losses[0].choice.name);
     assert_null(r->data.train);
     assert_int_equal(r->data.mean.count, 3);
     assert_int_equal(r->data.order, SR_ORDER_EXAMPLES);
@@ -584,6 +599,37 @@ static void test_transform_options(void **state) {
     sr_recipe_free(r);
 }
 
+// Options of losses in a list, with a weight and a name that are not among their own.
+static void test_loss_list(void **state) {
+    (void)state;
+    sgd_options options;
+    sr_recipe *r = recipe_load_text(
+        RECIPE_BASIS "loss: [ce, {name: dice, weight: 3}, {name: dice, as: d2, momentum: 0.5}]\n");
+    const sr_recipe_phase *phase = &r->phases[0];
+    assert_int_equal(phase->loss_count, 3);
+    assert_string_equal(phase->losses[0].choice.name, "ce");
+    assert_string_equal(phase->losses[0].name, "ce");
+    assert_true(phase->losses[0].weight == 1 && phase->losses[1].weight == 3);
+    assert_string_equal(phase->losses[1].name, "dice");
+    assert_string_equal(phase->losses[2].choice.name, "dice");
+    assert_string_equal(phase->losses[2].choice.path, "loss[2]");
+    assert_string_equal(phase->losses[2].name, "d2");
+    assert_ok(sr_recipe_options_parse(r, "loss[1]", &sgd_table, &options));
+    assert_true(options.momentum == 0);
+    assert_ok(sr_recipe_options_parse(r, "loss[2]", &sgd_table, &options));
+    assert_true(options.momentum == 0.5);
+    sr_recipe_free(r);
+    r = recipe_load("r.yaml", (const char *const[]){"loss={name: dice, weight: 2}"}, 1);
+    assert_true(r->phases[0].loss_count == 1 && !r->phases[0].losses[0].name);
+    assert_status(SR_E_USAGE, sr_recipe_options_parse(r, "loss", &sgd_table, &options));
+    assert_non_null(strstr(sr_error_message(), "unknown key 'weight' of optimizer.sgd; a loss of a "
+                                               "list has it, such as [{name: dice, weight: 3}]"));
+    sr_recipe_free(r);
+    const char *const override = "loss.momentum=0.5";
+    assert_status(SR_E_USAGE, sr_recipe_load("r.yaml", &override, 1, &r));
+    assert_non_null(strstr(sr_error_message(), "'loss' is a list in the recipe that this changes"));
+}
+
 // Every transform has 'from' and 'until', which are not among its own options.
 static void test_spans(void **state) {
     (void)state;
@@ -642,6 +688,7 @@ int main(void) {
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_transform_options),
+        cmocka_unit_test(test_loss_list),
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_choose_and_fail),
     };

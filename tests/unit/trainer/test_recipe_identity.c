@@ -37,10 +37,11 @@ static void test_print_loads_again(void **state) {
         "augment: [flip, {crop: {pad: 4, at: [1, 2]}}, {erase: {}}]\nabout: \"a: #b\"\n"
         "loss: {name: ce, label_smoothing: 0.1}\nexpected: {a: [1, {b: c}], d: {}}\n"
         "plugins: [\"x, y.so\", z]\n",
-        "task: gan\nsteps: 10\nseed: 5\noptimizer: {lr: 2e-4, groups: [{match: \"*.bias\"}]}\n"
-        "phases:\n  G: {model: gen}\n  D: {model: disc, optimizer: {lr: 1e-4}}\n",
+        RECIPE_BASIS "loss: [ce, {name: dice, weight: 3}, {name: dice, as: d2, smooth: 2}]\n",
+        ("task: gan\nsteps: 10\nseed: 5\noptimizer: {lr: 2e-4, groups: [{match: \"*.bias\"}]}\n"
+         "phases:\n  G: {model: gen}\n  D: {model: disc, optimizer: {lr: 1e-4}}\n"),
     };
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char before[65], after[65];
         sr_text first, second;
         sr_text_init(&first);
@@ -140,6 +141,8 @@ static void test_identity(void **state) {
         "model=other",
         "model.width=2",
         "loss=ce",
+        "loss=[{name: ce}]",
+        "loss=[{name: ce, weight: 2}]",
         "augment=[flip]",
         "mix.cutmix=1",
         "weights_reset=[fc]",
@@ -166,6 +169,13 @@ static void test_identity(void **state) {
     identity_of(recipe_load("plain", (const char *const[]){"weights=w1"}, 1), a);
     identity_of(recipe_load("plain", (const char *const[]){"weights=w2"}, 1), b);
     identity_of(recipe_load("plain", (const char *const[]){"weights=w3"}, 1), c);
+    assert_string_equal(a, b);
+    assert_string_not_equal(a, c);
+
+    // Names by which losses are logged are no part of it.
+    identity_of(recipe_load("plain", (const char *const[]){"loss=[a, b]"}, 1), a);
+    identity_of(recipe_load("plain", (const char *const[]){"loss=[a, {name: b, as: c}]"}, 1), b);
+    identity_of(recipe_load("plain", (const char *const[]){"loss=[b, a]"}, 1), c);
     assert_string_equal(a, b);
     assert_string_not_equal(a, c);
 

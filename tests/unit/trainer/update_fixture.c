@@ -64,8 +64,6 @@ static const sr_model_desc models[] = {{.struct_size = sizeof(sr_model_desc),
                                         .build = build_large,
                                         .forward = forward}};
 
-static const sr_task_desc task = {.name = "updates"};
-
 // [-1, 1): fill of tests/golden/make_goldens.py.
 static void draw(uint32_t seed, int64_t count, float *out) {
     for (int64_t i = 0; i < count; i++)
@@ -93,7 +91,6 @@ static sr_status make_set(update_fixture *f, sr_comm *comm) {
                                     .device = f->device,
                                     .context = f->context,
                                     .comm = comm,
-                                    .task = &task,
                                     .optimizer = optimizer.desc,
                                     .optimizer_options = optimizer.options,
                                     .settings = &f->recipe->sets[0].optimizer,

@@ -283,13 +283,15 @@ static void classification_is_refused(void **state) {
     assert_ok(sr_context_create(&options, &context));
     sr_context_begin_step(context);
     assert_ok(sr_model_bind(model, context, sr_address_none()));
+    const sr_loss_part part = {.weight = 1, .desc = sr_losses(&losses)[0]};
     sr_lane_recording r = {.context = context,
                            .training = true,
                            .dtype = SR_F32,
                            .models = &model,
                            .mean = mean,
                            .std = mean,
-                           .loss_desc = sr_losses(&losses)[0],
+                           .losses = &part,
+                           .loss_count = 1,
                            .inputs = {sr_input(context, 0, &image), sr_input(context, 1, &label)}};
     sr_task_find("classify")->record(&r);
     assert_status(SR_E_USAGE, sr_context_status(context));
