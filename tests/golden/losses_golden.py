@@ -298,6 +298,35 @@ case("bce weights valid", X, L)(lambda x, t: spread(F.binary_cross_entropy_with_
     x, HOT, reduction="none", pos_weight=WEIGHTS).mean(1) * (t >= 0), (t >= 0).double()))
 
 
+def boundary(t, weight, width, ignored=-1):
+    """The weight of each pixel that has a pixel of another class within the width."""
+    factors = torch.ones(t.shape)
+    for n, y, x in torch.cartesian_prod(*map(torch.arange, t.shape)):
+        window = t[n, max(y - width, 0):y + width + 1, max(x - width, 0):x + width + 1]
+        others = (window >= 0) & (window != ignored) & (window != t[n, y, x])
+        factors[n, y, x] = weight if others.any() else 1
+    return factors
+
+
+BLOCKS, LOGITS = torch.randint(0, 5, (2, 2, 2)).repeat_interleave(5, 1).repeat_interleave(6, 2), normal(2, 10, 12, 5)
+BLOCKS[0, 7, 2:9], BLOCKS[1, :, 3], BLOCKS[1, 2, 8] = -1, -1, 2
+
+
+def of_blocks(name, factors, values, weights, everything=False):
+    print(name, "has", int((factors != 1).sum()), "of", factors.numel(), "pixels at boundaries")
+    return (values * factors).mean((1, 2)) if everything else pictures(values * factors, weights * factors)
+
+
+case("cross-entropy map boundary", LOGITS, BLOCKS)(
+    lambda x, t: of_blocks("1", boundary(t, 3, 1), entropy(x, t), (t >= 0).double()))
+case("cross-entropy map boundary ignore weights all", LOGITS, BLOCKS)(
+    lambda x, t: of_blocks("ignored", boundary(t, 0.5, 2, 2), entropy(x, t, WEIGHTS, ignored=2), None, True))
+case("focal map boundary", LOGITS, BLOCKS)(
+    lambda x, t: of_blocks("2", boundary(t, 2, 2), focal_map(x, t), (t >= 0).double()))
+case("bce map boundary", LOGITS, BLOCKS)(lambda x, t: of_blocks("20", boundary(t, 5, 20), sigmoids(
+    x, t, F.one_hot(t.clamp(min=0), 5).double()).mean(-1), (t >= 0).double()))
+
+
 def line(x):
     kind = "f64" if x.is_floating_point() else "i32"
     return " ".join([kind, str(x.dim()), *map(str, x.shape), *(repr(v) for v in x.detach().flatten().tolist())])

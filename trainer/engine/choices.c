@@ -241,9 +241,9 @@ static sr_status choose_part(sr_recipe *recipe, const sr_task_desc *task, int64_
     SR_TRY(parse_options(recipe, path, desc->options, arena, &options));
     *out = (sr_loss_part){
         .name = from->name, .weight = from->weight, .desc = desc, .options = options};
-    if (!desc->check || classes <= 0)
+    if (!desc->check)
         return SR_OK;
-    return refuse(recipe, path, desc->check(options, classes));
+    return refuse(recipe, path, desc->check(options, classes, task->maps));
 }
 
 sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,

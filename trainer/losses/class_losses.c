@@ -13,7 +13,7 @@ const char *const sr_loss_count_names[] = {
     [SR_COUNT_AUTO] = "auto", [SR_COUNT_VALID] = "valid", [SR_COUNT_ALL] = "all", NULL};
 
 sr_status sr_losses_check_weights(const sr_float_list *weights, int64_t classes) {
-    if (weights->count == 0 || (int64_t)weights->count == classes)
+    if (weights->count == 0 || classes == 0 || (int64_t)weights->count == classes)
         return SR_OK;
     return SR_FAIL(SR_E_USAGE,
                    "%zu class_weights, but the model has %lld classes (without data.train, a "
@@ -116,14 +116,18 @@ sr_tensor sr_losses_pictures(sr_tensor values, sr_tensor weights) {
 }
 
 sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
-                               sr_label_opts opts) {
+                               sr_label_opts opts, sr_tensor factors) {
     sr_info info;
     if (!sr_tensor_info(values, &info))
         return values;
     const bool samples = info.rank == 1, plain = sr_is_none(opts.weight) && !opts.has_ignored;
+    if (!sr_is_none(factors))
+        values = sr_mul(values, factors);
     if (count == SR_COUNT_ALL || (count == SR_COUNT_AUTO && samples && plain))
         return samples ? values : sr_mean(values, inner(&info));
-    const sr_tensor weights = sr_loss_label_weights(labels, info.dtype, opts);
+    sr_tensor weights = sr_loss_label_weights(labels, info.dtype, opts);
+    if (!sr_is_none(factors))
+        weights = sr_mul(weights, factors);
     if (samples)
         return sr_losses_spread(values, weights);
     return sr_losses_pictures(values, weights);

@@ -16,6 +16,7 @@ typedef struct loss_options {
     bool sum_classes;
     sr_float_list class_weights;
     int count;
+    sr_loss_boundary boundary;
 } loss_options;
 
 static const sr_option rows[] = {
@@ -42,6 +43,7 @@ static const sr_option rows[] = {
      .offset = offsetof(loss_options, class_weights),
      .max = 1e9},
     SR_ROW_COUNT(loss_options, SR_OPTION_ADDED),
+    SR_ROWS_BOUNDARY(loss_options),
 };
 
 static const sr_option_table table = {.name = "loss.bce",
@@ -49,8 +51,10 @@ static const sr_option_table table = {.name = "loss.bce",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
-static sr_status check(const void *options, int64_t classes) {
-    return sr_losses_check_weights(&((const loss_options *)options)->class_weights, classes);
+static sr_status check(const void *options, int64_t classes, bool maps) {
+    const loss_options *o = options;
+    SR_TRY(sr_losses_check_boundary(&o->boundary, maps));
+    return sr_losses_check_weights(&o->class_weights, classes);
 }
 
 static sr_tensor record_soft(sr_context *context, sr_tensor logits, sr_tensor targets,
@@ -82,8 +86,9 @@ static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
     const sr_tensor targets = sr_one_hot(labels, info.dim[info.rank - 1], dtype);
     const sr_tensor loss =
         sr_losses_counted(record_soft(context, logits, targets, options), labels);
-    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels,
-                                (sr_label_opts){.has_ignored = false});
+    const sr_label_opts opts = {.has_ignored = false};
+    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts,
+                                sr_losses_boundary(&o->boundary, labels, dtype, &opts));
 }
 
 extern const sr_loss_desc sr_loss_row_bce;

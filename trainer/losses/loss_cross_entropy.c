@@ -16,6 +16,7 @@ typedef struct loss_options {
     sr_float_list class_weights;
     int64_t ignore_index;
     int count;
+    sr_loss_boundary boundary;
 } loss_options;
 
 static const sr_option rows[] = {
@@ -38,6 +39,7 @@ static const sr_option rows[] = {
      .min = -1,
      .max = 1 << 24},
     SR_ROW_COUNT(loss_options, SR_OPTION_NUMERICS),
+    SR_ROWS_BOUNDARY(loss_options),
 };
 
 static const sr_option_table table = {.name = "loss.cross-entropy",
@@ -45,8 +47,10 @@ static const sr_option_table table = {.name = "loss.cross-entropy",
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
 
-static sr_status check(const void *options, int64_t classes) {
-    return sr_losses_check_weights(&((const loss_options *)options)->class_weights, classes);
+static sr_status check(const void *options, int64_t classes, bool maps) {
+    const loss_options *o = options;
+    SR_TRY(sr_losses_check_boundary(&o->boundary, maps));
+    return sr_losses_check_weights(&o->class_weights, classes);
 }
 
 static sr_label_opts label_opts(sr_context *context, const loss_options *o, const sr_info *logits) {
@@ -57,6 +61,16 @@ static sr_label_opts label_opts(sr_context *context, const loss_options *o, cons
     return opts;
 }
 
+// From the losses of labels.
+static sr_tensor counted(const loss_options *o, sr_tensor losses, sr_tensor labels,
+                         sr_label_opts opts) {
+    sr_info info;
+    if (!sr_tensor_info(losses, &info))
+        return losses;
+    return sr_losses_counted_by((sr_loss_count)o->count, losses, labels, opts,
+                                sr_losses_boundary(&o->boundary, labels, info.dtype, &opts));
+}
+
 static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
                         const void *options) {
     const loss_options *o = options;
@@ -65,7 +79,7 @@ static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
         return logits;
     const sr_label_opts opts = label_opts(context, o, &info);
     const sr_tensor loss = sr_loss_cross_entropy(logits, labels, o->label_smoothing, opts);
-    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
+    return counted(o, loss, labels, opts);
 }
 
 // Whether the fused operator gives the loss, but for a factor of each label.
@@ -89,7 +103,7 @@ static sr_tensor record_map(sr_context *context, sr_tensor logits, sr_tensor lab
     if (!sr_tensor_info(loss, &info))
         return loss;
     loss = sr_mul(loss, sr_loss_label_weights(labels, info.dtype, opts));
-    return sr_losses_counted_by((sr_loss_count)o->count, loss, labels, opts);
+    return counted(o, loss, labels, opts);
 }
 
 extern const sr_loss_desc sr_loss_row_cross_entropy;

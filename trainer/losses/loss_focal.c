@@ -11,6 +11,7 @@ typedef struct loss_options {
     int form;
     double gamma, alpha;
     int count;
+    sr_loss_boundary boundary;
 } loss_options;
 
 static const char *const forms[] = {[SOFTMAX] = "softmax", [SIGMOID] = "sigmoid", NULL};
@@ -38,12 +39,18 @@ static const sr_option rows[] = {
      .min = -1,
      .max = 1},
     SR_ROW_COUNT(loss_options, SR_OPTION_NUMERICS),
+    SR_ROWS_BOUNDARY(loss_options),
 };
 
 static const sr_option_table table = {.name = "loss.focal",
                                       .options = rows,
                                       .count = sizeof rows / sizeof rows[0],
                                       .struct_size = sizeof(loss_options)};
+
+static sr_status check(const void *options, int64_t classes, bool maps) {
+    (void)classes;
+    return sr_losses_check_boundary(&((const loss_options *)options)->boundary, maps);
+}
 
 // Of each label.
 static sr_tensor losses_of(sr_tensor logits, sr_tensor labels, const loss_options *o) {
@@ -61,9 +68,14 @@ static sr_tensor losses_of(sr_tensor logits, sr_tensor labels, const loss_option
 static sr_tensor record(sr_context *context, sr_tensor logits, sr_tensor labels,
                         const void *options) {
     const loss_options *o = options;
+    const sr_label_opts opts = {.has_ignored = false};
+    const sr_tensor losses = losses_of(logits, labels, o);
+    sr_info info;
     (void)context;
-    return sr_losses_counted_by((sr_loss_count)o->count, losses_of(logits, labels, o), labels,
-                                (sr_label_opts){.has_ignored = false});
+    if (!sr_tensor_info(losses, &info))
+        return losses;
+    return sr_losses_counted_by((sr_loss_count)o->count, losses, labels, opts,
+                                sr_losses_boundary(&o->boundary, labels, info.dtype, &opts));
 }
 
 extern const sr_loss_desc sr_loss_row_focal;
@@ -73,5 +85,6 @@ const sr_loss_desc sr_loss_row_focal = {
     .name = "focal",
     .help = "focal loss, with a softmax or with sigmoids (Lin et al. 2017)",
     .options = &table,
+    .check = check,
     .record = record,
     .record_map = record};

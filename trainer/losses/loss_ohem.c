@@ -82,8 +82,8 @@ static sr_tensor record_map(sr_context *context, sr_tensor logits, sr_tensor lab
     const sr_tensor kept = sr_mul(loss, hard); // an ignored pixel's loss is 0, as is its gradient
     if (o->count == KEPT)
         return sr_losses_pictures(kept, hard);
-    return sr_losses_counted_by(o->count == ALL ? SR_COUNT_ALL : SR_COUNT_VALID, kept, labels,
-                                opts);
+    return sr_losses_counted_by(o->count == ALL ? SR_COUNT_ALL : SR_COUNT_VALID, kept, labels, opts,
+                                SR_NONE);
 }
 
 extern const sr_loss_desc sr_loss_row_ohem;

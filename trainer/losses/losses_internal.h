@@ -27,7 +27,36 @@ extern const char *const sr_loss_count_names[];
         .choices = sr_loss_count_names, .option_class = (class_)                                   \
     }
 
-// Whether there are as many weights as classes, or none.
+// How much more pixels near boundaries count (options of rows).
+typedef struct sr_loss_boundary {
+    double weight;
+    int64_t width;
+} sr_loss_boundary;
+
+#define SR_ROWS_BOUNDARY(options_type)                                                             \
+    {.name = "boundary_weight",                                                                    \
+     .help = "factor of pixels that have a pixel of another class within boundary_width; 1: all "  \
+             "count alike",                                                                        \
+     .type = SR_OPT_FLOAT,                                                                         \
+     .offset = offsetof(options_type, boundary.weight),                                            \
+     .default_text = "1",                                                                          \
+     .min = 1e-3,                                                                                  \
+     .max = 1e3,                                                                                   \
+     .option_class = SR_OPTION_ADDED},                                                             \
+    {                                                                                              \
+        .name = "boundary_width",                                                                  \
+        .help = "distance in pixels, of rows and columns, up to which boundary_weight applies",    \
+        .type = SR_OPT_INT, .offset = offsetof(options_type, boundary.width), .default_text = "1", \
+        .min = 1, .max = 127, .option_class = SR_OPTION_ADDED                                      \
+    }
+
+// Whether the options suit pixels ('maps') or samples, which have no boundary.
+SR_NODISCARD sr_status sr_losses_check_boundary(const sr_loss_boundary *boundary, bool maps);
+// The factor of each label [N,H,W], in its shape: the weight where the square of width pixels on
+// each side holds another class that is not ignored, else 1. SR_NONE with a weight of 1.
+sr_tensor sr_losses_boundary(const sr_loss_boundary *boundary, sr_tensor labels, sr_dtype dtype,
+                             const sr_label_opts *opts);
+// Whether there are as many weights as classes, or none. classes 0: not known yet.
 SR_NODISCARD sr_status sr_losses_check_weights(const sr_float_list *weights, int64_t classes);
 // Weights of the classes of these logits, as a constant of the step in the type that losses are
 // computed in. 'loss' as in messages: "loss.bce".
@@ -50,9 +79,9 @@ sr_tensor sr_losses_sum(sr_tensor x, int axis, bool keep);
 // The values times their number / the sum of the weights: their mean is the weighted mean.
 sr_tensor sr_losses_spread(sr_tensor values, sr_tensor weights);
 // Losses of labels [N,...], where ignored ones are 0 -> [N], whose mean is their sum divided by
-// 'count'.
+// 'count'. factors: of each loss and of its label's weight; SR_NONE: 1.
 sr_tensor sr_losses_counted_by(sr_loss_count count, sr_tensor values, sr_tensor labels,
-                               sr_label_opts opts);
+                               sr_label_opts opts, sr_tensor factors);
 // The sums of values [N,...] over all dimensions but the first, times N / the sum of the weights:
 // [N], whose mean is the sum of all values / the sum of the weights.
 sr_tensor sr_losses_pictures(sr_tensor values, sr_tensor weights);

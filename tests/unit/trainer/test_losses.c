@@ -119,6 +119,12 @@ static const loss_case cases[] = {
     {"lovasz/map/pictures", "per_picture=true", MAP, true, NULL},
     {"lovasz/map/pictures/absent", "per_picture=true absent=true", MAP, true, NULL},
     {"lovasz/map/pictures/large", "per_picture=true", MAP, true, NULL},
+    {"cross-entropy/map/boundary", "boundary_weight=3", MAP, true, NULL},
+    {"cross-entropy/map/boundary/ignore/weights/all",
+     "boundary_weight=0.5 boundary_width=2 ignore_index=2 class_weights=0.5,2,1,0.25,3 count=all",
+     MAP, true, NULL},
+    {"focal/map/boundary", "boundary_weight=2 boundary_width=2", MAP, true, NULL},
+    {"bce/map/boundary", "boundary_weight=5 boundary_width=20", MAP, true, NULL},
     {"sr_loss_mean/weighted", NULL, SAMPLES, true, build_mean},
     {"sr_loss_label_weights", NULL, SAMPLES, true, build_label_weights},
     {"sr_loss_cross_entropy/pixels", NULL, SAMPLES, true, build_cross_entropy},
@@ -464,11 +470,32 @@ static void test_wrong_weights(void **state) {
     }
 }
 
+// Samples have no boundary.
+static void test_boundary_of_samples(void **state) {
+    (void)state;
+    static const char *const names[] = {"cross-entropy", "bce", "focal"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const loss_case c = {.name = names[i]};
+        const sr_loss_desc *row = row_of(&c);
+        _Alignas(max_align_t) char options[OPTIONS];
+        sr_arena arena;
+        sr_arena_init(&arena);
+        assert_ok(sr_options_defaults(row->options, options, &arena));
+        assert_ok(row->check(options, 5, false));
+        assert_ok(sr_options_set(row->options, options, "boundary_weight", "2", &arena));
+        assert_ok(row->check(options, 5, true));
+        assert_status(SR_E_USAGE, row->check(options, 5, false));
+        assert_message("boundary_weight is for losses of pixels");
+        sr_arena_release(&arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_have_cases), cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_narrow_inputs),  cmocka_unit_test(test_saturated_logits),
-        cmocka_unit_test(test_all_ignored),    cmocka_unit_test(test_wrong_weights),
+        cmocka_unit_test(test_all_have_cases),      cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_narrow_inputs),       cmocka_unit_test(test_saturated_logits),
+        cmocka_unit_test(test_all_ignored),         cmocka_unit_test(test_wrong_weights),
+        cmocka_unit_test(test_boundary_of_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
