@@ -2,7 +2,7 @@
 """Segmentation from pictures with masks to predicted masks: one digest on any number of ranks, also after a stop; an
 evaluation that is what counting the predicted PNGs gives, whole, in windows, at several scales and mirrored.
 
-usage: check_segment.py SERRIED RECIPE
+usage: check_segment.py SERRIED RECIPE [losses]
 """
 import csv
 import glob
@@ -122,8 +122,10 @@ class Segment(suite.Suite):
         done = self.call("val", run, "-o", "/dev/null")
         self.report(done.returncode == 1 and "/dev/null" in done.stderr, "val -o /dev/null is refused", done.stderr[-500:])
 
-    def check_parts(self, digest):
+    def check_losses(self):
         """A loss that is a list: the sum of its losses, which are logged, of all heads."""
+        self.pack()
+        digest = self.train("single", STEPS, 2)
         found = self.train("listed", STEPS, 1, "loss=[cross-entropy]")
         self.report(found == digest, "a list of one loss has the digest of that loss", f"{found} {digest}")
         losses = "loss=[cross-entropy, {name: dice, weight: 3}, {name: dice, batch: true, weight: 0.5, as: dice_of_batch}]"
@@ -146,10 +148,11 @@ class Segment(suite.Suite):
             self.report(all(float(rows[-1][f"train/{key}"]) > 0.01 for key in (*parts, "loss_auxiliary")),
                         f"{name}: every part is logged", str(rows[-1]))
             with open(os.path.join(run, "log.txt"), encoding="utf-8") as file:
-                said = re.search(r"train loss \S+ \(cross-entropy \S+, dice (\S+), dice_of_batch \S+\)  val", file.read())
-            self.report(said and said[1] == f"{float(rows[-1]['train/loss_dice']):.4f}", f"{name}: parts in the log", str(said))
+                said = re.findall(r"train loss \S+ \(cross-entropy \S+, dice (\S+), dice_of_batch \S+\)  val", file.read())
+            self.report(said[-1:] == [f"{float(rows[-1]['train/loss_dice']):.4f}"], f"{name}: parts in the log", str(said))
             events = b"".join(open(path, "rb").read() for path in glob.glob(run + "/events*"))
             self.report(b"train/loss_dice_of_batch" in events, f"{name}: parts in TensorBoard", "")
+        return self
 
     def check_refusals(self, run):
         for overrides, message in ((["eval.crop=32"], "task segment evaluates whole pictures: remove eval.crop"),
@@ -177,7 +180,6 @@ class Segment(suite.Suite):
         self.train("half", 2, 2)
         half = self.train("half", STEPS, 1, where="--resume")
         self.report(one == half, "the same digest after a stop", f"{one} {half}")
-        self.check_parts(one)
         self.check_files(run)
         self.check_tables(run)
         self.check_views(run)
@@ -186,8 +188,9 @@ class Segment(suite.Suite):
 
 
 def main():
-    serried, recipe = (os.path.abspath(path) for path in sys.argv[1:])
-    suite.run(lambda folder: Segment(serried, folder, recipe).check())
+    serried, recipe = (os.path.abspath(path) for path in sys.argv[1:3])
+    losses = sys.argv[3:] == ["losses"]
+    suite.run(lambda folder: getattr(Segment(serried, folder, recipe), "check_losses" if losses else "check")())
 
 
 if __name__ == "__main__":
