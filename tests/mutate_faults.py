@@ -10,6 +10,7 @@ import collections
 Fault = collections.namedtuple("Fault", "name file old new tests")
 
 NETWORKS, LOSSES, OPS = "test_network_golden", "test_loss_golden", "test_ops"
+LANES = "test_lanes"
 PROVIDERS, REFERENCE = "test_kernels_providers", "test_kernels_reference"
 WINDOWS, WINOGRAD = "test_kernels_windows", "test_kernels_winograd"
 
@@ -27,6 +28,11 @@ FAULTS = [
           [OPS, NETWORKS]),
     Fault("pooling: gradient of a picture as wide as high", "graph/ops/op_pool2d.c",
           "attr.w = node->in[0].dim[2];", "attr.w = node->in[0].dim[1];", [OPS, NETWORKS]),
+    Fault("batch norm of a group: gradient over the rows of one lane", "graph/ops/op_lanes.c",
+          ".count = rows * a->lanes};", ".count = rows};", [LANES]),
+    Fault("batch norm of a group: statistics over the rows of one lane", "graph/ops/op_lanes.c",
+          "const double rows = (double)sr_op_rows(&node->in[0]) * (double)lanes;",
+          "const double rows = (double)sr_op_rows(&node->in[0]);", [LANES]),
     Fault("dropout: gradient with a mask of its own", "graph/ops/op_dropout.c",
           "if (wanted[0])\n"
           "        grad_in[0] = sr_op_binary(node->op, node->attr, grad_out[0], node->input[1]);",
@@ -54,10 +60,10 @@ FAULTS = [
           [WINDOWS]),
     # Kernels for x86.
     Fault("batch norm: gradient with M - 1 for M", "kernels/cpu/x86/x86_batchnorm_internal.h",
-          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)s.rows);",
-          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)(s.rows - 1));", [PROVIDERS, NETWORKS]),
-    Fault("batch norm: gradient without epsilon", "kernels/cpu/x86/x86_batchnorm_internal.h",
-          "sqrt((double)var[c] + params->eps)", "sqrt((double)var[c] + 0 * params->eps)",
+          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)count);",
+          "k[3 * s.padded + c] = -a * (dbeta[c] / (float)(count - 1));", [PROVIDERS, NETWORKS]),
+    Fault("batch norm: no epsilon", "kernels/cpu/x86/x86_batchnorm_internal.h",
+          "sqrt((double)var + params->eps)", "sqrt((double)var + 0 * params->eps)",
           [PROVIDERS, NETWORKS]),
     Fault("pooling: the first row of a cut window is left out", "kernels/cpu/x86/x86_pool_internal.h",
           "return (pool_span){first < 0 ? 0 : first, sr_x86_min(first + window, size), first};",

@@ -108,13 +108,17 @@ SR_INLINE void batchnorm_moments(const sr_kernel_args *args, int64_t block, sr_d
     memcpy(to + s.padded, folded + FOLDED_ROW, (size_t)s.channels * sizeof *to);
 }
 
+SR_INLINE float inverse_deviation(const sr_kernel_args *args, float var) {
+    const sr_batchnorm_params *params = args->params;
+    return (float)(1.0 / sqrt((double)var + params->eps));
+}
+
 // y = (x - mean) scale + shift: rows 0..2 of the coefficients, for channels c.
 static void affine_coefficients(const sr_kernel_args *args, rows_shape s, int64_t c, float mean,
                                 float var) {
-    const sr_batchnorm_params *params = args->params;
     const float *gamma = args->p[1], *beta = args->p[2];
     float *out = coefficients_of(args);
-    const float inverse = (float)(1.0 / sqrt((double)var + params->eps));
+    const float inverse = inverse_deviation(args, var);
     out[c] = mean;
     out[s.padded + c] = gamma ? gamma[c] * inverse : inverse;
     out[2 * s.padded + c] = beta ? beta[c] : 0.0f;
@@ -203,11 +207,6 @@ SR_INLINE void batchnorm_products(const sr_kernel_args *args, const float *mean,
     const rows_terms t = {args->p[1], args->p[0], mean, type};
     float *sum = partials_of(args, s, block);
     sum_rows(&t, s, block, sum, sum + s.padded);
-}
-
-SR_INLINE float inverse_deviation(const sr_kernel_args *args, float var) {
-    const sr_batchnorm_params *params = args->params;
-    return (float)(1.0 / sqrt((double)var + params->eps));
 }
 
 // dgamma and dbeta of some channels.
