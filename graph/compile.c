@@ -28,6 +28,21 @@ static sr_status take(sr_plan *plan, void **out, size_t count, size_t size) {
 #define TAKE(plan, field, count)                                                                   \
     SR_TRY(take((plan), (void **)&(plan)->field, (count), sizeof *(plan)->field))
 
+// How many lanes join the outputs of a node; 1: none but its own.
+static int64_t join_lanes(const sr_program *p, const sr_program_node *node) {
+    int64_t lanes = 1;
+    if (node->op->join != SR_JOIN_NONE)
+        memcpy(&lanes, p->attrs + node->attr + node->op->join_lanes, sizeof lanes);
+    return lanes;
+}
+
+static size_t count_joins(const sr_program *p) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < p->node_count; i++)
+        count += join_lanes(p, &p->nodes[i]) > 1;
+    return count;
+}
+
 static sr_status allocate(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     TAKE(plan, program, p->byte_count);
@@ -36,6 +51,8 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     TAKE(plan, items, p->node_count * SR_KERNEL_STAGES);
     TAKE(plan, steps, p->node_count * SR_KERNEL_STAGES);
     TAKE(plan, prepared, p->node_count);
+    TAKE(plan, joins, count_joins(p));
+    TAKE(plan, stops, count_joins(p));
     TAKE(plan, sinks, p->target_count);
     TAKE(plan, memory, p->memory_count);
     TAKE(plan, variables, context->variable_count);
@@ -182,6 +199,21 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
     return SR_OK;
 }
 
+static sr_status add_join(const sr_program *p, sr_plan *plan, const sr_program_node *node,
+                          sr_launch *launch) {
+    const int64_t lanes = join_lanes(p, node);
+    if (lanes < 2)
+        return SR_OK;
+    for (int i = 0; i < node->op->outputs; i++)
+        if (p->values[node->output[i]].info.dtype != SR_F32)
+            return SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s: lanes join values of f32, not of %s",
+                           launch->file, launch->line, node->op->name,
+                           sr_dtype_name(p->values[node->output[i]].info.dtype));
+    launch->joins = true;
+    plan->joins[plan->join_count++] = (sr_plan_join){.launch = plan->launch_count, .lanes = lanes};
+    return SR_OK;
+}
+
 // The origin of a launch, for reports.
 typedef struct origin {
     sr_layer layer;
@@ -230,6 +262,7 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
             touch(plan, launch->arg[i], plan->launch_count);
     if (launch->workspace != SR_REF_NONE)
         touch(plan, launch->workspace, plan->launch_count);
+    SR_TRY(add_join(p, plan, node, launch));
     count_cost(&view, launch);
     plan->flops += launch->flops;
     plan->bytes += launch->bytes;

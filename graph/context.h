@@ -143,14 +143,35 @@ typedef struct sr_run {
     const sr_address *inputs; // [SR_INPUT_SLOTS]: device memory of each input slot used
     sr_sink_fn sink;          // may be NULL
     void *user;
+    bool stops; // the caller joins lanes (sr_executor_stop)
 } sr_run;
 
 // Starts a replay and returns at once. One replay per executor at a time (SR_E_ARGUMENT until the
 // caller has waited for the last one). 'run' is copied; the arrays it points to must stay valid
 // until the wait.
 SR_NODISCARD sr_status sr_executor_begin(sr_executor *executor, sr_plan *plan, const sr_run *run);
-// Waits for the replay; returns its first failure, of a kernel or a sink.
+// Waits for the replay, or for its next stop; returns its first failure, of a kernel or a sink.
 SR_NODISCARD sr_status sr_executor_wait(sr_executor *executor);
+
+#define SR_STOP_VALUES 8 // of a stop
+// Values that lanes join at a stop: those of one operator (sr_lane_sum, sr_batchnorm_group).
+typedef struct sr_stop_value {
+    bool moments;       // data[0] are means and data[1] variances; else data[0] is summed
+    int64_t lanes;      // of a group
+    int64_t count;      // elements of each, f32
+    sr_address data[2]; // to be replaced in place
+} sr_stop_value;
+
+// Number of places where a replay of the plan waits for other lanes. A plan with stops is replayed
+// with sr_run.stops, one executor for each lane of a group: sr_executor_begin runs to the first
+// stop, sr_executor_continue to the next one or to the end; sr_executor_wait before each.
+int sr_plan_stop_count(const sr_plan *plan);
+// Writes the values of the stop at which the replay is waiting and returns how many; 0: the replay
+// has ended. Between sr_executor_wait and sr_executor_continue.
+int sr_executor_stop(const sr_executor *executor, sr_stop_value values[SR_STOP_VALUES]);
+// Goes on behind the stop. The values must not be written any more. A replay that is not to go on
+// needs no call.
+SR_NODISCARD sr_status sr_executor_continue(sr_executor *executor);
 
 // ---- Inspection ----
 

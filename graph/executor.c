@@ -187,22 +187,64 @@ static sr_status fail_begin(sr_executor *e, sr_status status) {
     return sr_error_restore(&first);
 }
 
-sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
-    if (e->running)
-        return SR_FAIL(SR_E_ARGUMENT, "sr_executor_begin: a replay is under way on this executor; "
-                                      "sr_executor_wait for it first");
-    e->plan = plan;
-    e->run = *run;
-    SR_TRY(fill(e, plan));
-    SR_TRY(prepare_profile(e, plan));
-    if (e->tracing)
-        SR_TRY(sr_executor_tracing_begin(e->tracing, plan));
+// Runs from step 'begin' to the present stop, or to the end.
+static sr_status run_part(sr_executor *e, uint32_t begin) {
+    const sr_plan *plan = e->plan;
+    e->step_begin = begin;
+    e->step_end = e->stop < plan->stop_count ? plan->stops[e->stop].end : plan->step_count;
     const sr_status status = e->launcher->replay(e);
     if (status != SR_OK) // part of the replay may be on the stream; the stream's own failure came
                          // after this one
         return fail_begin(e, status);
     e->running = true;
     return SR_OK;
+}
+
+sr_status sr_executor_begin(sr_executor *e, sr_plan *plan, const sr_run *run) {
+    if (e->running)
+        return SR_FAIL(SR_E_ARGUMENT, "sr_executor_begin: a replay is under way on this executor; "
+                                      "sr_executor_wait for it first");
+    if (plan->stop_count > 0 && !run->stops)
+        return SR_FAIL(SR_E_UNSUPPORTED, "the program joins %lld lanes, so it cannot run alone",
+                       (long long)plan->joins[0].lanes);
+    e->plan = plan;
+    e->run = *run;
+    SR_TRY(fill(e, plan));
+    SR_TRY(prepare_profile(e, plan));
+    if (e->tracing)
+        SR_TRY(sr_executor_tracing_begin(e->tracing, plan));
+    e->stop = 0;
+    return run_part(e, 0);
+}
+
+int sr_plan_stop_count(const sr_plan *plan) {
+    return (int)plan->stop_count;
+}
+
+static sr_stop_value stop_value(const sr_executor *e, const sr_plan_join *join) {
+    const sr_launch *l = &e->plan->launches[join->launch];
+    sr_stop_value value = {.moments = l->op->join == SR_JOIN_MOMENTS, .lanes = join->lanes};
+    for (int i = 0; i < l->op->outputs && i < 2; i++) {
+        const sr_plan_value *output = &e->plan->values[l->arg[l->op->inputs + i]];
+        value.count = sr_info_count(&output->info);
+        value.data[i] = e->table[output->root];
+    }
+    return value;
+}
+
+int sr_executor_stop(const sr_executor *e, sr_stop_value values[SR_STOP_VALUES]) {
+    if (e->stop >= e->plan->stop_count)
+        return 0;
+    const sr_plan_stop *stop = &e->plan->stops[e->stop];
+    for (uint32_t i = 0; i < stop->count; i++)
+        values[i] = stop_value(e, &e->plan->joins[stop->first + i]);
+    return (int)stop->count;
+}
+
+sr_status sr_executor_continue(sr_executor *e) {
+    if (e->running || e->stop >= e->plan->stop_count)
+        return SR_FAIL(SR_E_ARGUMENT, "sr_executor_continue: the replay is not waiting at a stop");
+    return run_part(e, e->plan->stops[e->stop++].end);
 }
 
 sr_status sr_executor_wait(sr_executor *e) {

@@ -217,16 +217,14 @@ static sr_status fetch(sr_executor *e, sr_address value, size_t bytes, const voi
 
 static sr_status run_steps(sr_executor *e) {
     const sr_plan *plan = e->plan;
-    if (e->checking)
+    if (e->checking && e->step_begin == 0)
         SR_TRY(sr_executor_check_leaves(e, fetch));
-    SR_TRY(sr_executor_deliver(e, plan->sinks, plan->leading_sinks, own(e)->sink_stream));
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const sr_step *step = &plan->steps[i];
-        SR_TRY(run_step(e, step));
+    SR_TRY(sr_executor_deliver_first(e, own(e)->sink_stream));
+    for (uint32_t i = e->step_begin; i < e->step_end; i++) {
+        SR_TRY(run_step(e, &plan->steps[i]));
         if (e->checking)
             SR_TRY(sr_executor_check_step(e, i, fetch));
-        SR_TRY(sr_executor_deliver(e, plan->sinks + step->first_sink, step->sink_count,
-                                   own(e)->sink_stream));
+        SR_TRY(sr_executor_deliver_step(e, i, own(e)->sink_stream));
     }
     return SR_OK;
 }

@@ -20,7 +20,7 @@ typedef struct sr_launcher {
     sr_status (*prepare)(sr_executor *e, const sr_plan *plan);
     // Called when argument 'index' of the plan has moved.
     sr_status (*moved)(sr_executor *e, uint32_t index);
-    // Enqueues a replay of e->plan.
+    // Enqueues steps [e->step_begin, e->step_end) of e->plan.
     sr_status (*replay)(sr_executor *e);
     sr_status (*wait)(sr_executor *e);
     // Workers that a trace has rows for.
@@ -51,6 +51,8 @@ struct sr_executor {
     sr_plan *plan;
     sr_run run;
     bool running; // between begin and wait
+    // The part of the replay that runs, or ran last: up to stop 'stop', or the end.
+    uint32_t stop, step_begin, step_end;
 
     bool profiling;
     sr_profiled_plan *profiled; // in the order of their first replays
@@ -77,6 +79,25 @@ SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,
                            stream));
     }
     return SR_OK;
+}
+// The targets that are complete before the part of the replay begins: those of no step, or of the
+// step before a stop, whose values lanes have joined meanwhile.
+SR_NODISCARD static inline sr_status sr_executor_deliver_first(const sr_executor *e,
+                                                               sr_stream *stream) {
+    const sr_plan *plan = e->plan;
+    if (e->step_begin == 0)
+        return sr_executor_deliver(e, plan->sinks, plan->leading_sinks, stream);
+    const sr_step *before = &plan->steps[e->step_begin - 1];
+    return sr_executor_deliver(e, plan->sinks + before->first_sink, before->sink_count, stream);
+}
+// The same behind step i of the part.
+SR_NODISCARD static inline sr_status sr_executor_deliver_step(const sr_executor *e, uint32_t i,
+                                                              sr_stream *stream) {
+    const sr_step *step = &e->plan->steps[i];
+    const bool stops = i + 1 == e->step_end && e->stop < e->plan->stop_count;
+    return stops ? SR_OK
+                 : sr_executor_deliver(e, e->plan->sinks + step->first_sink, step->sink_count,
+                                       stream);
 }
 
 #endif

@@ -8,9 +8,9 @@
 #include "kernels/device/stream.h"
 
 typedef struct stream_launcher {
-    sr_event **events; // [0] before the first launch, then behind each
+    sr_event **events; // of each step, before it and so behind the one before
     size_t event_capacity, event_count;
-    int64_t begin_ns; // when the first event was recorded
+    int64_t begin_ns; // when the first event of the part was recorded
     bool measured;
 } stream_launcher;
 
@@ -72,10 +72,11 @@ static sr_status record(const sr_executor *e, uint32_t index) {
 
 static void read_times(sr_executor *e) {
     const stream_launcher *l = own(e);
-    for (uint32_t i = 0; i < e->plan->step_count; i++) {
+    const sr_event *first = l->events[e->step_begin];
+    for (uint32_t i = e->step_begin; i < e->step_end; i++) {
         const uint32_t launch = e->plan->items[e->plan->steps[i].first].launch;
-        const int64_t begin = sr_event_elapsed_ns(l->events[0], l->events[i]);
-        const int64_t end = sr_event_elapsed_ns(l->events[0], l->events[i + 1]);
+        const int64_t begin = sr_event_elapsed_ns(first, l->events[i]);
+        const int64_t end = sr_event_elapsed_ns(first, l->events[i + 1]);
         if (e->profiling) {
             sr_node_profile *row = &e->profile[e->profile_first + launch];
             row->ns += end - begin;
@@ -113,17 +114,16 @@ static sr_status replay(sr_executor *e) {
     if (own(e)->measured)
         SR_TRY(make_events(e, plan->step_count + 1));
     own(e)->begin_ns = sr_clock_ns();
-    SR_TRY(record(e, 0));
-    if (e->checking)
+    SR_TRY(record(e, e->step_begin));
+    if (e->checking && e->step_begin == 0)
         SR_TRY(sr_executor_check_leaves(e, fetch));
-    SR_TRY(sr_executor_deliver(e, plan->sinks, plan->leading_sinks, e->stream));
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const sr_step *step = &plan->steps[i];
-        SR_TRY(launch(e, plan->items[step->first].launch));
+    SR_TRY(sr_executor_deliver_first(e, e->stream));
+    for (uint32_t i = e->step_begin; i < e->step_end; i++) {
+        SR_TRY(launch(e, plan->items[plan->steps[i].first].launch));
         SR_TRY(record(e, i + 1));
         if (e->checking)
             SR_TRY(sr_executor_check_step(e, i, fetch));
-        SR_TRY(sr_executor_deliver(e, plan->sinks + step->first_sink, step->sink_count, e->stream));
+        SR_TRY(sr_executor_deliver_step(e, i, e->stream));
     }
     return SR_OK;
 }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SR_OP_ABI 4          // of sr_op, checked for operators of plug-ins
+#define SR_OP_ABI 5          // of sr_op, checked for operators of plug-ins
 #define SR_OP_MAX_INPUTS 8   // of one operator
 #define SR_OP_MAX_OUTPUTS 4  // of one operator
 #define SR_OP_ATTR_BYTES 128 // of an operator's attributes
@@ -35,6 +35,13 @@ typedef struct sr_node_view {
     const sr_tensor *input;  // [inputs]; NULL during inference and lowering
     const sr_tensor *output; // [op->outputs]; likewise
 } sr_node_view;
+
+// What the outputs of an operator become when lanes that run side by side meet behind it.
+typedef enum sr_join {
+    SR_JOIN_NONE = 0,
+    SR_JOIN_SUM,     // each output: the sum over lanes
+    SR_JOIN_MOMENTS, // outputs mean and biased variance of equally many elements: those of all
+} sr_join;
 
 // An operator's descriptor. Immutable. Its rules must depend only on their arguments: a step that
 // repeats an earlier one does not call them again.
@@ -80,6 +87,11 @@ typedef struct sr_op {
     // The node then has no outputs and is never pruned.
     uint32_t updates;
     bool alias; // output 0 is input 0 under another shape: no kernel, no memory
+
+    // If the int64_t at 'join_lanes' of the attributes is more than 1, a plan stops behind the
+    // operator until its outputs, f32, are those of a group of so many lanes.
+    sr_join join;
+    size_t join_lanes;
 
     // An operator that recomputes output 0 with the same bits. Its inputs are the inputs of the
     // node, then its outputs 1, 2, ...; its attributes are the same. It lets a plan free the memory

@@ -264,15 +264,31 @@ static uint32_t continue_chain(sr_plan *plan, chain *c, uint32_t t, int *stages)
             schedule_before(plan, k, *stages - 1);
             return k;
         }
-        if (!may_precede(c, k, stages_of(plan, k)))
+        if (plan->launches[k].joins || !may_precede(c, k, stages_of(plan, k)))
             break;
     }
     return t;
 }
 
+// Behind a launch that joins lanes a replay stops, except between two such launches.
+static void add_stop(sr_plan *plan, uint32_t launch) {
+    const sr_plan_stop *last = plan->stop_count ? &plan->stops[plan->stop_count - 1] : NULL;
+    const uint32_t first = last ? last->first + last->count : 0;
+    const bool more = launch + 1 < plan->launch_count && plan->launches[launch + 1].joins;
+    uint32_t end = first;
+    while (end < plan->join_count && plan->joins[end].launch <= launch)
+        end++;
+    if (!plan->launches[launch].joins || (more && end - first < SR_STOP_VALUES))
+        return;
+    plan->stops[plan->stop_count++] =
+        (sr_plan_stop){.end = plan->step_count, .first = first, .count = end - first};
+}
+
 static void make_launch_steps(sr_plan *plan) {
-    for (uint32_t t = 0; t < plan->launch_count; t++)
+    for (uint32_t t = 0; t < plan->launch_count; t++) {
         add_step(plan, &(sr_item){.launch = t, .stage = SR_ALL_STAGES}, 1, 1);
+        add_stop(plan, t);
+    }
 }
 
 static void make_steps(sr_plan *plan) {
@@ -287,6 +303,9 @@ static void make_steps(sr_plan *plan) {
             if (!plan->optimize || !join(&c, item))
                 add_single(plan, item);
         }
+        if (plan->launches[t].joins)
+            close_chain(plan, &c);
+        add_stop(plan, t);
     }
     close_chain(plan, &c);
 }

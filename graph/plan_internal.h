@@ -41,6 +41,7 @@ typedef struct sr_launch {
     int line;
     sr_layer layer;
     bool backward;      // a gradient, or a value that is computed again for one
+    bool joins;         // a replay stops behind it
     uint32_t prepared;  // index in plan->prepared
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;
@@ -67,6 +68,18 @@ typedef struct sr_step {
     int64_t units;
     uint32_t first_sink, sink_count; // in plan->sinks: targets delivered after this step
 } sr_step;
+
+// A launch whose outputs lanes join.
+typedef struct sr_plan_join {
+    uint32_t launch;
+    int64_t lanes;
+} sr_plan_join;
+
+// A place where a replay waits for other lanes.
+typedef struct sr_plan_stop {
+    uint32_t end;          // steps before it
+    uint32_t first, count; // in plan->joins
+} sr_plan_stop;
 
 typedef struct sr_shared_prepared {
     sr_kernel_request request;
@@ -101,6 +114,10 @@ struct sr_plan {
     uint32_t item_count;
     sr_step *steps;
     uint32_t step_count;
+    sr_plan_join *joins; // in the order of launches
+    uint32_t join_count;
+    sr_plan_stop *stops;
+    uint32_t stop_count;
     sr_shared_prepared *prepared;
     uint32_t prepared_count;
     sr_sink_entry *sinks;

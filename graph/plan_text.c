@@ -12,6 +12,7 @@ static void add_item(const sr_plan *plan, const sr_item *item, sr_text *out) {
 }
 
 sr_status sr_plan_text(const sr_plan *plan, sr_text *out) {
+    uint32_t stop = 0;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sr_step *step = &plan->steps[i];
         const sr_launch *first = &plan->launches[plan->items[step->first].launch];
@@ -20,6 +21,9 @@ sr_status sr_plan_text(const sr_plan *plan, sr_text *out) {
         for (uint32_t k = 0; k < step->count; k++)
             add_item(plan, &plan->items[step->first + k], out);
         sr_text_add(out, "\n");
+        for (; stop < plan->stop_count && plan->stops[stop].end == i + 1; stop++)
+            sr_text_add(out, "stop %u joins %u of %lld lanes\n", stop, plan->stops[stop].count,
+                        (long long)plan->joins[plan->stops[stop].first].lanes);
     }
     return sr_text_check(out);
 }

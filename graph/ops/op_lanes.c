@@ -79,6 +79,8 @@ const sr_op sr_op_lane_sum = {
     .infer = sum_infer,
     .lower = sum_lower,
     .derivative = sum_derivative,
+    .join = SR_JOIN_SUM,
+    .join_lanes = offsetof(lanes_attr, lanes),
 };
 
 sr_tensor sr_lane_sum(sr_tensor x, int64_t lanes) {
@@ -129,6 +131,8 @@ const sr_op sr_op_batchnorm_moments = {
     .infer = moments_infer,
     .lower = moments_lower,
     .derivative = moments_derivative,
+    .join = SR_JOIN_MOMENTS,
+    .join_lanes = offsetof(lanes_attr, lanes),
     .keeps_inputs = 1u,
     .keeps_outputs = 1u, // mean
 };

@@ -183,9 +183,11 @@ class Digests(suite.Suite):
         self.stopped_and_resumed(name, values, 3, 2)
 
     def changing(self):
-        """What changes during a run: transforms and mixing that begin or end, the size of pictures; and
-        other draws of samples."""
+        """What changes during a run: transforms and mixing that begin or end, the size of pictures; lanes with common
+        statistics; and other draws of samples."""
         self.compare_ranks("sizes", ["progressive={from: 16, step: 8, begin: 1it, end: 5it}", "eval.flip=true"])
+        self.compare_ranks("sync_bn", ["sync_bn=4"])
+        self.compare_ranks("sync_bn of all", ["sync_bn=all", "precision=bf16", "lanes=6", "batch=48"])
         self.compare_ranks("repeats", ["data.repeats=3"])
         self.compare_ranks("balance", ["data.balance=0.5", "data.repeats=2"])
         self.compare_ranks("until", ["mix={mixup: 0.2, until: 50%}", "augment=[{random_resized_crop: {until: 3it}}, "

@@ -21,7 +21,7 @@ VALUES = {
     "phases": "{D: {model: toy-critic}, G: {model: {name: toy-generator}}}", "augment": "[flip]",
     "expected": "{top1: 76.1}", "optimizer.groups": "[{match: bias}]", "optimizer.groups[].match": "[norm, 'conv*']",
     "data.mean": "[0.1,0.2,0.3]", "data.std": "[0.1,0.2,0.3]", "data.on_corrupt": "skip:3", "image": "48", "batch": "16",
-    "lanes": "4", "device": "cpu", "checkpoint.every": "[5it]", "checkpoint.metric": "val/top5", "stop.metric": "val/loss", "profile": "1:2",
+    "lanes": "4", "sync_bn": "all", "device": "cpu", "checkpoint.every": "[5it]", "checkpoint.metric": "val/top5", "stop.metric": "val/loss", "profile": "1:2",
     "ema.decay": "0.5", "deadline.report": "9s", "deadline.act": "90s", "eval.batch": "16", "schedule.warmup": "1it",
     "optimizer.lr_per": "32", "phases.NAME.set": "D", "ema.sets": "[G]", "plugins": "[]", "model.widths": "[16, 32, 32]", "schedule.milestones": "[0.5]",
     "schedule.of": "90", "schedule.gamma": "0.5", "fill": "[1, 2, 3]", "levels": "17", "gaussian_blur.size": "7", "multi_scale.sizes": "[32, 64]",

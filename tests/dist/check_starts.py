@@ -203,8 +203,11 @@ class Starts(suite.Suite):
             ("resnet18", ["batch=8"], 2, "one value for each channel"),
             ("resnet18", ["batch=8", "image=64", "progressive.from=32"], 2, "one value for each channel"),
             ("mobilenet-v3-large", ["batch=8"], 2, "give lanes=1 and a larger batch"),
-            (self.recipe, ["batch=32"], 0, "the statistics of 4 samples, which are noisy below 16: give lanes=2"),
+            (self.recipe, ["batch=32"], 0, "the statistics of 4 samples, which are noisy below 16: give lanes=2, or "
+             "sync_bn=all"),
             (self.recipe, ["batch=256"], 0, ""),
+            (self.recipe, ["batch=32", "sync_bn=4"], 0, ""),
+            ("resnet18", ["batch=8", "sync_bn=2"], 0, "the statistics of 2 samples, which are noisy below 16"),
             ("vit-8.yaml", ["batch=8", "lanes=4"], 0, ""),
         ]
         with open(self.path("vit-8.yaml"), "w", encoding="utf-8") as file:

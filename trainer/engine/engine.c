@@ -19,20 +19,6 @@
 #include "trainer/engine/placement.h"
 #include "trainer/engine/stop.h"
 
-// One executor's current lane.
-typedef struct sr_lane_run {
-    sr_engine *engine;
-    const sr_param_set *set; // that its phase trains
-    int lane, target_count;
-    bool busy;
-    bool holds_inputs;          // the source's memory is read until the lane is complete
-    sr_lane_settings *settings; // [2], for each set
-    sr_input_set inputs[2];     // one is filled while the other is read
-    int next;                   // the set to fill
-    sr_slot ahead;              // copied there ahead of the request; no arrays: none
-    uint64_t ahead_source;      // sr_lane_source.number: the addresses of closed sources are reused
-} sr_lane_run;
-
 // ---- Creation ----
 
 static sr_status create_set(sr_engine *e, const sr_engine_options *o, int index) {
@@ -123,7 +109,7 @@ static sr_status create_targets(sr_engine *e) {
 static sr_status create_executor(sr_engine *e, int index) {
     const sr_cpu_set rank = sr_cpu_set_of_thread();
     sr_cpu_set lane;
-    const int threads = e->threads / e->executor_count;
+    const int threads = e->executor_count < e->threads ? e->threads / e->executor_count : 1;
     if (!sr_placement_of_lane("/sys", &rank, e->executor_count, index, &lane))
         return sr_executor_create(e->device, threads, &e->executors[index]);
     SR_TRY(sr_cpu_set_bind(&lane));
@@ -151,14 +137,15 @@ static sr_status create_run(sr_engine *e, int index, bool trains) {
     return status;
 }
 
-// As many lanes at a time as the device takes; on a CPU as there are cores, and left-over cores
-// join the lanes' teams.
+// As many lanes at a time as the device takes, or as a group has; on a CPU as there are cores, and
+// left-over cores join the lanes' teams.
 static sr_status create_executors(sr_engine *e, bool one) {
     const int most = sr_device_get_properties(e->device)->executors;
-    int local = e->lane_end - e->lane_begin;
-    e->executor_count = one ? 1 : local < e->threads ? local : e->threads;
-    if (most && e->executor_count > most)
-        e->executor_count = most;
+    const int usual = most && most < e->threads ? most : e->threads;
+    e->executor_count = one ? 1 : sr_engine_lanes_at_once(e, usual);
+    e->running_lanes = e->executor_count;
+    if (!sr_device_get_properties(e->device)->asynchronous && usual < e->running_lanes)
+        e->running_lanes = usual;
     e->executors = sr_alloc_array((size_t)e->executor_count, sizeof *e->executors, "executors");
     e->runs = sr_alloc_array((size_t)e->executor_count, sizeof *e->runs, "executors");
     if (!e->executors || !e->runs)
@@ -212,6 +199,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     e->lane_begin = sr_lanes_first(e->lanes, ranks, rank);
     e->lane_end = sr_lanes_first(e->lanes, ranks, rank + 1);
     e->lane_samples = o->batch / o->lanes;
+    e->norm_lanes = (int)o->recipe->sync_bn;
     e->image_height = o->image_height;
     e->image_width = e->lane_side = o->image_width;
     e->dtype = dtypes[o->recipe->precision];
@@ -350,6 +338,7 @@ static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
                                .loss_count = e->loss.count,
                                .mix = mix_of(e, training, step),
                                .flip = !training && e->recipe->eval.flip,
+                               .norm_lanes = training ? e->norm_lanes : 1,
                                .statistics = &e->statistics};
     return sr_input_feed_record(&e->feed, slot, out);
 }
@@ -431,154 +420,6 @@ static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step,
 
 // ---- Running ----
 
-// What the program does not compute gets zeros, which complete its buckets.
-static sr_status put_unreported(const sr_lane_run *run, sr_stream *stream) {
-    const sr_param_set *set = run->set;
-    for (int i = 0, t = 0; i < set->segment_count; i++) {
-        if (t < run->target_count && run->engine->target_segment[t] == i)
-            t++;
-        else
-            SR_TRY(sr_exchange_put(set->exchange, run->lane, i, sr_address_none(), 0, stream));
-    }
-    return SR_OK;
-}
-
-static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
-    const sr_lane_run *run = user;
-    const sr_param_set *set = run->set;
-    const int segment = run->engine->target_segment[index];
-    const int64_t count = (int64_t)(bytes / sizeof(float));
-    if (segment == set->stop_segment)
-        SR_TRY(put_unreported(run, stream));
-    if (set->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
-        return SR_FAIL(SR_E_SHAPE,
-                       "scalar '%s' of task %s has %zu bytes; at most %zu are exchanged",
-                       set->segments[segment].name, run->engine->task->name, bytes,
-                       SR_FLAT_ALIGN * sizeof(float));
-    return sr_exchange_put(set->exchange, run->lane, segment, data, count, stream);
-}
-
-// A value that is not finite (debug.nan) is detected when a lane is enqueued, or when it is
-// awaited.
-static sr_status with_lane(sr_status status, int lane) {
-    if (status == SR_E_NON_FINITE)
-        sr_error_prefix("lane %d", lane);
-    return status;
-}
-
-static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
-    sr_lane_run *run = &e->runs[i];
-    if (!run->busy)
-        return SR_OK;
-    run->busy = false;
-    sr_watch watch;
-    sr_watch_begin_work(&watch, "lane %d to be computed", run->lane);
-    const sr_status status = with_lane(sr_executor_wait(e->executors[i]), run->lane);
-    sr_watch_end(&watch);
-    if (run->holds_inputs)
-        source->done(source->user, run->lane);
-    return status;
-}
-
-static void set_key(const sr_engine *e, uint32_t third, uint32_t fourth, int32_t *key) {
-    const uint32_t words[4] = {(uint32_t)e->seed, (uint32_t)(e->seed >> 32), third, fourth};
-    memcpy(key, words, sizeof words);
-}
-
-static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
-    bool same = a->arrays == b->arrays;
-    for (int i = 0; i < a->arrays && same; i++)
-        same = a->array[i].data == b->array[i].data;
-    return same;
-}
-
-// Fills the next set of an executor with a lane's inputs. Returns when they have arrived.
-static sr_status fill_inputs(sr_engine *e, sr_lane_run *run, const sr_param_set *set, int64_t step,
-                             int lane, const sr_lane_source *source, const sr_slot *slot) {
-    sr_lane_settings *settings = &run->settings[run->next];
-    const bool copied = run->ahead.arrays > 0 && run->ahead_source == source->number &&
-                        has_same_arrays(&run->ahead, slot);
-    run->ahead.arrays = 0;
-    settings->trains = true;
-    set_key(e, (uint32_t)step, (uint32_t)lane, settings->key);
-    settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
-    settings->loss_seed[0] = (float)sr_param_set_loss_seed(set);
-    const sr_status status =
-        sr_input_feed_fill(&e->feed, slot, settings, copied, &run->inputs[run->next]);
-    if (status != SR_OK)
-        sr_error_prefix("step %lld, lane %d", (long long)step, lane);
-    return status;
-}
-
-// If inputs are copied, they are copied while the executor still computes its previous lane. If
-// they are read in place, this waits for the executor first, so that the source never has more
-// lanes in use than there are executors.
-static sr_status load_lane(sr_engine *e, int i, const sr_param_set *set, int64_t step, int lane,
-                           const sr_lane_source *source) {
-    sr_lane_run *run = &e->runs[i];
-    sr_slot slot = {0};
-    const bool in_place = sr_input_set_in_place(&run->inputs[0]);
-    if (in_place)
-        SR_TRY(finish(e, i, source));
-    SR_TRY(source->get(source->user, lane, &slot));
-    const sr_status status = fill_inputs(e, run, set, step, lane, source, &slot);
-    if (status != SR_OK || !in_place)
-        source->done(source->user, lane);
-    SR_TRY(status);
-    SR_TRY(finish(e, i, source));
-    run->holds_inputs = in_place;
-    return SR_OK;
-}
-
-static sr_status start_lane(sr_engine *e, const sr_param_set *set, int64_t step, int lane,
-                            sr_plan *plan, int target_count, const sr_lane_source *source) {
-    int i = (lane - e->lane_begin) % e->executor_count;
-    sr_lane_run *run = &e->runs[i];
-    SR_TRY(load_lane(e, i, set, step, lane, source));
-    run->set = set;
-    run->lane = lane;
-    run->target_count = target_count;
-    run->busy = true;
-    const sr_run replay = {.inputs = run->inputs[run->next].slots, .sink = sink, .user = run};
-    run->next = !run->next;
-    return with_lane(sr_executor_begin(e->executors[i], plan, &replay), lane);
-}
-
-// If inputs are copied, starts to copy those of each executor's next lane while it computes its
-// last lane of this phase. An error of such a copy is reported later, when the lane is requested.
-static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
-    if (!source->ahead || sr_input_set_in_place(&e->runs[0].inputs[0]))
-        return;
-    for (int i = 0; i < e->executor_count; i++) {
-        sr_lane_run *run = &e->runs[i];
-        if (!source->ahead(source->user, e->lane_begin + i, &run->ahead)) {
-            run->ahead.arrays = 0;
-            return; // then those of later lanes are not ready either
-        }
-        run->ahead_source = source->number;
-        if (sr_input_feed_copy(&e->feed, &run->ahead, &run->inputs[run->next]) != SR_OK)
-            run->ahead.arrays = 0;
-    }
-}
-
-static sr_status run_lanes(sr_engine *e, const sr_param_set *set, int64_t step, sr_plan *plan,
-                           int count, const sr_lane_source *source) {
-    sr_status status = SR_OK;
-    for (int lane = e->lane_begin; lane < e->lane_end && status == SR_OK; lane++)
-        status = start_lane(e, set, step, lane, plan, count, source);
-    if (status == SR_OK)
-        copy_ahead(e, source);
-    // Waits for running lanes in any case, since they read inputs and write to the exchange. The
-    // first failure is the one that is returned.
-    sr_kept_error first = {.status = SR_OK};
-    sr_error_keep(&first, status);
-    for (int i = 0; i < e->executor_count; i++)
-        sr_error_keep(&first, finish(e, i, source));
-    if (!sr_input_set_in_place(&e->runs[0].inputs[0]))
-        sr_error_keep(&first, sr_input_feed_wait(&e->feed)); // of what was copied ahead
-    return sr_error_restore(&first);
-}
-
 sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
                          const sr_lane_source *source) {
     sr_phase *phase = e->phases[phase_index];
@@ -594,7 +435,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
         status = record_phase(e, phase, step, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
-        status = run_lanes(e, set, step, plan, count, source);
+        status = sr_engine_run_lanes(e, set, step, plan, count, source);
     sr_engine_trace_end(e->trace, SR_STEP_LANES);
     if (status != SR_OK)
         sr_exchange_fail(set->exchange, status, sr_error_message());
@@ -748,7 +589,7 @@ sr_status sr_engine_infer(sr_engine *e, const sr_slot *slot, sr_task_outputs *ou
     sr_lane_settings *settings = &e->runs[0].settings[0];
     const uint64_t position = (uint64_t)slot->first_position;
     settings->trains = false;
-    set_key(e, (uint32_t)position, (uint32_t)(position >> 32), settings->key);
+    sr_engine_set_key(e, (uint32_t)position, (uint32_t)(position >> 32), settings->key);
     return replay_once(e, plan, slot, settings, inference_sink, e);
 }
 
@@ -778,7 +619,7 @@ sr_status sr_engine_mix(sr_engine *e, int64_t step, int lane, const sr_slot *slo
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_compile(e->context, targets, 3, &plan));
     settings->trains = true;
-    set_key(e, (uint32_t)step, (uint32_t)lane, settings->key);
+    sr_engine_set_key(e, (uint32_t)step, (uint32_t)lane, settings->key);
     return replay_once(e, plan, slot, settings, mix_sink, &into);
 }
 

@@ -14,6 +14,20 @@ typedef struct sr_engine_result {
     size_t capacity;
 } sr_engine_result;
 
+// One executor's current lane.
+typedef struct sr_lane_run {
+    sr_engine *engine;
+    const sr_param_set *set; // that its phase trains
+    int lane, target_count;
+    bool busy;
+    bool holds_inputs;          // the source's memory is read until the lane is complete
+    sr_lane_settings *settings; // [2], for each set
+    sr_input_set inputs[2];     // one is filled while the other is read
+    int next;                   // the set to fill
+    sr_slot ahead;              // copied there ahead of the request; no arrays: none
+    uint64_t ahead_source;      // sr_lane_source.number: the addresses of closed sources are reused
+} sr_lane_run;
+
 struct sr_engine {
     const sr_task_desc *task;
     const void *task_options; // NULL: it has none
@@ -39,10 +53,12 @@ struct sr_engine {
     int64_t lane_side; // of square images in 'feed.lane'; image_width if they do not grow
     int64_t batch, lane_samples, image_height, image_width;
     int lanes, lane_begin, lane_end;
+    int norm_lanes; // of a group that shares statistics; 1: none
 
     sr_executor **executors;
     int executor_count, threads;
-    struct sr_lane_run *runs; // one for each executor
+    int running_lanes; // that compute at a time; the others wait at a stop
+    sr_lane_run *runs; // one for each executor
     sr_target *targets;
     int *target_segment;
     int target_capacity;
@@ -54,5 +70,14 @@ struct sr_engine {
     sr_engine_result results[SR_TASK_OUTPUTS];
     struct sr_engine_trace *trace; // NULL: none
 };
+
+// engine_lanes.c: replays the plan for all lanes of this rank.
+SR_NODISCARD sr_status sr_engine_run_lanes(sr_engine *e, const sr_param_set *set, int64_t step,
+                                           sr_plan *plan, int target_count,
+                                           const sr_lane_source *source);
+// Lanes of this rank that run at a time: 'usual', or as many as a group has here, if that is more.
+int sr_engine_lanes_at_once(const sr_engine *e, int usual);
+// Fills the key of a lane's random numbers.
+void sr_engine_set_key(const sr_engine *e, uint32_t third, uint32_t fourth, int32_t *key);
 
 #endif

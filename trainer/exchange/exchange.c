@@ -29,7 +29,7 @@
 
 // ---- the thread
 
-static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds) {
+void sr_exchange_timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     int64_t end = (int64_t)at.tv_nsec + nanoseconds;
@@ -40,10 +40,14 @@ static void timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t
 
 // How long to sleep after a turn without progress. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
-    if (x->started == x->finished && x->ready_prefix <= x->started && x->pass != SR_PASS_AGREE)
+    const bool joins = sr_exchange_is_joining(x);
+    if (!joins && x->started == x->finished && x->ready_prefix <= x->started &&
+        x->pass != SR_PASS_AGREE)
         return IDLE_NS;
     if (idle_ns > PATIENT_AFTER_NS && !x->waiting)
         return PATIENT_LOOK_NS;
+    if (joins) // every lane of the group waits for it
+        return SHORTEST_LOOK_NS;
     return last * 2 < LONGEST_LOOK_NS ? last * 2 : LONGEST_LOOK_NS;
 }
 
@@ -58,7 +62,7 @@ static void *communicate(void *argument) {
         if (x->stop && !to_tell)
             break;
         if (!to_tell && !runs) {
-            timed_wait(&x->wake, &x->lock, SR_NS_PER_S);
+            sr_exchange_timed_wait(&x->wake, &x->lock, SR_NS_PER_S);
             continue;
         }
         uint64_t wakes = x->wakes;
@@ -75,7 +79,7 @@ static void *communicate(void *argument) {
             moved_ns = now;
         } else if (x->wakes == wakes && !x->stop) {
             look = next_look(x, look, now - moved_ns);
-            timed_wait(&x->wake, &x->lock, look);
+            sr_exchange_timed_wait(&x->wake, &x->lock, look);
         }
     }
     pthread_mutex_unlock(&x->lock);
@@ -159,6 +163,8 @@ static void settle(sr_exchange *x) {
     sr_comm_settle(x->comm, x->requests, x->request_count);
     if (x->agreement.requests)
         sr_comm_settle(x->comm, x->agreement.requests, x->agreement.group.count);
+    if (x->joining.requests)
+        sr_comm_settle(x->comm, x->joining.requests, x->joining.group.count);
 }
 
 void sr_exchange_free(sr_exchange *x) {
@@ -185,6 +191,7 @@ void sr_exchange_free(sr_exchange *x) {
     sr_exchange_trace_free(x->trace);
     sr_exchange_unbuild(x);
     sr_exchange_agreement_free(x);
+    sr_exchange_joining_free(&x->joining);
     pthread_cond_destroy(&x->wake);
     pthread_cond_destroy(&x->finished_step);
     pthread_mutex_destroy(&x->lock);
@@ -310,7 +317,7 @@ sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data
 // message or a lane; the watchdog ends the process if a turn of the thread does not return.
 static void wait_for_end(sr_exchange *x) {
     while (x->threaded && !x->told && (!x->done || x->failed != SR_OK))
-        timed_wait(&x->finished_step, &x->lock, SR_NS_PER_S);
+        sr_exchange_timed_wait(&x->finished_step, &x->lock, SR_NS_PER_S);
 }
 
 sr_status sr_exchange_step_wait(sr_exchange *x) {

@@ -128,6 +128,23 @@ SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // completed first should be placed last.
 SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data,
                                        int64_t count, sr_stream *stream);
+// A value that lanes join in the middle of a step.
+typedef struct sr_exchange_part {
+    int64_t count;
+    bool moments; // 'count' means, then 'count' biased variances of as many elements in each lane;
+                  // else 'count' numbers that are summed
+} sr_exchange_part;
+
+// Lanes [first, first + lanes), some of which are this rank's, join values. Every rank that has
+// such lanes calls it as often in a step, in the same order; two groups have no lane in common.
+// *rows: f32 [lanes][elements of all parts], host memory in which the caller fills the rows of this
+// rank's lanes; valid until the next call. Within a step; 'parts' must stay valid until the join.
+SR_NODISCARD sr_status sr_exchange_join_begin(sr_exchange *x, int first, int lanes,
+                                              const sr_exchange_part *parts, int part_count,
+                                              float **rows);
+// Joins them through the lane tree of the group and returns when the result is in row 0: the same
+// bits on every rank, and for any number of ranks. Failures as sr_exchange_step_wait.
+SR_NODISCARD sr_status sr_exchange_join(sr_exchange *x);
 // Returns when V is complete on this rank. Also returns a failure of a peer or of the update, or a
 // timeout, with the same status and message on all ranks ("rank 1 (host b, pid 7): ..."). After a
 // failure every call returns it; only sr_exchange_free and sr_comm_free may still be called.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange's structs and functions, shared by exchange.c (calls and thread), exchange_plan.c
-// (what is fixed at creation), exchange_schedule.c (the messages to send), exchange_machine.c (the
-// progress of a step), its drivers exchange_host.c and exchange_stream.c, exchange_reduce.c and
-// exchange_failure.c; and functions for simulation.
+// (what is fixed at creation), exchange_join.c (values within a step), exchange_schedule.c (the
+// messages to send), exchange_machine.c (the progress of a step), its drivers exchange_host.c and
+// exchange_stream.c, exchange_reduce.c and exchange_failure.c; and functions for simulation.
 #ifndef SR_TRAINER_EXCHANGE_INTERNAL_H
 #define SR_TRAINER_EXCHANGE_INTERNAL_H
 
@@ -87,8 +87,9 @@ typedef struct sr_exchange_driver {
 
 extern const sr_exchange_driver sr_exchange_host, sr_exchange_on_stream;
 
-// The tag of measures; the tags of buckets are smaller.
+// The tags of measures and of joins; the tags of buckets are smaller.
 #define SR_EXCHANGE_TAG_MEASURES SR_COMM_MAX_TAG
+#define SR_EXCHANGE_TAG_JOIN (SR_COMM_MAX_TAG - 1)
 
 // Between folding and updating (exchange_agree.c).
 typedef struct sr_exchange_agreement {
@@ -105,6 +106,23 @@ typedef struct sr_exchange_agreement {
     sr_message_group group;
     bool sent;
 } sr_exchange_agreement;
+
+// Lanes of a group that join values (exchange_join.c).
+typedef struct sr_exchange_joining {
+    int first, lanes, first_rank, last_rank; // of the group
+    const sr_exchange_part *parts;
+    int part_count;
+    int64_t elements; // of all parts
+    float *rows;      // [lanes][elements]; a sub-tree is in the row of its first lane
+    size_t row_capacity;
+    sr_lane_range *trees; // of all ranks of the group
+    size_t tree_capacity;
+    sr_comm_request *requests;
+    size_t request_capacity;
+    atomic_bool under_way; // the sub-trees are to be swapped; its end is signalled under the lock
+    bool posted;
+    sr_message_group group;
+} sr_exchange_joining;
 
 // Rows of a trace: the thread's work, and the messages of each transfer.
 typedef struct sr_exchange_trace {
@@ -166,6 +184,7 @@ struct sr_exchange {
     int request_count;
     sr_exchange_pass pass;
     sr_exchange_agreement agreement;
+    sr_exchange_joining joining;
     int started, finished; // buckets of the pass
     int64_t steps_done, moved_ns, report_at_ns;
     long long seen_puts;
@@ -249,6 +268,14 @@ SR_NODISCARD sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_
 // again. The second function advances the round until the measures of all ranks are gathered.
 SR_NODISCARD sr_status sr_exchange_agreement_begin(sr_exchange *x, int round);
 SR_NODISCARD sr_status sr_exchange_agreement_advance(sr_exchange *x, bool *gathered);
+
+// exchange_join.c, for the communication thread: moves the messages of a join, if one is under way.
+SR_NODISCARD sr_status sr_exchange_join_advance(sr_exchange *x, bool *moved);
+bool sr_exchange_is_joining(const sr_exchange *x);
+void sr_exchange_joining_free(sr_exchange_joining *joining);
+
+// exchange.c: waits for the condition with the lock held, at most so long.
+void sr_exchange_timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds);
 
 // exchange_failure.c: records the first failure; 'told' is the text for the peers; NULL if they
 // have been notified.

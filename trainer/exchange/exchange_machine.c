@@ -80,6 +80,7 @@ static sr_status next_pass(sr_exchange *x, bool *moved) {
 }
 
 static sr_status move(sr_exchange *x, int ready_prefix, bool *moved) {
+    SR_TRY(sr_exchange_join_advance(x, moved));
     while (x->started < x->bucket_count && is_ready(x, x->started, ready_prefix) &&
            x->started - x->finished < x->transfer_count) {
         SR_TRY(start_bucket(x, x->started));
@@ -115,6 +116,13 @@ static void describe_agreement(sr_exchange *x, char *out, size_t room) {
     snprintf(out, room, "%s", found ? names.text : "norms of gradients of the device");
 }
 
+static void describe_join(sr_exchange *x, char *out, size_t room) {
+    sr_peer_names names;
+    const bool found =
+        sr_exchange_name_group(x, &x->joining.group, "lanes to be joined with", &names);
+    snprintf(out, room, "%s", found ? names.text : "lanes to be joined");
+}
+
 static void describe_lanes(sr_exchange *x, char *out, size_t room) {
     for (int lane = x->lane_first; lane < x->lane_last; lane++) {
         for (int s = 0; s < x->segment_count; s++) {
@@ -133,7 +141,7 @@ static void describe_lanes(sr_exchange *x, char *out, size_t room) {
 // may be waiting for one that itself waits, so it gives that one time to report first.
 static int64_t deadline(const sr_exchange *x, bool under_way) {
     const sr_exchange_transfer *oldest = &x->transfers[x->finished % x->transfer_count];
-    const bool later = x->pass == SR_PASS_AGREE || oldest->swapped;
+    const bool later = !sr_exchange_is_joining(x) && (x->pass == SR_PASS_AGREE || oldest->swapped);
     return under_way && later ? x->act_ns + x->act_ns / 8 : x->act_ns;
 }
 
@@ -158,8 +166,8 @@ static bool is_under_way(const sr_exchange *x) {
 
 // Describes what is awaited: messages under way, or, once step_wait is called, lanes of this rank.
 static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
-    const bool agrees = x->pass == SR_PASS_AGREE;
-    bool under_way = agrees || is_under_way(x);
+    const bool agrees = x->pass == SR_PASS_AGREE, joins = sr_exchange_is_joining(x);
+    bool under_way = agrees || joins || is_under_way(x);
     long long puts = atomic_load_explicit(&x->puts, memory_order_relaxed);
     if (!under_way && (!waiting || puts != x->seen_puts)) {
         x->seen_puts = puts;
@@ -171,7 +179,9 @@ static sr_status check_deadline(sr_exchange *x, int64_t now, bool waiting) {
     if (!over && now < x->report_at_ns)
         return SR_OK;
     char what[SR_EXCHANGE_TEXT_BYTES / 2 + 160], text[SR_EXCHANGE_TEXT_BYTES];
-    if (agrees)
+    if (joins)
+        describe_join(x, what, sizeof what);
+    else if (agrees)
         describe_agreement(x, what, sizeof what);
     else if (under_way)
         describe_messages(x, what, sizeof what);

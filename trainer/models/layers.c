@@ -44,11 +44,16 @@ sr_tensor sr_layer_batchnorm(sr_forward *forward, const sr_batchnorm_layer *laye
     if (!forward->training)
         return sr_batchnorm_infer(x, layer->weight, layer->bias, layer->running_mean,
                                   layer->running_var, layer->eps);
-    sr_batchnorm_out out = sr_batchnorm_train(x, layer->weight, layer->bias, layer->eps);
+    const int64_t lanes = forward->norm_lanes;
+    const sr_batchnorm_out out =
+        lanes > 1 ? sr_batchnorm_group(x, layer->weight, layer->bias, layer->eps, lanes)
+                  : sr_batchnorm_train(x, layer->weight, layer->bias, layer->eps);
     sr_info info;
     if (!sr_tensor_info(x, &info))
         return out.y;
     double rows = (double)(sr_info_count(&info) / info.dim[info.rank - 1]);
+    if (lanes > 1)
+        rows *= (double)lanes;
     sr_forward_statistic(forward, layer->running_mean, out.mean);
     sr_forward_statistic(forward, layer->running_var,
                          sr_scale(out.var, rows / (rows > 1 ? rows - 1 : 1), 0));

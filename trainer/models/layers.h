@@ -34,7 +34,8 @@ void sr_build_conv(sr_builder *builder, sr_conv_layer *layer, const char *name,
 // x[N,H,W,in] -> y[N,P,Q,out], as sr_conv2d.
 sr_tensor sr_layer_conv(const sr_conv_layer *layer, sr_tensor x);
 
-// Batch normalisation with running statistics, per lane in training.
+// Batch normalisation with running statistics, in training per lane or group of lanes
+// (sr_forward.norm_lanes).
 typedef struct sr_batchnorm_layer {
     sr_tensor weight, bias, running_mean, running_var;
     double eps;
@@ -51,7 +52,7 @@ typedef struct sr_batchnorm_layer_opts {
 // NAME.num_batches_tracked.
 void sr_build_batchnorm(sr_builder *builder, sr_batchnorm_layer *layer, const char *name,
                         int64_t channels, sr_batchnorm_layer_opts opts);
-// Normalises over all but the last dimension of x; in training it reports the lane's statistics.
+// Normalises over all but the last dimension of x; in training it reports the statistics.
 sr_tensor sr_layer_batchnorm(sr_forward *forward, const sr_batchnorm_layer *layer, sr_tensor x);
 
 // A fully connected layer.

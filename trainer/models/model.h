@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define SR_MODEL_ABI 4    // of sr_model_desc
+#define SR_MODEL_ABI 5    // of sr_model_desc
 #define SR_NAME_BYTES 128 // of a parameter's full name, its terminator included
 
 // Collects the declarations of a model's 'build'.
@@ -145,6 +145,7 @@ typedef struct sr_outputs {
 typedef struct sr_forward {
     sr_context *context;
     bool training;       // batch statistics, dropout
+    int64_t norm_lanes;  // in training: lanes that share batch statistics; 0 or 1: each has its own
     sr_dtype dtype;      // of activations
     sr_tensor key;       // i32[4], for sr_dropout and sr_random_normal
     uint32_t next_scope; // number of the next random operator, counted up

@@ -210,6 +210,26 @@ static void read_on_corrupt(sr_recipe_internal *in) {
                           text);
 }
 
+// Recipes whose lanes have their own statistics keep the identity that they had before the key
+// existed.
+static void read_sync_bn(sr_recipe_internal *in) {
+    sr_recipe *r = &in->v.recipe;
+    const char *text = in->v.raw_sync_bn;
+    char *end = NULL;
+    errno = 0;
+    r->sync_bn = strcmp(text, "all") == 0 ? r->lanes : strtoll(text, &end, 10);
+    if ((end && *end != '\0') || errno != 0 || r->sync_bn < 1)
+        sr_recipe_mistake(in, row(in, "sync_bn")->at,
+                          "sync_bn: expected a number of lanes, or all, got '%s'", text);
+    else if (r->lanes % r->sync_bn != 0)
+        sr_recipe_mistake(in, row(in, "sync_bn")->at,
+                          "sync_bn: %lld lanes cannot be divided into groups of %lld; use a number "
+                          "that divides lanes, or all",
+                          (long long)r->lanes, (long long)r->sync_bn);
+    if (r->sync_bn == 1)
+        row(in, "sync_bn")->option_class = SR_OPTION_NEUTRAL;
+}
+
 static void read_profile(sr_recipe_internal *in) {
     sr_recipe *r = &in->v.recipe;
     const char *text = in->v.raw_profile;
@@ -296,10 +316,10 @@ static sr_status carry_expected(sr_recipe_internal *in) {
 // Sorts the top level into the usual order of a recipe; keys that are not listed follow.
 static void order_top(sr_recipe_node *root) {
     static const char *const order[] = {
-        "about",   "task",  "model",       "phases", "weights",   "weights_reset",
-        "data",    "image", "progressive", "batch",  "lanes",     "epochs",
-        "steps",   "seed",  "precision",   "loss",   "optimizer", "schedule",
-        "augment", "mix",   "eval",        "ema"};
+        "about",    "task",    "model",       "phases",    "weights", "weights_reset",
+        "data",     "image",   "progressive", "batch",     "lanes",   "sync_bn",
+        "epochs",   "steps",   "seed",        "precision", "loss",    "optimizer",
+        "schedule", "augment", "mix",         "eval",      "ema"};
     sr_recipe_node *rest = root->first;
     root->first = root->last = NULL;
     root->count = 0;
@@ -343,6 +363,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     read_draws(in);
     read_length(in);
     read_on_corrupt(in);
+    read_sync_bn(in);
     read_profile(in);
     read_every(in);
     read_channels(in);

@@ -69,7 +69,7 @@ typedef struct sr_recipe_values {
     sr_recipe recipe;
     sr_int_list raw_image, raw_resize, raw_crop; // one side, or height and width
     int64_t raw_processes;
-    const char *raw_on_corrupt, *raw_profile;
+    const char *raw_on_corrupt, *raw_profile, *raw_sync_bn;
     sr_string_list raw_every;
 } sr_recipe_values;
 

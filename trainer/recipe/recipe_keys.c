@@ -80,6 +80,10 @@ static const sr_option recipe_options[] = {
      "it "
      "limits the number of ranks (default: a power of two, with 32 samples or more in each)",
      SR_OPT_INT, AT(recipe.lanes), NULL, 1, 65536, NULL, NUMERICS},
+    {"sync_bn",
+     "lanes that share the BatchNorm statistics of their samples: a number that divides lanes, or "
+     "all; so many lanes are computed side by side",
+     SR_OPT_STRING, AT(raw_sync_bn), "1", 0, 0, NULL, NUMERICS},
     {"epochs", "length of training, in passes over the data; this or steps is required",
      SR_OPT_FLOAT, AT(recipe.epochs), NULL, 1e-9, 1e9, NULL, NUMERICS},
     {"steps", "length of training in steps, instead of epochs", SR_OPT_INT, AT(recipe.steps), NULL,

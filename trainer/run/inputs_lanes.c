@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether lanes are large enough for batch norm (inputs.h): its statistics in training are those of
-// a lane's own samples.
+// a lane's own samples, or of a group of lanes.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,8 @@ typedef struct smallest_norm {
     char layer[LAYER_BYTES];
 } smallest_norm;
 
-static sr_status look_at(const sr_context *context, smallest_norm *out) {
+// lanes: of a group with common statistics.
+static sr_status look_at(const sr_context *context, int64_t lanes, smallest_norm *out) {
     const int count = sr_call_count(context);
     sr_layer *layers = sr_alloc_array((size_t)count + 1, sizeof *layers, "layers");
     if (!layers)
@@ -26,9 +27,11 @@ static sr_status look_at(const sr_context *context, smallest_norm *out) {
     for (int i = 0; status == SR_OK && i < count; i++) {
         sr_call_view call;
         sr_call_get(context, i, &call);
-        if (strcmp(call.op->name, "batchnorm_train") != 0)
+        const bool shared = strcmp(call.op->name, "batchnorm_moments") == 0;
+        if (!shared && strcmp(call.op->name, "batchnorm_train") != 0)
             continue;
-        const int64_t values = sr_info_count(&call.in[0]) / call.in[0].dim[call.in[0].rank - 1];
+        const int64_t rows = sr_info_count(&call.in[0]) / call.in[0].dim[call.in[0].rank - 1];
+        const int64_t values = shared ? rows * lanes : rows;
         if (out->values > 0 && values >= out->values)
             continue;
         out->values = values;
@@ -48,7 +51,7 @@ static sr_status find_smallest(sr_engine *engine, int64_t scale, smallest_norm *
         sr_plan *plan;
         SR_TRY(sr_engine_compile_size(engine, p, scale * (from > 0 ? from : e.image_height),
                                       scale * (from > 0 ? from : e.image_width), &plan));
-        SR_TRY(look_at(e.context, out));
+        SR_TRY(look_at(e.context, e.recipe->sync_bn, out));
     }
     return SR_OK;
 }
@@ -66,8 +69,9 @@ static const char *cure(const sr_engine_info *e, char out[96]) {
     while (lanes > 1 && (e->batch % lanes != 0 || e->batch / lanes < FEW_SAMPLES))
         lanes--;
     if (lanes >= 1)
-        (void)snprintf(out, 96, "give lanes=%" PRId64 "%s", lanes,
-                       e->batch / lanes < FEW_SAMPLES ? " and a larger batch" : "");
+        (void)snprintf(out, 96, "give lanes=%" PRId64 "%s%s", lanes,
+                       e->batch / lanes < FEW_SAMPLES ? " and a larger batch" : "",
+                       e->recipe->sync_bn < e->lanes ? ", or sync_bn=all" : "");
     else
         (void)snprintf(out, 96, "raise batch");
     return out;
@@ -86,11 +90,12 @@ sr_status sr_inputs_check_lanes(sr_engine *engine, bool warn) {
             norm.layer, e.batch, e.lanes, e.lanes == 1 ? "" : "s", cure(&e, text),
             grows_with_images(engine) ? ", or use larger images" : "");
     }
-    if (warn && norm.values > 0 && e.lane_samples < FEW_SAMPLES) {
+    const int64_t samples = e.lane_samples * e.recipe->sync_bn;
+    if (warn && norm.values > 0 && samples < FEW_SAMPLES) {
         SR_WARN("batch %" PRId64 " in %d lane%s: batch norm has the statistics of %" PRId64
                 " sample%s, which are noisy below %d: %s",
-                e.batch, e.lanes, e.lanes == 1 ? "" : "s", e.lane_samples,
-                e.lane_samples == 1 ? "" : "s", FEW_SAMPLES, cure(&e, text));
+                e.batch, e.lanes, e.lanes == 1 ? "" : "s", samples, samples == 1 ? "" : "s",
+                FEW_SAMPLES, cure(&e, text));
     }
     return SR_OK;
 }

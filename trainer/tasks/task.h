@@ -55,6 +55,7 @@ typedef struct sr_lane_recording {
     const sr_loss_part *losses;       // of the recipe, which are added (sr_task_loss)
     int loss_count;                   // 0 if the task has its own loss
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
+    int64_t norm_lanes;               // lanes that share batch statistics; 1: each has its own
     bool flip;                        // inference averages over pictures and their mirror images
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     int64_t samples;                  // of the slot

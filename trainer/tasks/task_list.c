@@ -157,6 +157,7 @@ sr_tensor sr_task_forward(sr_lane_recording *recording, int set, const sr_tensor
     recording->outputs.count = 0;
     sr_forward forward = {.context = recording->context,
                           .training = recording->training,
+                          .norm_lanes = recording->norm_lanes,
                           .dtype = recording->dtype,
                           .key = recording->key,
                           .next_scope = (uint32_t)set << 16,

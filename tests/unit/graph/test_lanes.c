@@ -177,30 +177,11 @@ static void test_sums_are_neighbours(void **state) {
     }
 }
 
-// The gradient of x through the statistics of several lanes is divided by the rows of all lanes.
-static void test_statistics_of_several_lanes(void **state) {
-    (void)state;
-    const norm_data d = data_of(SR_F64);
-    test_array *got[2];
-    for (int i = 0; i < 2; i++) {
-        sr_context *context = context_new(SR_F64);
-        const sr_tensor x = rows_of(context, d.x, 0, ROWS);
-        sr_tensor dx = SR_NONE;
-        const sr_batchnorm_out out =
-            sr_batchnorm_group(x, SR_NONE, SR_NONE, eps, i == 0 ? 1 : LANES);
-        sr_gradients(sr_add(out.mean, sr_mul(out.var, out.var)), SR_NONE, &x, 1, &dx);
-        got[i] = read_value(i == 0 ? sr_scale(dx, 1.0 / LANES, 0.0) : dx);
-        sr_context_free(context);
-    }
-    expect_near("gradient of statistics", got[1], got[0], 0, 1e-12);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_one_lane, arrays_free),
         cmocka_unit_test_teardown(test_lanes_make_the_whole, arrays_free),
         cmocka_unit_test_teardown(test_sums_are_neighbours, arrays_free),
-        cmocka_unit_test_teardown(test_statistics_of_several_lanes, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

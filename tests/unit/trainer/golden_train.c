@@ -23,16 +23,17 @@ typedef struct training_rank {
 
 static void load_recipe(training_rank *j) {
     const golden_training *g = j->g;
-    char text[7][320];
-    const char *overrides[7];
-    const int count = g->loss ? 7 : 6;
+    char text[8][320];
+    const char *overrides[8];
+    const int count = g->loss ? 8 : 7;
     (void)snprintf(text[0], sizeof text[0], "model=%s", g->model);
     (void)snprintf(text[1], sizeof text[1], "batch=%" PRId64, g->batch);
     (void)snprintf(text[2], sizeof text[2], "lanes=%d", g->lanes);
     (void)snprintf(text[3], sizeof text[3], "optimizer=%s", g->optimizer);
     (void)snprintf(text[4], sizeof text[4], "precision=%s", g->precision);
     (void)snprintf(text[5], sizeof text[5], "task=%s", g->segments ? "segment" : "classify");
-    (void)snprintf(text[6], sizeof text[6], "loss=%s", g->loss ? g->loss : "");
+    (void)snprintf(text[6], sizeof text[6], "sync_bn=%s", g->sync_bn ? g->sync_bn : "1");
+    (void)snprintf(text[7], sizeof text[7], "loss=%s", g->loss ? g->loss : "");
     for (int i = 0; i < count; i++)
         overrides[i] = text[i];
     assert_ok(sr_recipe_load("tests/recipes/plain.yaml", overrides, count, &j->recipe));
@@ -95,6 +96,16 @@ static void done(void *user, int lane) {
     (void)lane;
 }
 
+static void finish(const training_rank *j) {
+    sr_param_set *set = sr_engine_get_set(j->engine, 0);
+    float *values = NULL;
+    if (!j->g->finish)
+        return;
+    assert_ok(sr_param_set_map(set, SR_SET_VALUES, &values));
+    j->g->finish(j->g->user, sr_param_set_get_info(set).model, values);
+    assert_ok(sr_param_set_unmap(set, SR_SET_VALUES, values, false));
+}
+
 enum { SETTLING_STEPS = 3 };
 
 void golden_train(const golden_training *g, int steps, double *losses) {
@@ -119,5 +130,6 @@ void golden_train(const golden_training *g, int steps, double *losses) {
     }
     if (steps > SETTLING_STEPS)
         assert_int_equal(sr_memory_get_stats().allocations, settled);
+    finish(&j);
     end(&j);
 }

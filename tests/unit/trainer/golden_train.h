@@ -12,11 +12,14 @@ typedef struct golden_training {
     bool segments; // the class of each pixel is learned; false: that of each picture
     int64_t classes, side, batch;
     int lanes;
+    const char *sync_bn; // of the recipe; NULL: lanes have their own statistics
     uint64_t seed;
     double lr;
     bool falling; // to 0 at the end, else constant
     // First value of the model's i-th parameter or buffer.
     void (*fill)(const void *user, const sr_model *model, int i, float *out);
+    // Gets its values after the last step; NULL: none.
+    void (*finish)(const void *user, const sr_model *model, const float *values);
     const void *user;
 } golden_training;
 

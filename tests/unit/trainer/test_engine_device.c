@@ -253,6 +253,13 @@ static void test_rounded_parameters(void **state) {
     compare("tests/recipes/tiny.yaml", "precision=bf16");
 }
 
+// A group on one rank, and one that two ranks share.
+static void test_common_statistics(void **state) {
+    (void)state;
+    compare("tests/recipes/tiny.yaml", "sync_bn=2");
+    compare("tests/recipes/tiny.yaml", "sync_bn=all");
+}
+
 static void test_two_phases(void **state) {
     (void)state;
     compare("toy-gan", "ema.decay=0.9");
@@ -322,6 +329,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classification),
         cmocka_unit_test(test_rounded_parameters),
+        cmocka_unit_test(test_common_statistics),
         cmocka_unit_test(test_two_phases),
         cmocka_unit_test(test_another_source_at_the_same_addresses),
         cmocka_unit_test(test_wrong_labels),

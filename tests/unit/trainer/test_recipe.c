@@ -136,6 +136,15 @@ static const mistake mistakes[] = {
     {RECIPE_BASIS "lanes: 2\ndata: {repeats: 3}\n",
      "r.yaml:5:17: error: 3 copies of a sample need as many lanes, but lanes is 2\n"
      "  data: {repeats: 3}\n                  ^"},
+    {RECIPE_BASIS "lanes: 8\nsync_bn: 3\n",
+     "r.yaml:5:10: error: sync_bn: 8 lanes cannot be divided into groups of 3; use a number that "
+     "divides lanes, or all\n  sync_bn: 3\n           ^"},
+    {RECIPE_BASIS "sync_bn: true\n",
+     "r.yaml:4:10: error: sync_bn: expected a number of lanes, or all, got 'true'\n"
+     "  sync_bn: true\n           ^"},
+    {RECIPE_BASIS "sync_bn: 0\n",
+     "r.yaml:4:10: error: sync_bn: expected a number of lanes, or all, got '0'\n"
+     "  sync_bn: 0\n           ^"},
     {RECIPE_BASIS "augment: flip\n",
      "r.yaml:4:10: error: 'augment' is a list of transforms; give the whole list, such as [flip]\n "
      " augment: flip\n           ^"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange as the trainer uses it: a communication thread per rank, several threads that put
 // lanes, blocking calls; ranks are threads too. Also meant to be run under a thread checker.
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #define ELEMENTS (INT64_C(3) * SR_BLOCK_ELEMENTS + 1000)
 #define MAX_RANKS 4
 #define STEPS 3
+// Of a join: numbers that are summed, channels with moments; joins of a step.
+enum { SUMS = 5, CHANNELS = 3, JOINED = SUMS + 2 * CHANNELS, JOINS = 3, MAX_LANES = 12 };
 
 // Most elements belong to no segment, so that the expected values are computed quickly; segments
 // cross the borders of blocks.
@@ -54,6 +57,8 @@ typedef struct exchange_rank {
     sr_status status;
     char message[512];
     atomic_int failed_checks;
+    int group;                              // lanes that join
+    float joined[JOINS][MAX_LANES][JOINED]; // of each join and first lane of a group
 } exchange_rank;
 
 #define CHECK(run, condition) ((condition) ? 0 : atomic_fetch_add(&(run)->failed_checks, 1))
@@ -138,6 +143,7 @@ typedef struct layout {
     int lanes, ranks, threads;
     int64_t bucket_bytes, max_delay_ns;
     double act_seconds;
+    int group;
     int on_stream; // so many ranks put messages on streams: all, none, or it is a mistake
 } layout;
 
@@ -154,6 +160,7 @@ static void run_ranks(const layout *l, void *(*body)(exchange_rank *), exchange_
         runs[r].threads = l->threads;
         runs[r].bucket_bytes = l->bucket_bytes;
         runs[r].act_seconds = l->act_seconds;
+        runs[r].group = l->group;
         runs[r].body = body;
         runs[r].values = sr_alloc_array(ELEMENTS, sizeof *runs[r].values, "values");
         assert_non_null(runs[r].values);
@@ -291,6 +298,167 @@ static void a_hanging_rank_is_named(void **state) {
     sr_log_set_level(SR_LOG_INFO);
 }
 
+// ---- lanes that join values in the middle of a step
+
+static const sr_exchange_part join_parts[] = {{.count = SUMS},
+                                              {.count = CHANNELS, .moments = true}};
+
+// Of a lane: sums, then means around 1,000 and variances.
+static void fill_row(int64_t join, int lane, float *row) {
+    for (int i = 0; i < JOINED; i++)
+        row[i] = world_value(join, lane, i);
+    for (int i = 0; i < CHANNELS; i++) {
+        row[SUMS + i] = 1000 + row[SUMS + i] / (1 << 18);
+        row[SUMS + CHANNELS + i] = 1 + row[i] * row[i];
+    }
+}
+
+// Sums are those of the tree, bit by bit; moments are compared with the definition: the variance of
+// equally many values around the common mean.
+static void check_joined(exchange_rank *run, int64_t join, int first, const float *got) {
+    const int lanes = run->group;
+    int width = 1;
+    while (width < lanes)
+        width *= 2;
+    float rows[MAX_LANES][JOINED], sums[MAX_LANES];
+    for (int l = 0; l < lanes; l++)
+        fill_row(join, first + l, rows[l]);
+    for (int i = 0; i < SUMS; i++) {
+        for (int l = 0; l < lanes; l++)
+            sums[l] = rows[l][i];
+        for (int step = 1; step < lanes; step *= 2)
+            for (int l = 0; l + step < lanes; l += 2 * step)
+                sums[l] += sums[l + step];
+        CHECK(run, got[i] == sums[0]);
+    }
+    for (int c = SUMS; c < SUMS + CHANNELS; c++) {
+        double mean = 0, var = 0;
+        for (int l = 0; l < lanes; l++)
+            mean += (double)rows[l][c] / lanes;
+        for (int l = 0; l < lanes; l++) {
+            const double d = (double)rows[l][c] - mean;
+            var += ((double)rows[l][c + CHANNELS] + d * d) / lanes;
+        }
+        // Each level of the tree rounds mean and variance once, and the variance feels a rounded
+        // mean only by its square.
+        CHECK(run, fabs((double)got[c] - mean) <= 4 * 0x1p-24 * mean);
+        CHECK(run, fabs((double)got[c + CHANNELS] - var) <= 8 * 0x1p-24 * var + 0x1p-26);
+    }
+}
+
+static sr_status join_lanes(exchange_rank *run, int64_t join, int first) {
+    const int begin = sr_lanes_first(run->lanes, run->ranks, run->rank);
+    const int end = sr_lanes_first(run->lanes, run->ranks, run->rank + 1);
+    float *rows = NULL;
+    SR_TRY(sr_exchange_join_begin(run->exchange, first, run->group, join_parts, 2, &rows));
+    for (int lane = first; lane < first + run->group; lane++)
+        if (lane >= begin && lane < end)
+            fill_row(join, lane, rows + (lane - first) * JOINED);
+    SR_TRY(sr_exchange_join(run->exchange));
+    check_joined(run, join, first, rows);
+    memcpy(run->joined[join % JOINS][first], rows, sizeof run->joined[0][0]);
+    return SR_OK;
+}
+
+// All joins of this rank's groups.
+static sr_status join_groups(exchange_rank *run, int64_t step) {
+    const int begin = sr_lanes_first(run->lanes, run->ranks, run->rank);
+    const int end = sr_lanes_first(run->lanes, run->ranks, run->rank + 1);
+    for (int first = 0; first < run->lanes; first += run->group)
+        for (int i = 0; i < JOINS && first < end && first + run->group > begin; i++)
+            SR_TRY(join_lanes(run, step * JOINS + i, first));
+    return SR_OK;
+}
+
+// Joins before a segment is put are beside the messages of buckets behind it.
+static void *join_body(exchange_rank *run) {
+    static _Thread_local float scratch[1000];
+    const int begin = sr_lanes_first(run->lanes, run->ranks, run->rank);
+    const int end = sr_lanes_first(run->lanes, run->ranks, run->rank + 1);
+    sr_stream *stream = NULL;
+    CHECK(run, create(run, segments) == SR_OK);
+    CHECK(run, world_stream(device, &stream) == SR_OK);
+    for (int64_t step = 0; step < STEPS; step++) {
+        CHECK(run, sr_exchange_step_begin(run->exchange, step) == SR_OK);
+        for (int s = SEGMENTS - 1; s >= 0; s--) {
+            CHECK(run, join_groups(run, step) == SR_OK);
+            for (int lane = begin; lane < end; lane++)
+                CHECK(run,
+                      world_put(stream, run->exchange, segments, step, lane, s, scratch) == SR_OK);
+        }
+        CHECK(run, sr_exchange_step_wait(run->exchange) == SR_OK);
+    }
+    if (run->ranks > 1 && run->group == run->lanes)
+        CHECK(run, join_groups(run, 0) == SR_E_ARGUMENT); // outside a step
+    sr_exchange_free(run->exchange);
+    sr_stream_free(stream);
+    return NULL;
+}
+
+static void lanes_join_with_the_same_bits_on_any_ranks(void **state) {
+    (void)state;
+    static exchange_rank one[MAX_RANKS], runs[MAX_RANKS];
+    static const int shapes[][2] = {{8, 8},  {8, 4},   {8, 2},
+                                    {12, 6}, {12, 12}, {12, 3}}; // lanes, group
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        layout l = {.lanes = shapes[s][0],
+                    .group = shapes[s][1],
+                    .ranks = 1,
+                    .threads = 1,
+                    .bucket_bytes = 1};
+        run_ranks(&l, join_body, one);
+        for (l.ranks = 2; l.ranks <= MAX_RANKS; l.ranks++) {
+            l.max_delay_ns = l.ranks == 3 ? 200000 : 0;
+            l.on_stream = l.ranks == 2 ? 2 : 0;
+            run_ranks(&l, join_body, runs);
+            for (int r = 0; r < l.ranks; r++)
+                for (int lane = 0; lane < l.lanes; lane += l.group)
+                    if (sr_lanes_first(l.lanes, l.ranks, r + 1) > lane &&
+                        sr_lanes_first(l.lanes, l.ranks, r) < lane + l.group)
+                        for (int i = 0; i < JOINS; i++)
+                            assert_memory_equal(runs[r].joined[i][lane], one[0].joined[i][lane],
+                                                sizeof one[0].joined[0][0]);
+            release(runs, l.ranks);
+        }
+        release(one, 1);
+    }
+}
+
+// Rank 1 fails before it joins, or does not come at all.
+static void *absent_body(exchange_rank *run) {
+    CHECK(run, create(run, segments) == SR_OK);
+    CHECK(run, sr_exchange_step_begin(run->exchange, 0) == SR_OK);
+    if (run->rank != 1)
+        keep_error(run, join_groups(run, 0));
+    else if (run->act_seconds > 0)
+        keep_error(run, sr_exchange_step_wait(run->exchange));
+    else
+        sr_exchange_fail(run->exchange, SR_E_CHECKSUM, "record 5 of a.kpl: bits changed");
+    sr_exchange_free(run->exchange);
+    return NULL;
+}
+
+static void a_join_ends_with_a_failure(void **state) {
+    (void)state;
+    static exchange_rank runs[MAX_RANKS];
+    layout l = {.lanes = 4, .group = 4, .ranks = 2, .threads = 1};
+    run_ranks(&l, absent_body, runs);
+    assert_int_equal(runs[0].status, SR_E_CHECKSUM);
+    assert_string_equal(runs[0].message, "rank 1 (rank 1): record 5 of a.kpl: bits changed");
+    release(runs, 2);
+    l.act_seconds = 0.5;
+    sr_log_set_level(SR_LOG_ERROR);
+    run_ranks(&l, absent_body, runs);
+    sr_log_set_level(SR_LOG_INFO);
+    assert_int_equal(runs[0].status, SR_E_TIMEOUT);
+    assert_int_equal(runs[1].status, SR_E_TIMEOUT);
+    // Both wait: rank 0 for the join, rank 1 for lanes of its own; either may be the first.
+    assert_non_null(strstr(runs[0].message, ": step 0: waited "));
+    assert_true(strstr(runs[0].message, " lanes to be joined with rank 1 (rank 1)") ||
+                strstr(runs[0].message, "lane 2 of this rank to give segment"));
+    release(runs, 2);
+}
+
 // ---- ranks that were started with different settings
 
 static void *other_segments_body(exchange_rank *run) {
@@ -344,6 +512,8 @@ int main(void) {
         cmocka_unit_test(a_failure_ends_the_step_everywhere),
         cmocka_unit_test(leaving_in_a_step_is_a_failure),
         cmocka_unit_test(a_hanging_rank_is_named),
+        cmocka_unit_test(lanes_join_with_the_same_bits_on_any_ranks),
+        cmocka_unit_test(a_join_ends_with_a_failure),
         cmocka_unit_test(unequal_ranks_are_refused),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
