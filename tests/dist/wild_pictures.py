@@ -87,16 +87,20 @@ def _chunk(kind, body):
 GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
 
 
+def png_of(size, kind, rows, depth=8, palette=b""):
+    """A PNG of rows of samples without filters."""
+    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", *size, depth, kind, 0, 0, 0))
+    if kind == PALETTE:
+        out += _chunk(b"PLTE", palette)
+    return out + _chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + _chunk(b"IEND", b"")
+
+
 def png(width=40, height=32, kind=RGB, depth=8, seed=0, claims=None):
     draw = random.Random(seed)
     samples = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGBA: 4}[kind]
-    row = width * samples * depth // 8
-    body = b"".join(b"\0" + bytes(draw.randrange(256) for _ in range(row)) for _ in range(height))
-    size = claims or (width, height)
-    out = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", *size, depth, kind, 0, 0, 0))
-    if kind == PALETTE:
-        out += _chunk(b"PLTE", bytes(draw.randrange(256) for _ in range(768)))
-    return out + _chunk(b"IDAT", zlib.compress(body)) + _chunk(b"IEND", b"")
+    rows = [bytes(draw.randrange(256) for _ in range(width * samples * depth // 8)) for _ in range(height)]
+    palette = bytes(draw.randrange(256) for _ in range(768)) if kind == PALETTE else b""
+    return png_of(claims or (width, height), kind, rows, depth, palette)
 
 
 def cut(data, keep=0.7):
