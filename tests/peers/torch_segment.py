@@ -94,15 +94,25 @@ class Batches:
         self.process.wait()
 
 
-def loss_of(logits, masks):
+def loss_of(logits, masks, weights):
     large = torch.nn.functional.interpolate(logits, size=masks.shape[-2:], mode="bilinear", align_corners=False)
-    return torch.nn.functional.cross_entropy(large, masks, ignore_index=IGNORED)
+    return torch.nn.functional.cross_entropy(large, masks, weight=weights, ignore_index=IGNORED)
+
+
+def make_optimizer(parameters, o):
+    """The recipe's; the rate of each step comes with its batch."""
+    decay = float(o["weight_decay"])
+    if o["name"] == "adamw":
+        betas = tuple(float(beta) for beta in o["betas"])
+        return torch.optim.AdamW(parameters, lr=1, betas=betas, eps=float(o["eps"]), weight_decay=decay, fused=True)
+    assert o["name"] == "sgd", f"optimizer {o['name']} has no line here"
+    return torch.optim.SGD(parameters, lr=1, momentum=float(o["momentum"]), weight_decay=decay, fused=True)
 
 
 def train(a, batches, model, recipe):
-    o = recipe["optimizer"]
-    optimizer = torch.optim.SGD(model.parameters(), lr=1, momentum=float(o["momentum"]), weight_decay=float(o["weight_decay"]),
-                                fused=True)
+    optimizer = make_optimizer(model.parameters(), recipe["optimizer"])
+    dtype, weights = next(model.parameters()).dtype, recipe["loss"].get("class_weights")
+    weights = torch.tensor([float(weight) for weight in weights], dtype=dtype) if weights else None
     model.train()
     seconds = pictures = 0
     for step, (rate, lanes) in enumerate(batches):
@@ -116,8 +126,7 @@ def train(a, batches, model, recipe):
         optimizer.zero_grad(set_to_none=True)
         total = 0
         for x, masks in lanes:
-            x = x.to(next(model.parameters()).dtype)
-            loss = loss_of(model(x), masks) / len(lanes)
+            loss = loss_of(model(x.to(dtype)), masks, weights) / len(lanes)
             loss.backward()
             total += float(loss.detach())
         optimizer.step()
