@@ -215,10 +215,29 @@ static sr_tensor enlarged(sr_tensor x, int factor, bool bilinear) {
                                              .mode = SR_RESIZE_BILINEAR});
 }
 
-static sr_tensor path_forward(sr_forward *f, const hr_module *m, sr_tensor x, int from, int to) {
+// Where the sides of the picture are not multiples of 32, an enlarged map is larger than 'like'; it
+// is then resized, as in mmseg.
+static sr_tensor fitted(sr_tensor x, sr_tensor like, bool bilinear) {
+    sr_info from, to;
+    if (!sr_tensor_info(x, &from) || !sr_tensor_info(like, &to))
+        return SR_NONE;
+    if (from.dim[1] == to.dim[1] && from.dim[2] == to.dim[2])
+        return x;
+    return sr_resize2d(
+        x, (sr_resize2d_opts){.height = (int)to.dim[1],
+                              .width = (int)to.dim[2],
+                              .mode = bilinear ? SR_RESIZE_BILINEAR : SR_RESIZE_NEAREST});
+}
+
+// What the branch 'to' gets from the branch 'from', by the maps of all.
+static sr_tensor path_forward(sr_forward *f, const hr_module *m, const sr_tensor *maps, int from,
+                              int to) {
     const hr_path *path = &m->path[to][from];
-    if (from > to)
-        return enlarged(sr_layer_conv_norm(f, &path->conv[0], x), 1 << (from - to), m->bilinear);
+    sr_tensor x = maps[from];
+    if (from > to) {
+        x = enlarged(sr_layer_conv_norm(f, &path->conv[0], x), 1 << (from - to), m->bilinear);
+        return fitted(x, maps[to], m->bilinear);
+    }
     for (int i = 0; i < to - from; i++)
         x = sr_layer_conv_norm(f, &path->conv[i], x);
     return x;
@@ -231,9 +250,9 @@ static void module_forward(sr_forward *f, const hr_module *m, int branches, sr_t
         for (int i = 0; i < BLOCKS; i++)
             x[branch] = sr_layer_residual(f, &m->block[branch][i], x[branch]);
     for (int to = 0; to < branches; to++) {
-        y[to] = path_forward(f, m, x[0], 0, to);
+        y[to] = path_forward(f, m, x, 0, to);
         for (int from = 1; from < branches; from++)
-            y[to] = sr_add(y[to], path_forward(f, m, x[from], from, to));
+            y[to] = sr_add(y[to], path_forward(f, m, x, from, to));
     }
     for (int to = 0; to < branches; to++)
         x[to] = sr_relu(y[to]);
