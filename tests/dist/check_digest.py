@@ -52,8 +52,8 @@ class Digests(suite.Suite):
     def result(self, run):
         with open(os.path.join(run, "exit.json"), encoding="utf-8") as file:
             exit_json = json.load(file)
-        metrics = exit_json["metrics"]
-        return exit_json["status"], (exit_json["digest"], metrics["val_top1"], metrics["val_loss"], metrics["train_loss"])
+        metrics = {name: value for name, value in exit_json["metrics"].items() if not name.startswith("best_")}
+        return exit_json["status"], (exit_json["digest"], metrics)
 
     def train(self, name, ranks=1, values=(), threads=1, omp=None, cache=None, variables=()):
         run = os.path.join(self.folder, name.replace(" ", "_"))
@@ -98,8 +98,7 @@ class Digests(suite.Suite):
         self.show("ok" if good else "DIFFERS", precision, name, result)
 
     def show(self, word, precision, name, result):
-        metrics = (f"{key} {value:.9g}" for key, value in zip(("top1", "val_loss", "train_loss"), result[1:])
-                   if value is not None)  # a task without evaluation has no val_ metrics
+        metrics = (f"{key} {value:.9g}" for key, value in result[1].items() if value is not None)
         print(f"{word:8} {precision} {name:34} {result[0][:16]}", *metrics, flush=True)
 
     def stop(self, run, ranks, values, variables=()):
@@ -194,24 +193,46 @@ class Digests(suite.Suite):
                                      "{resize: {from: 3it, stretch: true}}, {flip: {until: 4it}}]"])
 
     def shipped(self, names):
-        """20 steps of every recipe that serried ships, at a small size: its lengths are shortened so that what begins or
-        ends in the run does so here."""
+        """20 steps of every recipe that serried ships, at a small size, or 4 of a network around a backbone, whose steps
+        take several times as long: its lengths are shortened so that what begins or ends in the run does so here."""
         def lines(*words):
             return subprocess.run([self.serried, "recipe", *words], check=True, capture_output=True, text=True).stdout
 
-        small = ["steps=20", "image=32", "batch=8", "lanes=4", "checkpoint.every=[20it]"]
+        data = {"segment": self.prepare_masks()}
         for name in names or lines("list", "--names").split():
             recipe = json.loads(lines("show", name, "--json"))
-            values = list(small)
+            around = "backbone" in recipe.get("model", {})  # phases have models and schedules of their own
+            steps = 4 if around else 20
+            values = [f"steps={steps}", "image=32", "batch=8", "lanes=4", f"checkpoint.every=[{steps}it]"]
+            if around and "channels" in recipe["model"]:
+                values.append("model.channels=32")
             if recipe["progressive"]["from"]:
                 values += ["image=48", "progressive={from: 32, step: 8, begin: 5it, end: 15it}"]
-            if recipe.get("schedule", {"warmup": "0it"})["warmup"] != "0it":  # phases have schedules of their own
-                values.append("schedule.warmup=5it")
+            if recipe.get("schedule", {"warmup": "0it"})["warmup"] != "0it":
+                values.append(f"schedule.warmup={steps // 4}it")
+            if any("multi_scale" in transform for transform in recipe["augment"]):
+                values.append("augment=" + json.dumps(self.scaled(recipe["augment"])))
+            task = recipe["task"]["name"]
+            values.append("data.train=" + data.get(task, self.data))
             self.recipe = name
             cache = os.path.join(self.folder, "cache of all")
             self.start(name, self.train(f"{name} 1", 1, values, cache=cache))
             for ranks in (2, 3):
                 self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, cache=cache))
+
+    def prepare_masks(self):
+        """Packs pictures with their masks."""
+        pictures, data = (os.path.join(self.folder, name) for name in ("pictures with masks", "masks"))
+        for line in (["render", pictures, "--masks", "--count", "5"],
+                     ["pack", pictures, data, "--class-map", os.path.join(pictures, "classes.txt")]):
+            subprocess.run([self.serried, *line], check=True, capture_output=True)
+        return data
+
+    def scaled(self, transforms):
+        """A list of transforms whose sizes are in pixels, for pictures of 32."""
+        small = {"sizes": [32], "longest": 128}
+        return [{name: {key: small.get(key, value) for key, value in options.items()}
+                 for name, options in transform.items()} for transform in transforms]
 
     def portable(self):
         """With portable numerics other processors and kernels change no bit, and a run moves between them."""

@@ -120,7 +120,7 @@ static void test_full_disk(void **state) {
     (void)state;
     expect("$S version > /dev/full", 1, "cannot write the results to stdout: No space left");
     expect("$S recipe list > /dev/full", 1, "cannot write the results to stdout: No space left");
-    expect("$S recipe list --names | head -1", 0, "camvid-deeplab\n");
+    expect("$S recipe list --names | head -1", 0, "ade20k-segformer-mit-b0\n");
 }
 
 static void test_slurm(void **state) {
@@ -135,7 +135,7 @@ static void test_small_lanes(void **state) {
     expect("$S train tests/recipes/segment-portable.yaml batch=4 lanes=4 --dry-run", 2,
            "batch norm classifier.0.convs.4.2 has one value for each channel (batch 4 in 4 lanes: "
            "one sample of one pixel), so its output is constant and nothing is learned: give "
-           "lanes=1 and a larger batch\n  lanes=4\n");
+           "lanes=1 and a larger batch, or sync_bn=all\n  lanes=4\n");
     expect("$S train tests/recipes/segment-portable.yaml batch=1 lanes=1 --dry-run", 2,
            "nothing is learned: raise batch\n  lanes=1\n");
     expect("$S train resnet18 image=32 batch=8 lanes=8 --dry-run", 2,
@@ -199,7 +199,7 @@ static void test_tables(void **state) {
            "the shell expanded '~' to it");
     expect("$S recipe list --json | python3 -c 'import json, sys\n"
            "print([json.loads(line)[\"name\"] for line in sys.stdin][0])'",
-           0, "camvid-deeplab\n");
+           0, "ade20k-segformer-mit-b0\n");
     expect("for r in $($S recipe list --names); do $S recipe show --json $r | python3 -c 'import "
            "json, sys\n"
            "told = json.load(sys.stdin)\n"
