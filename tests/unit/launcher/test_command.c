@@ -139,7 +139,8 @@ static void test_small_lanes(void **state) {
     expect("$S train tests/recipes/segment-portable.yaml batch=1 lanes=1 --dry-run", 2,
            "nothing is learned: raise batch\n  lanes=1\n");
     expect("$S train resnet18 image=32 batch=8 lanes=8 --dry-run", 2,
-           "nothing is learned: give lanes=1 and a larger batch, or use larger images\n");
+           "nothing is learned: give lanes=1 and a larger batch, or sync_bn=all, or use larger "
+           "images\n");
 }
 
 static void test_recipes(void **state) {
