@@ -180,6 +180,8 @@ class Segment(suite.Suite):
         self.train("half", 2, 2)
         half = self.train("half", STEPS, 1, where="--resume")
         self.report(one == half, "the same digest after a stop", f"{one} {half}")
+        one, three = (self.train(f"sync {ranks}", STEPS, ranks, "sync_bn=all") for ranks in (1, 3))
+        self.report(one == three != half, "the same digest with common statistics of lanes", f"{one} {three}")
         self.check_files(run)
         self.check_tables(run)
         self.check_views(run)
