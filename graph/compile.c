@@ -204,6 +204,11 @@ static sr_status add_join(const sr_program *p, sr_plan *plan, const sr_program_n
     const int64_t lanes = join_lanes(p, node);
     if (lanes < 2)
         return SR_OK;
+    if (node->op->outputs != (node->op->join == SR_JOIN_MOMENTS ? 2 : 1))
+        return SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s: lanes join %s, not %d outputs", launch->file,
+                       launch->line, node->op->name,
+                       node->op->join == SR_JOIN_MOMENTS ? "mean and variance" : "one output",
+                       node->op->outputs);
     for (int i = 0; i < node->op->outputs; i++)
         if (p->values[node->output[i]].info.dtype != SR_F32)
             return SR_FAIL(SR_E_UNSUPPORTED, "%s:%d: %s: lanes join values of f32, not of %s",

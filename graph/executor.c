@@ -224,7 +224,7 @@ int sr_plan_stop_count(const sr_plan *plan) {
 static sr_stop_value stop_value(const sr_executor *e, const sr_plan_join *join) {
     const sr_launch *l = &e->plan->launches[join->launch];
     sr_stop_value value = {.moments = l->op->join == SR_JOIN_MOMENTS, .lanes = join->lanes};
-    for (int i = 0; i < l->op->outputs && i < 2; i++) {
+    for (int i = 0; i < l->op->outputs; i++) {
         const sr_plan_value *output = &e->plan->values[l->arg[l->op->inputs + i]];
         value.count = sr_info_count(&output->info);
         value.data[i] = e->table[output->root];

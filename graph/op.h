@@ -39,8 +39,9 @@ typedef struct sr_node_view {
 // What the outputs of an operator become when lanes that run side by side meet behind it.
 typedef enum sr_join {
     SR_JOIN_NONE = 0,
-    SR_JOIN_SUM,     // each output: the sum over lanes
-    SR_JOIN_MOMENTS, // outputs mean and biased variance of equally many elements: those of all
+    SR_JOIN_SUM,     // of one output: its sum over lanes
+    SR_JOIN_MOMENTS, // of two outputs, mean and biased variance of as many elements in each lane:
+                     // those of all elements
 } sr_join;
 
 // An operator's descriptor. Immutable. Its rules must depend only on their arguments: a step that

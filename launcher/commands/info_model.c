@@ -42,7 +42,7 @@ static sr_status load_model(const sr_info_subject *s, sr_recipe **out) {
 }
 
 sr_status sr_info_load(const sr_info_subject *s, sr_recipe **out) {
-    sr_recipe *recipe;
+    sr_recipe *recipe = NULL;
     const char *const name = s->words[0];
     if (!s->recipe && sr_model_find(name)) {
         SR_TRY(load_model(s, &recipe));
@@ -104,7 +104,7 @@ static sr_status read_file(const char *path, bool drawing, sr_text *out) {
 
 static sr_status write_recipe(const sr_info_subject *subject,
                               const sr_plan_program_options *options, sr_text *out) {
-    sr_recipe *recipe;
+    sr_recipe *recipe = NULL;
     SR_TRY(sr_info_load(subject, &recipe));
     const sr_status status = sr_plan_program(recipe, options, out);
     sr_recipe_free(recipe);
