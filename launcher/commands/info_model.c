@@ -63,7 +63,7 @@ sr_status sr_info_load(const sr_info_subject *s, sr_recipe **out) {
 sr_status sr_info_model(const sr_info_subject *subject, int depth, bool json) {
     const sr_plan_summary_options options = {
         .depth = depth, .json = json, .classes = subject->classes};
-    sr_recipe *recipe;
+    sr_recipe *recipe = NULL;
     sr_text text;
     SR_TRY(sr_info_load(subject, &recipe));
     sr_text_init(&text);

@@ -207,12 +207,13 @@ static void name_loss(sr_recipe_internal *in, const section *s, const sr_recipe_
         sr_recipe_mistake(in, at, "as: expected at most %d letters, digits, '_' and '-', got '%s'",
                           SR_RECIPE_MAX_COLUMN, out->name);
     out->name = given ? out->name : out->choice.name ? out->choice.name : "";
-    for (int i = 0; i < index; i++)
+    for (int i = 0; i < index; i++) {
         if (*out->name && strcmp(losses[i].name, out->name) == 0)
             sr_recipe_mistake(in, at,
                               "two losses of the list are called '%s'; name one of them otherwise, "
                               "such as as: %s_2",
                               out->name, out->name);
+    }
 }
 
 static sr_status read_listed_loss(sr_recipe_internal *in, sr_recipe_node *written,

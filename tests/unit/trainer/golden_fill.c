@@ -83,11 +83,10 @@ enum { CELL = 16, VOID_SHARE = 8 }; // of masks
 void golden_fill_masks(int step, int64_t samples, int64_t side, const int32_t *labels,
                        uint8_t *out) {
     golden_words w = {.tensor = GOLDEN_LABELS + ((uint32_t)step << 8), .k = 1};
-    for (int64_t n = 0; n < samples; n++)
-        for (int64_t y = 0; y < side; y++)
-            for (int64_t x = 0; x < side; x++) {
-                const int32_t label = labels[(n + y / CELL + x / CELL) % samples];
-                const bool ignored = (golden_word(&w) >> 16) % VOID_SHARE == 0;
-                *out++ = ignored ? SR_MASK_IGNORE : (uint8_t)label;
-            }
+    for (int64_t i = 0; i < samples * side * side; i++) {
+        const int64_t n = i / (side * side), y = i / side % side, x = i % side;
+        const int32_t label = labels[(n + y / CELL + x / CELL) % samples];
+        const bool ignored = (golden_word(&w) >> 16) % VOID_SHARE == 0;
+        *out++ = ignored ? SR_MASK_IGNORE : (uint8_t)label;
+    }
 }

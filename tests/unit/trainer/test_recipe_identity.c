@@ -95,6 +95,7 @@ static void test_identity(void **state) {
         "plugins=[a.so]",
         "batch=64",
         "lanes=2",
+        "sync_bn=1",
         "optimizer.lr_per=64",
         "optimizer.lr=1e-1",
         "optimizer.momentum=0",
@@ -117,6 +118,8 @@ static void test_identity(void **state) {
     static const char *const numerics[] = {
         "seed=1",
         "lanes=4",
+        "sync_bn=2",
+        "sync_bn=all",
         "batch=128",
         "epochs=3",
         "steps=9",
@@ -151,7 +154,11 @@ static void test_identity(void **state) {
         check_identity(neutral[i], true);
     for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
         check_identity(numerics[i], false);
-    // Earlier builds counted the keys of evaluation.
+}
+
+// Earlier builds counted the keys of evaluation.
+static void test_identity_with_evaluation(void **state) {
+    (void)state;
     char with[2][65];
     for (int i = 0; i < 2; i++) {
         sr_recipe *r =
@@ -160,8 +167,11 @@ static void test_identity(void **state) {
         sr_recipe_free(r);
     }
     assert_string_not_equal(with[0], with[1]);
+}
 
-    // The content of the weights counts, not their path.
+// The content of the weights counts, not their path.
+static void test_identity_of_weights(void **state) {
+    (void)state;
     char a[65], b[65], c[65];
     recipe_put("w1", "one");
     recipe_put("w2", "one");
@@ -171,15 +181,23 @@ static void test_identity(void **state) {
     identity_of(recipe_load("plain", (const char *const[]){"weights=w3"}, 1), c);
     assert_string_equal(a, b);
     assert_string_not_equal(a, c);
+}
 
-    // Names by which losses are logged are no part of it.
+// Names by which losses are logged are no part of it.
+static void test_identity_of_losses(void **state) {
+    (void)state;
+    char a[65], b[65], c[65];
     identity_of(recipe_load("plain", (const char *const[]){"loss=[a, b]"}, 1), a);
     identity_of(recipe_load("plain", (const char *const[]){"loss=[a, {name: b, as: c}]"}, 1), b);
     identity_of(recipe_load("plain", (const char *const[]){"loss=[b, a]"}, 1), c);
     assert_string_equal(a, b);
     assert_string_not_equal(a, c);
+}
 
-    // An option that was added is no part of it with its default.
+// An option that was added is no part of it with its default.
+static void test_identity_of_added_options(void **state) {
+    (void)state;
+    char a[65], b[65];
     identity_by(&older_table, recipe_load("plain", NULL, 0), a);
     identity_of(recipe_load("plain", NULL, 0), b);
     assert_string_equal(a, b);
@@ -189,6 +207,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_print_loads_again),
         cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_identity_with_evaluation),
+        cmocka_unit_test(test_identity_of_weights),
+        cmocka_unit_test(test_identity_of_losses),
+        cmocka_unit_test(test_identity_of_added_options),
     };
     return cmocka_run_group_tests(tests, recipe_enter, recipe_leave);
 }

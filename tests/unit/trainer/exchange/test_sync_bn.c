@@ -166,14 +166,33 @@ static sr_status no_update(void *user, int64_t step, int64_t begin, int64_t end,
     return SR_OK;
 }
 
+static void begin_lane(sr_device *device, sr_plan *plan, const float *own_x, const float *own_dy,
+                       size_t bytes, run_lane *lane) {
+    const float *const data[] = {own_x, own_dy};
+    assert_ok(sr_executor_create(device, 1, &lane->executor));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(sr_device_alloc(device, bytes, "input", &lane->inputs[i]));
+        assert_ok(sr_device_upload(device, lane->inputs[i], data[i], bytes));
+    }
+    const sr_run run = {.inputs = lane->inputs, .sink = sink, .user = lane, .stops = true};
+    assert_ok(sr_executor_begin(lane->executor, plan, &run));
+}
+
+static void end_lane(sr_device *device, run_lane *lane) {
+    assert_ok(sr_executor_wait(lane->executor));
+    sr_executor_free(lane->executor);
+    for (int i = 0; i < 2; i++)
+        sr_device_free(device, lane->inputs[i]);
+}
+
 static void run_lanes(int count, outcome *out) {
     static const sr_segment segment = {.name = "a", .count = 1};
+    static run_lane lanes[LANES];
     const sr_comm_options self = {.backend = "self"};
     sr_context *context;
     sr_comm *comm;
     sr_exchange *exchange;
     sr_address memory;
-    static run_lane lanes[LANES];
     assert_ok(sr_context_create(NULL, &context));
     sr_device *device = sr_context_device(context);
     assert_ok(sr_comm_create(&self, &comm));
@@ -187,28 +206,13 @@ static void run_lanes(int count, outcome *out) {
                                          .update = no_update};
     assert_ok(sr_exchange_create(comm, &options, &exchange));
     sr_plan *plan = record(context, (int64_t)PICTURES * LANES / count, count);
-    const size_t bytes = sizeof x / (size_t)count;
-    for (int l = 0; l < count; l++) {
-        run_lane *lane = &lanes[l];
-        const int64_t first = (int64_t)l * ALL / count;
-        assert_ok(sr_executor_create(device, 1, &lane->executor));
-        for (int i = 0; i < 2; i++) {
-            assert_ok(sr_device_alloc(device, bytes, "input", &lane->inputs[i]));
-            assert_ok(sr_device_upload(device, lane->inputs[i], (i ? dy : x) + first, bytes));
-        }
-        const sr_run run = {.inputs = lane->inputs, .sink = sink, .user = lane, .stops = true};
-        assert_ok(sr_executor_begin(lane->executor, plan, &run));
-        if (sr_plan_stop_count(plan) == 0)
-            assert_ok(sr_executor_wait(lane->executor));
-    }
+    const int64_t part = ALL / count;
+    for (int l = 0; l < count; l++)
+        begin_lane(device, plan, x + l * part, dy + l * part, sizeof x / (size_t)count, &lanes[l]);
     for (int stop = 0; stop < sr_plan_stop_count(plan); stop++)
         pass_stop(device, exchange, lanes, count);
-    for (int l = 0; l < count; l++) {
-        assert_ok(sr_executor_wait(lanes[l].executor));
-        sr_executor_free(lanes[l].executor);
-        for (int i = 0; i < 2; i++)
-            sr_device_free(device, lanes[l].inputs[i]);
-    }
+    for (int l = 0; l < count; l++)
+        end_lane(device, &lanes[l]);
     collect(lanes, count, out);
     sr_exchange_free(exchange);
     sr_device_free(device, memory);

@@ -137,8 +137,9 @@ static void test_every_model_has_a_task(void **state) {
             continue;
         }
         if (!task)
-            fail_msg("no task for %s: %s", name, sr_error_message());
-        assert_string_equal(task->name, is_among(name, segment) ? "segment" : "classify");
+            print_error("no task for %s: %s\n", name, sr_error_message());
+        assert_string_equal(task ? task->name : "none",
+                            is_among(name, segment) ? "segment" : "classify");
     }
 }
 
