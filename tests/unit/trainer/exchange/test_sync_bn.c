@@ -118,9 +118,11 @@ static sr_plan *record(sr_context *c, int64_t pictures, int64_t lanes) {
     const sr_tensor loss = sr_add(sr_reduce_sum(sr_mul(out.y, dy_in)),
                                   sr_scale(sr_reduce_sum(common), 1.0 / (double)lanes, 0));
     sr_gradients(loss, SR_NONE, xs, 3, grads);
-    const sr_target targets[RESULTS] = {
-        [Y] = {out.y},     [MEAN] = {out.mean},   [VAR] = {out.var},
-        [DX] = {grads[0]}, [DGAMMA] = {grads[1]}, [DBETA] = {grads[2]}};
+    const sr_tensor results[RESULTS] = {[Y] = out.y,     [MEAN] = out.mean,   [VAR] = out.var,
+                                        [DX] = grads[0], [DGAMMA] = grads[1], [DBETA] = grads[2]};
+    sr_target targets[RESULTS];
+    for (int i = 0; i < RESULTS; i++)
+        targets[i] = (sr_target){.tensor = results[i]};
     sr_plan *plan = NULL;
     assert_ok(sr_compile(c, targets, RESULTS, &plan));
     return plan;
