@@ -11,7 +11,6 @@
 #include "trainer/exchange/exchange.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
@@ -28,15 +27,6 @@
 #define PATIENT_AFTER_NS (20 * SR_NS_PER_MS)
 
 // ---- the thread
-
-void sr_exchange_timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    int64_t end = (int64_t)at.tv_nsec + nanoseconds;
-    at.tv_sec += (time_t)(end / SR_NS_PER_S);
-    at.tv_nsec = (long)(end % SR_NS_PER_S);
-    pthread_cond_timedwait(condition, lock, &at);
-}
 
 // How long to sleep after a turn without progress. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {

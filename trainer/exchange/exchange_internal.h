@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
+#include "kernels/base/clock.h"
 #include "kernels/base/trace.h"
 #include "trainer/exchange/exchange.h"
 #include "trainer/exchange/lane_tree.h"
@@ -274,8 +276,16 @@ SR_NODISCARD sr_status sr_exchange_join_advance(sr_exchange *x, bool *moved);
 bool sr_exchange_is_joining(const sr_exchange *x);
 void sr_exchange_joining_free(sr_exchange_joining *joining);
 
-// exchange.c: waits for the condition with the lock held, at most so long.
-void sr_exchange_timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t nanoseconds);
+// Waits for the condition with the lock held, at most so long.
+static inline void sr_exchange_timed_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
+                                          int64_t nanoseconds) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t end = (int64_t)at.tv_nsec + nanoseconds;
+    at.tv_sec += (time_t)(end / SR_NS_PER_S);
+    at.tv_nsec = (long)(end % SR_NS_PER_S);
+    pthread_cond_timedwait(condition, lock, &at);
+}
 
 // exchange_failure.c: records the first failure; 'told' is the text for the peers; NULL if they
 // have been notified.
