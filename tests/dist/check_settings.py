@@ -44,6 +44,7 @@ OPTIMIZERS = ("adam", "adamw", "rmsprop", "lion", "lars", "lamb", "muon")
 MAPS = ("fcn", "deeplabv3", "lraspp", "unet", "deeplabv3plus", "pspnet", "upernet", "segformer", "ocrnet")
 PIXELS = ("ohem", "dice", "lovasz")
 SEGMENT = {"task": "segment", "model.name": "fcn", "model.backbone": "resnet18", "image": "64"}
+WITH["loss.boundary_weight"] = SEGMENT
 WITH_OF = {"step": {"schedule.milestones": "[0.25]"}, **{name: {"optimizer.lr": "0.1"} for name in OPTIMIZERS},
            **{name: SEGMENT for name in ("segment", *PIXELS)}}
 GAN = ("toy-generator", "toy-critic")
