@@ -144,7 +144,7 @@ static sr_status create_executors(sr_engine *e, bool one) {
     const int usual = most && most < e->threads ? most : e->threads;
     e->executor_count = one ? 1 : sr_engine_lanes_at_once(e, usual);
     e->running_lanes = e->executor_count;
-    if (!sr_device_get_properties(e->device)->asynchronous && usual < e->running_lanes)
+    if (!most && usual < e->running_lanes) // more at a time would share its cores
         e->running_lanes = usual;
     e->executors = sr_alloc_array((size_t)e->executor_count, sizeof *e->executors, "executors");
     e->runs = sr_alloc_array((size_t)e->executor_count, sizeof *e->runs, "executors");
