@@ -3,7 +3,7 @@
 //
 // 1. Output, statistics and gradients, joined by the exchange, against the definition in f64 over
 //    all rows. The errors may be twice those of batchnorm_train over all rows in one lane, or 8
-//    units of roundoff: the same formulas with other sums.
+//    units of roundoff, and mean / deviation more: lanes join means that are rounded to f32.
 // 2. Twenty steps of training in groups against the same steps without lanes, for a network without
 //    dropout, whose losses are those of PyTorch (test_loss_golden.c).
 #include "tests/unit/support/test_support.h"
@@ -235,6 +235,10 @@ static void test_a_group_is_one_lane_with_all_rows(void **state) {
     fill_data();
     for (int c = 0; c < CHANNELS; c++)
         define_channel(&exact, c);
+    double condition = 0;
+    for (int c = 0; c < CHANNELS; c++)
+        condition = fmax(condition, fabs(exact.mean[c]) / sqrt(exact.var[c]));
+    const double limit = (8 + condition) * 0x1p-24;
     run_lanes(1, &one);
     run_lanes(LANES, &group);
     const struct {
@@ -252,7 +256,7 @@ static void test_a_group_is_one_lane_with_all_rows(void **state) {
         const double own = distance(parts[i].one, parts[i].exact, parts[i].count) / norm;
         const double error = distance(parts[i].group, parts[i].exact, parts[i].count) / norm;
         print_message("%-6s error %.1e, of one lane %.1e\n", parts[i].name, error, own);
-        assert_true(error <= 2 * own || error <= 8 * 0x1p-24);
+        assert_true(error <= 2 * own || error <= limit);
     }
 }
 
