@@ -169,8 +169,8 @@ int sr_plan_stop_count(const sr_plan *plan);
 // Writes the values of the stop at which the replay is waiting and returns how many; 0: the replay
 // has ended. Between sr_executor_wait and sr_executor_continue.
 int sr_executor_stop(const sr_executor *executor, sr_stop_value values[SR_STOP_VALUES]);
-// Goes on behind the stop. The values must not be written any more. A replay that is not to go on
-// needs no call.
+// Continues behind the stop; from now on the values must not be written. A replay may also be left
+// at a stop.
 SR_NODISCARD sr_status sr_executor_continue(sr_executor *executor);
 
 // ---- Inspection ----

@@ -81,8 +81,7 @@ FAULTS = [
           "return unmap(e, &host, true, load_arrays(", "return unmap(e, &host, false, load_arrays(", [ENGINE]),
     # Lanes that join values.
     Fault("join: read before the lane has come to its stop", "trainer/engine/engine_lanes.c",
-          "    const sr_status status = sr_executor_wait(s->engine->executors[executor_of(s->engine, lane)]);\n    sr_watch_end",
-          "    const sr_status status = SR_OK;\n    sr_watch_end", [ENGINE]),
+          "        SR_TRY(wait_for(e, executor_of(e, lane)));\n", "        (void)lane;\n", [ENGINE]),
     Fault("join: a lane keeps its own values", "trainer/engine/engine_lanes.c",
           "    for (int lane = begin; lane < end; lane++)\n        SR_TRY(copy_row(e, lane, rows, true));\n",
           "    for (int lane = begin + 1; lane < end; lane++)\n        SR_TRY(copy_row(e, lane, rows, true));\n", [ENGINE]),

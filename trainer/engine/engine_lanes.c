@@ -2,10 +2,11 @@
 // The lanes of a step: replaying a phase's plan for each lane of this rank, one on each executor at
 // a time, and handing what it delivers to the exchange.
 //
-// Lanes that share statistics (sync_bn) go breadth-first: each has an executor of its own, runs up
-// to a stop of the plan, and goes on with values that the lanes of its group have joined, on other
-// ranks, too. Groups are contiguous and ranks go through theirs in order, a group that it shares
-// with other ranks alone, so no ranks wait for each other in a circle.
+// Lanes that share statistics (sync_bn) run breadth-first. Each has an executor of its own and runs
+// up to a stop of the plan. There the values of all lanes of its group, including those on other
+// ranks, are joined, and each lane continues with the result. A rank computes its groups in order,
+// and a group that it shares with other ranks by itself, so ranks never wait for each other in a
+// circle.
 #include <string.h>
 
 #include "kernels/base/watch.h"
@@ -57,15 +58,22 @@ static sr_status with_lane(sr_status status, int lane) {
     return status;
 }
 
+// Waits for the executor's lane, or for its next stop.
+static sr_status wait_for(sr_engine *e, int i) {
+    const int lane = e->runs[i].lane;
+    sr_watch watch;
+    sr_watch_begin_work(&watch, "lane %d to be computed", lane);
+    const sr_status status = with_lane(sr_executor_wait(e->executors[i]), lane);
+    sr_watch_end(&watch);
+    return status;
+}
+
 static sr_status finish(sr_engine *e, int i, const sr_lane_source *source) {
     sr_lane_run *run = &e->runs[i];
     if (!run->busy)
         return SR_OK;
     run->busy = false;
-    sr_watch watch;
-    sr_watch_begin_work(&watch, "lane %d to be computed", run->lane);
-    const sr_status status = with_lane(sr_executor_wait(e->executors[i]), run->lane);
-    sr_watch_end(&watch);
+    const sr_status status = wait_for(e, i);
     if (run->holds_inputs)
         source->done(source->user, run->lane);
     return status;
@@ -177,18 +185,23 @@ static int min_int(int a, int b) {
     return a < b ? a : b;
 }
 
+// The end of a lane's group on this rank.
+static int group_end(const sr_engine *e, int lane) {
+    return min_int(lane / e->norm_lanes * e->norm_lanes + e->norm_lanes, e->lane_end);
+}
+
 static lane_wave wave_from(const sr_engine *e, int lane) {
-    const int size = e->norm_lanes, end = lane / size * size + size;
-    if (lane % size != 0 || end > e->lane_end)
-        return (lane_wave){lane, min_int(end, e->lane_end)};
+    const int size = e->norm_lanes, end = group_end(e, lane);
+    if (end - lane < size)
+        return (lane_wave){lane, end};
     const int groups = min_int(e->executor_count, e->lane_end - lane) / size;
     return (lane_wave){lane, lane + groups * size};
 }
 
 int sr_engine_lanes_at_once(const sr_engine *e, int usual) {
     int most = min_int(usual, e->lane_end - e->lane_begin);
-    for (int lane = e->lane_begin, end; e->norm_lanes > 1 && lane < e->lane_end; lane = end) {
-        end = min_int(lane / e->norm_lanes * e->norm_lanes + e->norm_lanes, e->lane_end);
+    for (int lane = e->lane_begin, end; lane < e->lane_end; lane = end) {
+        end = group_end(e, lane);
         most = end - lane > most ? end - lane : most;
     }
     return most;
@@ -217,8 +230,12 @@ static sr_status join_group(const lane_step *s, int begin, int end) {
     int64_t elements = 0;
     const int count = sr_executor_stop(e->executors[executor_of(e, begin)], values);
     for (int i = 0; i < count; i++) {
+        if (values[i].lanes != e->norm_lanes)
+            return SR_FAIL(SR_E_UNSUPPORTED,
+                           "the program joins %lld lanes, but with sync_bn a group has %d",
+                           (long long)values[i].lanes, e->norm_lanes);
         parts[i] = (sr_exchange_part){.count = values[i].count, .moments = values[i].moments};
-        elements += values[i].moments ? 2 * values[i].count : values[i].count;
+        elements += sr_exchange_part_elements(&parts[i]);
     }
     SR_TRY(sr_exchange_join_begin(s->set->exchange, first, e->norm_lanes, parts, count, &rows));
     for (int lane = begin; lane < end; lane++)
@@ -229,26 +246,18 @@ static sr_status join_group(const lane_step *s, int begin, int end) {
     return SR_OK;
 }
 
-static sr_status wait_for_stop(const lane_step *s, int lane) {
-    sr_watch watch;
-    sr_watch_begin_work(&watch, "lane %d to be computed", lane);
-    const sr_status status = sr_executor_wait(s->engine->executors[executor_of(s->engine, lane)]);
-    sr_watch_end(&watch);
-    return with_lane(status, lane);
-}
-
-// Before a lane runs: no more lanes compute at a time than have cores.
+// Called before a lane runs: no more than 'running_lanes' compute at a time.
 static sr_status wait_for_turn(const lane_step *s, lane_wave wave, int lane) {
     const int before = lane - s->engine->running_lanes;
-    return before < wave.begin ? SR_OK : wait_for_stop(s, before);
+    return before < wave.begin ? SR_OK : wait_for(s->engine, executor_of(s->engine, before));
 }
 
 static sr_status pass_stop(const lane_step *s, lane_wave wave) {
     sr_engine *e = s->engine;
     for (int lane = wave.begin; lane < wave.end; lane++)
-        SR_TRY(wait_for_stop(s, lane));
+        SR_TRY(wait_for(e, executor_of(e, lane)));
     for (int begin = wave.begin, end; begin < wave.end; begin = end) {
-        end = min_int(begin / e->norm_lanes * e->norm_lanes + e->norm_lanes, wave.end);
+        end = group_end(e, begin);
         SR_TRY(join_group(s, begin, end));
     }
     for (int lane = wave.begin; lane < wave.end; lane++) {

@@ -135,6 +135,11 @@ typedef struct sr_exchange_part {
                   // else 'count' numbers that are summed
 } sr_exchange_part;
 
+// Numbers of a lane's value.
+static inline int64_t sr_exchange_part_elements(const sr_exchange_part *part) {
+    return part->moments ? 2 * part->count : part->count;
+}
+
 // Lanes [first, first + lanes), some of which are this rank's, join values. Every rank that has
 // such lanes calls it as often in a step, in the same order; two groups have no lane in common.
 // *rows: f32 [lanes][elements of all parts], host memory in which the caller fills the rows of this

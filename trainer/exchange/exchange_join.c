@@ -36,9 +36,8 @@ static void join_rows(const sr_exchange_joining *j, int into, int middle, int en
             join_moments(to, from, p->count, middle - into, end - middle);
         for (int64_t i = 0; !p->moments && i < p->count; i++)
             to[i] += from[i];
-        const int64_t size = p->moments ? 2 * p->count : p->count;
-        to += size;
-        from += size;
+        to += sr_exchange_part_elements(p);
+        from += sr_exchange_part_elements(p);
     }
 }
 
@@ -163,7 +162,7 @@ sr_status sr_exchange_join_begin(sr_exchange *x, int first, int lanes,
     j->part_count = part_count;
     j->elements = 0;
     for (int i = 0; i < part_count; i++)
-        j->elements += parts[i].moments ? 2 * parts[i].count : parts[i].count;
+        j->elements += sr_exchange_part_elements(&parts[i]);
     j->first_rank = j->last_rank = x->rank;
     while (sr_lanes_first(x->lanes, x->size, j->first_rank) > first)
         j->first_rank--;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors of pixels near the boundaries of classes (SR_ROWS_BOUNDARY), which small and thin classes
-// have most of their pixels at.
+// Factors of pixels near the boundaries of classes (SR_ROWS_BOUNDARY). Most pixels of small and
+// thin classes are near one.
 //
 // U-Net's weight map (Ronneberger et al. 2015, eq. 2) falls with the distances to the two nearest
 // cells. This is its plain form for classes: one factor for all pixels within a distance of a pixel

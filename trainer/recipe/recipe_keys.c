@@ -33,10 +33,9 @@ static const sr_option recipe_options[] = {
     {"data.val", "packed data set to evaluate on (default: the val split of data.train)",
      SR_OPT_STRING, AT(recipe.data.val), NULL, 0, 0, NULL, NEUTRAL},
     {"data.order",
-     "order of training samples: sequential: as stored, in every epoch; examples: a new "
-     "permutation "
-     "every epoch; chunks: a new permutation of chunks that are read whole, with a shuffle buffer "
-     "for each lane",
+     "order of training samples: sequential: as stored, in every epoch; examples: a "
+     "new permutation every epoch; chunks: a new permutation of chunks that are read "
+     "whole, with a shuffle buffer for each lane",
      SR_OPT_ENUM, AT(recipe.data.order), "examples", 0, 0, orders, NUMERICS},
     {"data.repeats",
      "copies of each sample in a batch, each in another lane and with its own augmentation; an "

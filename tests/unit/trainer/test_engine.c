@@ -310,13 +310,14 @@ static void done_boxes(void *user, int lane) {
     (void)lane;
 }
 
-static void create_boxes(engine_fixture *f, const char *device, box_source *s) {
-    const char *overrides[] = {"batch=32", "lanes=4"};
+static void create_boxes(engine_fixture *f, const char *device, const sr_task_desc *task,
+                         const char *sync_bn, box_source *s) {
+    const char *overrides[] = {"batch=32", "lanes=4", sync_bn};
     const sr_comm_options comm = {.backend = "self"};
-    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &f->recipe));
+    assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 3, &f->recipe));
     assert_ok(sr_comm_create(&comm, &f->comm));
     f->device = device;
-    assert_ok(engine_create_for(f, &task_boxes, 2));
+    assert_ok(engine_create_for(f, task, 2));
     *s = (box_source){.like = sr_engine_get_slot(f->engine)};
     s->image = sr_alloc((size_t)LANE * ENGINE_SIDE * ENGINE_SIDE * 3, "pictures");
     assert_non_null(s->image);
@@ -350,7 +351,7 @@ static void test_a_task_of_other_inputs(void **state) {
         box_source s;
         float logits[LANE * ENGINE_CLASSES];
         double sum = 0;
-        create_boxes(&f, devices[d], &s);
+        create_boxes(&f, devices[d], &task_boxes, "sync_bn=1", &s);
         assert_int_equal(3, s.like->arrays);
         for (int lane = 0; lane < ENGINE_LANES; lane++)
             for (int i = 0; i < LANE * MOST_BOXES * 5; i++)
@@ -370,6 +371,42 @@ static void test_a_task_of_other_inputs(void **state) {
         release_boxes(&f, &s);
     }
     assert_true(losses[0] == losses[1]);
+}
+
+// A task that joins a number of its own: each lane reports the sum of its group, if groups are
+// those of the recipe.
+static void record_joined(sr_lane_recording *r) {
+    record_boxes(r);
+    r->scalars[0] = sr_lane_sum(r->scalars[0], 2);
+}
+
+static void test_a_task_that_joins_lanes(void **state) {
+    (void)state;
+    static const char *const groups[] = {"sync_bn=2", "sync_bn=4", "sync_bn=1"};
+    sr_task_desc task = task_boxes;
+    task.record = record_joined;
+    for (int i = 0; i < 3; i++) {
+        engine_fixture f = {0};
+        box_source s;
+        double sum = 0;
+        create_boxes(&f, "cpu", &task, groups[i], &s);
+        for (int lane = 0; lane < ENGINE_LANES; lane++)
+            for (int k = 0; k < LANE * MOST_BOXES * 5; k++)
+                sum += (double)s.boxes[lane][k];
+        const sr_lane_source source = {.get = get_boxes, .done = done_boxes, .user = &s};
+        sr_phase *phase = sr_engine_get_phase(f.engine, 0);
+        sr_phase_set_step(phase, 0, 0, 0.05, 1.0 / ENGINE_BATCH, (sr_ema_settings){0});
+        const sr_status status = sr_engine_step(f.engine, 0, 0, &source);
+        if (i == 0) {
+            assert_ok(status);
+            assert_true(sr_phase_scalar(phase, 0, 0) == 2 * sum);
+        } else {
+            assert_status(SR_E_UNSUPPORTED, status);
+            assert_message(i == 1 ? "the program joins 2 lanes, but with sync_bn a group has 4"
+                                  : "the program joins 2 lanes, but with sync_bn a group has 1");
+        }
+        release_boxes(&f, &s);
+    }
 }
 
 // A task whose classes are those of pixels.
@@ -476,6 +513,7 @@ int main(void) {
         cmocka_unit_test(test_growing_pictures),
         cmocka_unit_test(test_evaluation_of_mirror_images),
         cmocka_unit_test(test_a_task_of_other_inputs),
+        cmocka_unit_test(test_a_task_that_joins_lanes),
         cmocka_unit_test(test_classes_of_pixels),
         cmocka_unit_test(test_a_task_without_its_array),
     };

@@ -150,7 +150,7 @@ static void pass_stop(sr_device *device, sr_exchange *exchange, run_lane *lanes,
     }
     for (int i = 0; i < each; i++) {
         parts[i] = (sr_exchange_part){values[0][i].count, values[0][i].moments};
-        elements += (values[0][i].moments ? 2 : 1) * values[0][i].count;
+        elements += sr_exchange_part_elements(&parts[i]);
     }
     assert_ok(sr_exchange_join_begin(exchange, 0, count, parts, each, &rows));
     for (int l = 0; l < count; l++)
