@@ -7,6 +7,7 @@
 #include "autograd/gradients.h"
 #include "graph/op.h"
 #include "graph/recording_internal.h"
+#include "tests/unit/graph/tensor_values.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/device_run.h"
 #include "tests/unit/support/test_support.h"
@@ -32,14 +33,6 @@ static sr_tensor rows_of(sr_context *context, const test_array *a, int64_t first
 static sr_tensor vector_of(sr_context *context, const test_array *a) {
     const sr_info info = {.dtype = a->dtype, .rank = 1, .dim = {CHANNELS}};
     return sr_constant(context, &info, a->data);
-}
-
-static test_array *read_value(sr_tensor tensor) {
-    sr_info info;
-    assert_true(sr_tensor_info(tensor, &info));
-    test_array *got = array_new(info.dtype, sr_info_count(&info));
-    assert_ok(sr_read(tensor, got->data, (size_t)got->count * sr_dtype_size(info.dtype)));
-    return got;
 }
 
 static void expect_near(const char *what, const test_array *got, const test_array *want,

@@ -11,6 +11,7 @@
 #include "graph/recording_internal.h"
 #include "kernels/base/rng.h"
 #include "tests/unit/graph/op_cases.h"
+#include "tests/unit/graph/tensor_values.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/device_run.h"
 #include "tests/unit/support/test_support.h"
@@ -97,14 +98,6 @@ static void make_inputs(sr_context *context, const op_case *c, sr_dtype type, bo
             info.dtype = (c->params >> i & 1) ? parameter_type(type) : type;
         in[i] = sr_constant(context, &info, input_values(c, i, &info, random)->data);
     }
-}
-
-static test_array *read_value(sr_tensor tensor) {
-    sr_info info;
-    assert_true(sr_tensor_info(tensor, &info));
-    test_array *got = array_new(info.dtype, sr_info_count(&info));
-    assert_ok(sr_read(tensor, got->data, (size_t)got->count * sr_dtype_size(info.dtype)));
-    return got;
 }
 
 static void *user_of(const op_case *c) {
