@@ -6,6 +6,7 @@
 
 The library is replaced by a copy whose build ID is another, and the module that draws by one that ends its process.
 """
+import contextlib
 import os
 import shutil
 import signal
@@ -161,7 +162,8 @@ class Children(suite.Suite):
             os.chmod(path + ".new", 0o755)
             os.rename(path + ".new", path)
         for pid in children(process.pid, "serried-data"):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one may end because the other has
+                os.kill(pid, signal.SIGKILL)
         errors = self.end(process)
         self.report(process.returncode == 4 and "serried was replaced by another build" in errors and
                     "libserried.so" in errors, "library replaced", f"{process.returncode}\n{errors[-800:]}")
