@@ -15,10 +15,8 @@ const char *const sr_loss_count_names[] = {
 sr_status sr_losses_check_weights(const sr_float_list *weights, int64_t classes) {
     if (weights->count == 0 || classes == 0 || (int64_t)weights->count == classes)
         return SR_OK;
-    return SR_FAIL(SR_E_USAGE,
-                   "%zu class_weights, but the model has %lld classes (without data.train, a "
-                   "usual number is assumed)",
-                   weights->count, (long long)classes);
+    return SR_FAIL(SR_E_USAGE, "%zu class_weights, but the model has %lld classes", weights->count,
+                   (long long)classes);
 }
 
 sr_tensor sr_losses_class_weights(sr_context *context, const sr_float_list *weights,

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define SR_LOSS_ABI 4 // of sr_loss_desc
+#define SR_LOSS_ABI 5 // of sr_loss_desc
 
 // A loss's descriptor. Immutable.
 typedef struct sr_loss_desc {
@@ -21,6 +21,8 @@ typedef struct sr_loss_desc {
     // Whether the options suit so many classes (0: not known yet), and a loss of samples or of
     // pixels ('maps'); NULL: nothing to check.
     sr_status (*check)(const void *options, int64_t classes, bool maps);
+    // How many classes the options are written for, such as by a weight of each; 0 or NULL: any.
+    int64_t (*classes)(const void *options);
     // Records one number per sample, f32 [N] (f64 of f64), from logits [N,K] (any float dtype) and
     // labels i32 [N]; the loss of a step is their mean. A sample with a negative label counts as 0.
     // The context is that of the logits, for constants. NULL: the loss is not one of samples.

@@ -57,6 +57,10 @@ static sr_status check(const void *options, int64_t classes, bool maps) {
     return sr_losses_check_weights(&o->class_weights, classes);
 }
 
+static int64_t classes(const void *options) {
+    return (int64_t)((const loss_options *)options)->class_weights.count;
+}
+
 static sr_tensor record_soft(sr_context *context, sr_tensor logits, sr_tensor targets,
                              const void *options) {
     const loss_options *o = options;
@@ -98,6 +102,7 @@ const sr_loss_desc sr_loss_row_bce = {.struct_size = sizeof(sr_loss_desc),
                                       .help = "binary cross-entropy of every class",
                                       .options = &table,
                                       .check = check,
+                                      .classes = classes,
                                       .record = record,
                                       .record_soft = record_soft,
                                       .record_map = record};

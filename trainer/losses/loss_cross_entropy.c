@@ -53,6 +53,10 @@ static sr_status check(const void *options, int64_t classes, bool maps) {
     return sr_losses_check_weights(&o->class_weights, classes);
 }
 
+static int64_t classes(const void *options) {
+    return (int64_t)((const loss_options *)options)->class_weights.count;
+}
+
 static sr_label_opts label_opts(sr_context *context, const loss_options *o, const sr_info *logits) {
     sr_label_opts opts = {.has_ignored = o->ignore_index >= 0, .ignored = (int32_t)o->ignore_index};
     if (o->class_weights.count > 0)
@@ -113,5 +117,6 @@ const sr_loss_desc sr_loss_row_cross_entropy = {.struct_size = sizeof(sr_loss_de
                                                 .help = "softmax cross-entropy",
                                                 .options = &table,
                                                 .check = check,
+                                                .classes = classes,
                                                 .record = record,
                                                 .record_map = record_map};

@@ -168,8 +168,20 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     return sr_inputs_windows(r, &lengths, &w->arena, &windows);
 }
 
+// The number of classes where no data say it: the one that is asked for, the one that the loss is
+// written for, or the usual one.
+static sr_status assume_classes(sr_recipe *r, int64_t classes, plan_work *w) {
+    sr_choice_loss loss;
+    SR_TRY(sr_choose_loss(r, w->task, 0, &w->arena, &loss));
+    for (int i = 0; i < loss.count && classes == 0; i++)
+        if (loss.parts[i].desc->classes)
+            classes = loss.parts[i].desc->classes(loss.parts[i].options);
+    w->assumed = classes > 0 ? classes : sr_task_usual_classes(w->task);
+    return SR_OK;
+}
+
 // Does everything that training does up to its first step, except for the run folder. classes:
-// where no data say how many; 0: the usual number. Lanes are not checked. To be released even after
+// where no data say how many; 0: as assumed. Lanes are not checked. To be released even after
 // a failure.
 static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     const sr_comm_options comm = {.backend = "self"};
@@ -185,7 +197,7 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     sr_engine_options options = sr_engine_options_of(r, w->task);
     options.comm = w->comm;
     options.device = device.name;
-    w->assumed = classes > 0 ? classes : sr_task_usual_classes(w->task);
+    SR_TRY(assume_classes(r, classes, w));
     options.classes = w->inputs.train ? w->inputs.class_count : w->assumed;
     options.plans_only = true;
     SR_TRY(sr_engine_create(&options, &w->engine));

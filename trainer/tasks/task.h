@@ -149,7 +149,8 @@ int sr_task_columns(const sr_task_desc *task, const sr_column *out[SR_TASK_COLUM
 // The number of the task's column `best` among them.
 int sr_task_best_column(const sr_task_desc *task);
 
-// How many classes are assumed where no data say it: those of ImageNet or, for pixels, Pascal VOC.
+// How many classes are assumed where neither data nor a loss say it: those of ImageNet or, for
+// pixels, Pascal VOC.
 int64_t sr_task_usual_classes(const sr_task_desc *task);
 // Whether the task reads a class of each sample.
 bool sr_task_has_classes(const sr_task_desc *task);
