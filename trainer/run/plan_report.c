@@ -207,6 +207,13 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
                : SR_OK;
 }
 
+// The same for one rank, of a recipe whose step is not run: its kernels are not timed to choose
+// among those with the same bits.
+static sr_status begin_untimed(sr_recipe *r, int64_t classes, plan_work *w) {
+    r->chooser = SR_CHOOSER_OFF;
+    return begin(r, 1, classes, w);
+}
+
 static void print_data(const sr_recipe *r, const plan_work *w) {
     const sr_inputs *in = &w->inputs;
     if (!in->train) {
@@ -247,7 +254,7 @@ static sr_status report(const sr_recipe *r, const plan_work *w, int ranks) {
 
 sr_status sr_plan_rehearse(sr_recipe *recipe) {
     plan_work work;
-    sr_status status = begin(recipe, 1, 0, &work);
+    sr_status status = begin_untimed(recipe, 0, &work);
     if (status == SR_OK)
         status = sr_inputs_check_lanes(work.engine, false);
     release(&work);
@@ -261,7 +268,7 @@ static sr_status plan_with_task(const char *model, const sr_task_desc *task) {
     plan_work work;
     (void)snprintf(text, sizeof text, "task=%s", task->name);
     SR_TRY(sr_recipe_for_model(model, &override, 1, &recipe));
-    const sr_status status = begin(recipe, 1, 0, &work);
+    const sr_status status = begin_untimed(recipe, 0, &work);
     release(&work);
     sr_recipe_free(recipe);
     return status;
@@ -307,7 +314,7 @@ static sr_status add_summaries(sr_engine *engine, const sr_plan_summary_options 
 
 sr_status sr_plan_summary(sr_recipe *recipe, const sr_plan_summary_options *options, sr_text *out) {
     plan_work work;
-    sr_status status = begin(recipe, 1, options->classes, &work);
+    sr_status status = begin_untimed(recipe, options->classes, &work);
     if (status == SR_OK)
         status = add_summaries(work.engine, options, &work.arena, out);
     release(&work);
@@ -354,7 +361,7 @@ static sr_status add_program(sr_engine *engine, const sr_plan_program_options *o
 
 sr_status sr_plan_program(sr_recipe *recipe, const sr_plan_program_options *options, sr_text *out) {
     plan_work work;
-    sr_status status = begin(recipe, 1, options->classes, &work);
+    sr_status status = begin_untimed(recipe, options->classes, &work);
     if (status == SR_OK)
         status = add_program(work.engine, options, out);
     release(&work);
