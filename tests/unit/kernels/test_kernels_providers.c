@@ -77,11 +77,19 @@ static void init_thread(void *user, int worker) {
     sr_kernels_thread_init();
 }
 
+// A team of so many threads, which stays.
+static sr_pool *team_of(int threads) {
+    static sr_pool *teams[MAX_TEAM];
+    sr_pool **team = &teams[threads - 1];
+    if (!*team)
+        assert_ok(sr_pool_create(threads, init_thread, NULL, team));
+    return *team;
+}
+
 // Runs on a team of 'threads'; with 'reverse', the blocks run backwards.
 static void run_team(const problem *c, const sr_prepared *prepared, const arrays *a, int threads,
                      bool reverse) {
-    sr_pool *pool;
-    assert_ok(sr_pool_create(threads, init_thread, NULL, &pool));
+    sr_pool *pool = team_of(threads);
     char *workspace = sr_alloc(prepared->workspace, "a test workspace");
     assert_non_null(workspace);
     memset(workspace, 0xff, prepared->workspace);
@@ -99,7 +107,6 @@ static void run_team(const problem *c, const sr_prepared *prepared, const arrays
         sr_free(r.scratch[i]);
     }
     sr_free(workspace);
-    sr_pool_free(pool);
 }
 
 static arrays run_entry(const problem *c, const sr_prepared *prepared, const arrays *inputs,
