@@ -35,7 +35,8 @@ function(sr_test_properties name timeout labels)
   elseif(SERRIED_SANITIZE) # the others slow tests by about five
     math(EXPR timeout "${timeout} * 5")
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout}
+  # Tests that may take long start first.
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout}
     SKIP_RETURN_CODE 77 ENVIRONMENT_MODIFICATION "${SERRIED_TEST_ENVIRONMENT}")
 endfunction()
 

@@ -8,7 +8,13 @@ For each architecture of ARCHITECTURES, no function may spill registers or have 
 each function has as many fused multiply-adds as its source has calls of fma: the compiler contracts
 nothing. kernels/cuda/resources.md lists registers, shared memory and theoretical occupancy; --write
 writes it, and without it the check is that it has all functions and no others.
+
+What was found of a source is kept in $XDG_CACHE_HOME/serried/cuda-code, by default ~/.cache/serried/cuda-code, and
+counts while the source, the files of this tree that it includes, options and compiler are the same.
 """
+import hashlib
+import json
+import os
 import pathlib
 import re
 import subprocess
@@ -19,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "kernels/cuda"
 TABLE = FOLDER / "resources.md"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "serried/cuda-code"
 ARCHITECTURES = ("sm_80", "sm_90a")
 # Threads and registers of a multiprocessor, and the unit in which a warp gets registers: the same for
 # both (CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0).
@@ -62,6 +69,31 @@ def compile_source(nvcc, options, source, folder):
     return used, counts
 
 
+def included(path, found):
+    """The path and, in the set 'found', all files of the tree that it includes."""
+    if path in found or not path.is_file():
+        return found
+    found.add(path)
+    for name in re.findall(r'^ *# *include "([^"]+)"', path.read_text(encoding="utf-8"), re.M):
+        included(ROOT / name, found)
+    return found
+
+
+def read_source(nvcc, options, salt, source, folder):
+    """As compile_source, but compiled only if it was not before."""
+    files = sorted(included(source, set()))
+    key = hashlib.sha256(salt + b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    kept = CACHE / key
+    if not kept.exists():
+        used, counts = compile_source(nvcc, options, source, folder)
+        whole = kept.with_suffix(f".{os.getpid()}")
+        whole.write_text(json.dumps([[[*names, *values] for names, values in used.items()],
+                                     [[name, *values] for name, values in counts.items()]]), encoding="utf-8")
+        whole.rename(kept)
+    used, counts = json.loads(kept.read_text(encoding="utf-8"))
+    return {(name, a): values for name, a, *values in used}, {name: values for name, *values in counts}
+
+
 def occupancy(registers, threads):
     warps = -(-threads // 32)
     of_warp = -(-registers * 32 // UNIT) * UNIT
@@ -75,8 +107,11 @@ def main():
     nvcc, *options = words[write:]
     sources = sorted(FOLDER.glob("*.cu"))
     findings, rows, threads = [], {}, {}
+    CACHE.mkdir(parents=True, exist_ok=True)
+    salt = "\0".join([run([nvcc, "--version"]), *options, "", pathlib.Path(__file__).read_text(encoding="utf-8")])
+    salt = salt.replace(str(ROOT), ".").encode()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(compile_source, nvcc, options, source, folder) for source in sources]
+        jobs = [pool.submit(read_source, nvcc, options, salt, source, folder) for source in sources]
         for source, job in zip(sources, jobs):
             used, counts = job.result()
             for (name, architecture), (registers, shared, local) in used.items():
