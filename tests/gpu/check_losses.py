@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on device=cuda has the CPU's losses: the same data and seed in fp32, step by step.
 
-    tests/gpu/check_losses.py SERRIED SIZE...      sizes: those of SIZES
+    tests/gpu/check_losses.py SERRIED SIZE...            sizes: those of SIZES
+    tests/gpu/check_losses.py SERRIED --cpu SIZE...      that those of the CPU which losses.txt has are still right
+    tests/gpu/check_losses.py SERRIED --write SIZE...    writes those of the CPU into losses.txt
 
-With portable numerics the losses are equal. Elsewhere the CPU computes with its fast kernels, which round in another
+Where losses.txt has the CPU's losses, that side does not run. With portable numerics the losses are equal. Elsewhere the CPU computes with its fast kernels, which round in another
 order than the GPU's; each size states how large a difference may become. ResNet-50 with its first random weights multiplies
 rounding errors by more than 1,000 in a step, so that after one step only the former says anything.
 """
@@ -19,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import suite  # noqa: E402
 
 TIMEOUT = 3000 * suite.SLOW
+STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt")
 
 
 @dataclass
@@ -32,13 +35,22 @@ class Size:
 
 SIZES = {
     # With as many pictures as a batch an epoch is a step, so that metrics.csv has a row of each.
-    "resnet50-50": Size("resnet50", 50, ["batch=40", "lanes=2", "image=224"], 4),
-    "resnet50-1": Size("resnet50", 1, ["batch=40", "lanes=2", "image=224"], 4, 1e-5),
+    "resnet50-20": Size("resnet50", 20, ["batch=10", "lanes=2", "image=224"], 1),
     # For the software GPU.
     "resnet50-2": Size("resnet50", 2, ["batch=4", "lanes=1", "image=32"], 1),
     "resnet18-2": Size("resnet18", 2, ["batch=8", "lanes=2", "image=32"], 2, 1e-4),
     "cifar10-fast-4": Size("cifar10-fast", 4, ["batch=32", "lanes=4"], 8, 1e-4),
 }
+
+
+def read_stored():
+    """{size: losses of its steps}."""
+    stored = {}
+    if os.path.exists(STORED):
+        with open(STORED, encoding="utf-8") as file:
+            for name, *losses in (line.split() for line in file if not line.startswith("#")):
+                stored[name] = [float(loss) for loss in losses]
+    return stored
 
 
 class Losses(suite.Suite):
@@ -70,9 +82,19 @@ class Losses(suite.Suite):
             numerics = re.search(r'"numerics": "([^"]*)"', file.read())
         return losses, numerics[1]
 
+    def check_stored(self, name):
+        cpu, _ = self.train(name, SIZES[name], "cpu")
+        self.report(cpu == read_stored()[name], f"{name}: the CPU's losses are those stored", f"{cpu}")
+
+    def write(self, name):
+        stored = {**read_stored(), name: self.train(name, SIZES[name], "cpu")[0]}
+        with open(STORED, "w", encoding="utf-8") as file:
+            file.write("# Written by tests/gpu/check_losses.py --write: losses of the CPU's steps with portable numerics.\n")
+            file.writelines(f"{name} {' '.join(map(repr, losses))}\n" for name, losses in sorted(stored.items()))
+
     def check(self, name):
         size = SIZES[name]
-        cpu, _ = self.train(name, size, "cpu")
+        cpu = read_stored().get(name) or self.train(name, size, "cpu")[0]
         gpu, numerics = self.train(name, size, "cuda")
         wanted = "cuda" if size.limit else "processor any"
         self.report(wanted in numerics, f"{name}: computed by {wanted}", numerics)
@@ -86,12 +108,13 @@ class Losses(suite.Suite):
 
 
 def body(folder):
-    names = sys.argv[2:]
+    how = sys.argv[2] if sys.argv[2:] and sys.argv[2] in ("--cpu", "--write") else ""
+    names = sys.argv[3:] if how else sys.argv[2:]
     if not names or set(names) - set(SIZES):
         sys.exit(f"{__doc__}\nsizes: {' '.join(SIZES)}")
     losses = Losses(os.path.abspath(sys.argv[1]), folder)
     for name in names:
-        losses.check(name)
+        {"": losses.check, "--cpu": losses.check_stored, "--write": losses.write}[how](name)
     return losses
 
 

@@ -300,7 +300,7 @@ static int print_device(void) {
     return device.multiProcessorCount;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     CHECK_CUDA(cudaSetDevice(0));
     CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK_CUDA(cudaEventCreate(&begin_event));
@@ -313,6 +313,6 @@ int main(void) {
     for (int64_t n = 4096; n <= 16384; n *= 2)
         measure_product(n, false);
     measure_product(8192, true);
-    measure_sustained(30);
+    measure_sustained(argc > 1 ? atof(argv[1]) : 30);
     return 0;
 }
