@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.py FOLDER: writes FOLDER/RESULTS.md from FOLDER/results/*.tsv, which tests/gpu/run fills.
+results.py FOLDER --add FROM: first adds the rows of FROM/results, such as of an archive's tests/gpu.
 results.py --bench: turns the JSON of `serried bench step`, on stdin, into a row of bench.tsv.
 
 Only rows of those files appear; anything else is marked as not measured. A line that begins with '#'
@@ -108,11 +109,25 @@ def bench_row(found):
             *theirs, found["device_model"], found["kernels"]]
 
 
+def add(folder, other):
+    for name in sorted(os.listdir(os.path.join(other, "results"))):
+        with open(os.path.join(other, "results", name), encoding="utf-8") as file:
+            rows = file.read()
+        if name.endswith(".tsv"):
+            with open(os.path.join(folder, "results", name), "a", encoding="utf-8") as file:
+                file.write(rows)
+        elif name.endswith(".json"):
+            with open(os.path.join(folder, "results", name), "w", encoding="utf-8") as file:
+                file.write(rows)
+
+
 def main():
     if sys.argv[1] == "--bench":
         print("\t".join(bench_row(json.load(sys.stdin))))
         return
     folder = sys.argv[1]
+    if sys.argv[2:3] == ["--add"]:
+        add(folder, sys.argv[3])
     lines = ["# GPU results", "",
              "Written by `results.py` from `results/*.tsv`, to which `tests/gpu/run` adds what it measures. Each list of rows "
              "begins with date, commit, machine and command.", ""]
