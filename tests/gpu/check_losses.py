@@ -6,9 +6,10 @@
     tests/gpu/check_losses.py SERRIED --cpu SIZE...      that those of the CPU which losses.txt has are still right
     tests/gpu/check_losses.py SERRIED --write SIZE...    writes those of the CPU into losses.txt
 
-Where losses.txt has the CPU's losses, that side does not run. With portable numerics the losses are equal. Elsewhere the CPU computes with its fast kernels, which round in another
-order than the GPU's; each size states how large a difference may become. ResNet-50 with its first random weights multiplies
-rounding errors by more than 1,000 in a step, so that after one step only the former says anything.
+Where losses.txt has the CPU's losses, that side does not run. With portable numerics the losses are equal. Elsewhere the
+CPU computes with its fast kernels, which round in another order than the GPU's; each size states how large a difference
+may become. ResNet-50 with its first random weights multiplies rounding errors by more than 1,000 in a step, so that after
+one step only the former says anything.
 """
 import csv
 import os
