@@ -272,15 +272,20 @@ static sr_status override(step_bench *b, const char **list, int *count, const ch
     return list[(*count)++] ? SR_OK : SR_E_MEMORY;
 }
 
-// Without --lanes: one lane of the recipe.
-// For small pictures those of CIFAR-10.
-static int64_t usual_classes(const sr_step_result *r) {
-    const sr_task_desc *task = sr_task_find(r->recipe->task.name);
-    if (task && task->maps)
-        return sr_task_usual_classes(task);
-    return r->image > 64 ? 1000 : 10;
+// As many as the loss is written for, or the usual number; for small pictures that of CIFAR-10.
+static sr_status choose_classes(step_bench *b) {
+    sr_step_result *r = &b->result;
+    const sr_task_desc *task;
+    sr_choice_loss loss;
+    SR_TRY(sr_choose_task(r->recipe, &task));
+    SR_TRY(sr_choose_loss(r->recipe, task, b->o->classes, &b->arena, &loss));
+    r->classes = b->o->classes > 0 ? b->o->classes : sr_choice_loss_classes(&loss);
+    if (r->classes == 0)
+        r->classes = task->maps || r->image > 64 ? sr_task_usual_classes(task) : 10;
+    return SR_OK;
 }
 
+// Without --lanes: one lane of the recipe.
 static sr_status load_recipe(step_bench *b) {
     const sr_step_options *o = b->o;
     sr_step_result *r = &b->result;
@@ -316,7 +321,7 @@ static sr_status load_recipe(step_bench *b) {
     r->image = r->recipe->image_height;
     r->precision = sr_recipe_get(r->recipe, "precision");
     r->peer_precision = o->peer_precision ? o->peer_precision : r->precision;
-    r->classes = o->classes > 0 ? o->classes : usual_classes(r);
+    SR_TRY(choose_classes(b));
     r->cores = sr_cpu_count();
     r->threads = o->threads > 0 ? o->threads : r->cores;
     const char *mask = getenv("SERRIED_CPU_MASK");

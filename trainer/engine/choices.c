@@ -265,6 +265,14 @@ sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t cl
     return SR_OK;
 }
 
+int64_t sr_choice_loss_classes(const sr_choice_loss *loss) {
+    int64_t classes = 0;
+    for (int i = 0; i < loss->count && classes == 0; i++)
+        if (loss->parts[i].desc->classes)
+            classes = loss->parts[i].desc->classes(loss->parts[i].options);
+    return classes;
+}
+
 // The column of a part of the loss, "loss_dice".
 static sr_status choose_part_scalar(sr_recipe *recipe, const sr_task_desc *task,
                                     const sr_recipe_loss *loss, sr_arena *arena,

@@ -68,6 +68,8 @@ SR_NODISCARD sr_status sr_choose_optimizer(sr_recipe *recipe, int set, sr_arena 
 // classes: number of classes of the data; 0: not known yet.
 SR_NODISCARD sr_status sr_choose_loss(sr_recipe *recipe, const sr_task_desc *task, int64_t classes,
                                       sr_arena *arena, sr_choice_loss *out);
+// How many classes the options of its parts are written for; 0: any number.
+int64_t sr_choice_loss_classes(const sr_choice_loss *loss);
 // What is logged; texts have memory of the arena. SR_E_USAGE where the name of a loss is that of
 // one that the task itself logs.
 SR_NODISCARD sr_status sr_choose_scalars(sr_recipe *recipe, const sr_task_desc *task,

@@ -173,9 +173,8 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
 static sr_status assume_classes(sr_recipe *r, int64_t classes, plan_work *w) {
     sr_choice_loss loss;
     SR_TRY(sr_choose_loss(r, w->task, 0, &w->arena, &loss));
-    for (int i = 0; i < loss.count && classes == 0; i++)
-        if (loss.parts[i].desc->classes)
-            classes = loss.parts[i].desc->classes(loss.parts[i].options);
+    if (classes == 0)
+        classes = sr_choice_loss_classes(&loss);
     w->assumed = classes > 0 ? classes : sr_task_usual_classes(w->task);
     return SR_OK;
 }
