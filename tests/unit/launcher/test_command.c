@@ -149,6 +149,9 @@ static void test_recipes(void **state) {
     expect("$S recipe list --names", 0, "\nresnet50\n");
     expect("SERRIED_CACHE=$D/cache $S recipe check $($S recipe list --names)", 0, "resnet50: ok\n");
     expect("ls $D/cache", 2, "No such file"); // no kernel was timed
+    // As many classes as the loss has weights.
+    expect("$S train camvid-deeplab chooser=off --dry-run", 0, "11 classes are assumed");
+    expect("$S bench step camvid-deeplab --plan --gpu h100 -i 32 -b 4", 0, "deeplabv3");
     expect("cd / && $S recipe show resnet18 batch=128", 0, "# command line\n");
     expect("for r in $($S recipe list --names); do $S recipe show --plain $r > $D/$r.yaml && "
            "$S recipe check $D/$r.yaml && $S recipe show --plain $D/$r.yaml | cmp - $D/$r.yaml || "
