@@ -285,6 +285,14 @@ static sr_status choose_classes(step_bench *b) {
     return SR_OK;
 }
 
+static void choose_cores(step_bench *b) {
+    sr_step_result *r = &b->result;
+    const char *mask = getenv("SERRIED_CPU_MASK");
+    r->cores = sr_cpu_count();
+    r->threads = b->o->threads > 0 ? b->o->threads : r->cores;
+    r->mask = mask && *mask ? mask : NULL;
+}
+
 // Without --lanes: one lane of the recipe.
 static sr_status load_recipe(step_bench *b) {
     const sr_step_options *o = b->o;
@@ -321,12 +329,8 @@ static sr_status load_recipe(step_bench *b) {
     r->image = r->recipe->image_height;
     r->precision = sr_recipe_get(r->recipe, "precision");
     r->peer_precision = o->peer_precision ? o->peer_precision : r->precision;
-    SR_TRY(choose_classes(b));
-    r->cores = sr_cpu_count();
-    r->threads = o->threads > 0 ? o->threads : r->cores;
-    const char *mask = getenv("SERRIED_CPU_MASK");
-    r->mask = mask && *mask ? mask : NULL;
-    return SR_OK;
+    choose_cores(b);
+    return choose_classes(b);
 }
 
 static void release(step_bench *b) {
