@@ -19,4 +19,9 @@ done
 tar -C "$work/there" -xf "$work/archive.tar.gz"
 cd "$work/there"
 env -i PATH="$work/bin" HOME="$work" serried-gpu/tests/gpu/run --soft ranks losses bench
-! env -i PATH="$work/bin" HOME="$work" ldd serried-gpu/build/softgpu/serried 2>/dev/null | grep -F "$1" || exit 1
+for program in serried-gpu/build/softgpu/{serried,libserried-cuda.so,tests/test_*} serried-gpu/openmpi/bin/mpirun; do
+    if ldd "$program" | grep -E "$1|lib(mpi|open-rte|cmocka).*=> /(usr/)?lib"; then
+        echo "$program takes these from outside the archive"
+        exit 1
+    fi
+done

@@ -206,8 +206,7 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
                : SR_OK;
 }
 
-// The same for one rank, of a recipe whose step is not run: its kernels are not timed to choose
-// among those with the same bits.
+// The same for one rank, with default kernels: those with the same bits are not timed.
 static sr_status begin_untimed(sr_recipe *r, int64_t classes, plan_work *w) {
     r->chooser = SR_CHOOSER_OFF;
     return begin(r, 1, classes, w);

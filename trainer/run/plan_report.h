@@ -16,8 +16,8 @@ extern "C" {
 SR_NODISCARD sr_status sr_plan_rehearse(sr_recipe *recipe);
 // The same, then prints to stdout: resolved recipe with origins, a table of the model's tensors,
 // operators with FLOPs and memory by kind, lanes of each rank. ranks: to plan for; 0: one. The
-// number of classes is that of data.train, or the assumed one (sr_task_usual_classes) if the recipe
-// does not name it.
+// number of classes is that of data.train. If the recipe does not name it, it is the one that the
+// loss is written for, or the usual one (sr_task_usual_classes).
 SR_NODISCARD sr_status sr_plan_report(sr_recipe *recipe, int ranks);
 
 // The first task that can train a model, by its name, from pictures of 224 pixels, with default
@@ -28,7 +28,7 @@ const struct sr_task_desc *sr_plan_task_of(const char *model);
 typedef struct sr_plan_summary_options {
     int depth;       // of layers; 0: all
     bool json;       // an object for each phase, a line each
-    int64_t classes; // where the recipe has no data.train; 0: the assumed number
+    int64_t classes; // where the recipe has no data.train; 0: as sr_plan_report
 } sr_plan_summary_options;
 // Builds the models of a recipe as sr_plan_rehearse does and appends their summaries
 // (trainer/report/model_summary.h), one for each phase. Lanes may be too small for batch norm.
