@@ -195,4 +195,13 @@ SR_DEVICE_INLINE double sr_resize_weight(const sr_resize_side *s, int64_t positi
     return sum / of->total;
 }
 
+// The span of a position and its weights, of which there is room for sr_resize_most.
+SR_DEVICE_INLINE sr_resize_span sr_resize_weights_of(const sr_resize_side *s, int64_t position,
+                                                     sr_resize_pixel *of, double *weight) {
+    const sr_resize_span span = sr_resize_span_of(s, position);
+    for (int32_t k = 0; k < span.count; k++)
+        weight[k] = sr_resize_weight(s, position, span.first + k, of);
+    return span;
+}
+
 #endif

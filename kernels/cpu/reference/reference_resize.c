@@ -43,11 +43,8 @@ static void fill_table(const sr_resize_side *side, double *weight, sr_resize_spa
     sr_resize_pixel pixel = {.out = -1};
     t->span = span;
     t->weight = weight;
-    for (int64_t i = 0; i < t->positions; i++, weight += t->most) {
-        span[i] = sr_resize_span_of(side, i);
-        for (int32_t k = 0; k < span[i].count; k++)
-            weight[k] = sr_resize_weight(side, i, span[i].first + k, &pixel);
-    }
+    for (int64_t i = 0; i < t->positions; i++, weight += t->most)
+        span[i] = sr_resize_weights_of(side, i, &pixel, weight);
 }
 
 static sr_status prepare(const sr_kernel_request *request, int transposed, sr_prepared *out) {

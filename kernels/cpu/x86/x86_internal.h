@@ -9,6 +9,7 @@
 #include "kernels/base/cpuid.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
+#include "kernels/resize.h"
 
 #define SR_X86_NUMERICS 7 // sr_provider.numerics
 
@@ -162,6 +163,28 @@ static inline sr_x86_sum sr_x86_sum_of(const sr_expression_params *p) {
     s.blocks = sr_x86_ceil_div(s.outer * s.chunks, s.group);
     return s;
 }
+
+// resize2d and its gradient (x86_resize_internal.h, x86_resize_plan.c).
+#define SR_X86_RESIZE_VECTORS 4 // that are summed at a time
+
+// Rows or columns of the pictures that are written: which ones of the pictures that are read
+// contribute to them (kernels/resize.h), with 'most' weights for each.
+typedef struct sr_x86_resize_side {
+    const sr_resize_span *span;
+    const float *weight;
+    int64_t positions, most, source; // source: of the pictures that are read
+} sr_x86_resize_side;
+
+typedef struct sr_x86_resize {
+    sr_x86_resize_side rows, columns;
+    int64_t c;
+    int64_t elements;                // of all pictures that are read
+    int64_t row_parts, column_parts; // blocks of a picture
+    int64_t pitch;                   // floats from one line to the next; there are rows.most
+} sr_x86_resize;
+
+bool sr_x86_resize_supports(const sr_kernel_request *request);
+sr_status sr_x86_resize_plan(const sr_kernel_request *request, sr_prepared *out);
 
 // The convolution that is equivalent to a request of conv2d or linear, or of a gradient of them.
 sr_conv_params sr_x86_shape_of(const sr_kernel_request *request);

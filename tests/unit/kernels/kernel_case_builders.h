@@ -63,6 +63,7 @@ void case_attention(sr_kernel_id kernel);  // kernel_cases_attention.c
 void case_nms(sr_kernel_id kernel);        // kernel_cases_boxes.c
 void case_roi_align(sr_kernel_id kernel);  // kernel_cases_boxes.c
 void case_gather_sum(sr_kernel_id kernel); // kernel_cases_samples.c
+void case_resize(sr_kernel_id kernel);     // kernel_cases_samples.c
 void case_taps2d(sr_kernel_id kernel);     // kernel_cases_samples.c
 void case_upfirdn2d(sr_kernel_id kernel);  // kernel_cases_samples.c
 

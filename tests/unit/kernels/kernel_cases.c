@@ -646,48 +646,6 @@ static void case_softmax(sr_kernel_id kernel) {
     }
 }
 
-static void resize(sr_kernel_id kernel, const sr_resize_params *p, sr_dtype t) {
-    const int64_t in = p->n * p->h * p->w * p->c, out = p->n * p->p * p->q * p->c;
-    const bool gradient = kernel == SR_KERNEL_resize2d_grad;
-    problem c = problem_of(kernel, 2, p, sizeof *p);
-    set(&c, 0, ACTIVATION, t, gradient ? out : in);
-    set_output(&c, 1, ACTIVATION, t, gradient ? in : out);
-    check_problem(&c);
-}
-
-// Every filter, up and down, with the corners in the same places and antialiased.
-static void case_resize(sr_kernel_id kernel) {
-    static const struct {
-        int64_t n, h, w, c, p, q;
-    } shapes[] = {{1, 1, 1, 1, 1, 1},   {2, 9, 7, 5, 4, 13},
-                  {2, 5, 6, 16, 11, 3},                       // whole vectors of a device
-                  {1, 40, 37, 3, 3, 2},                       // many pixels to one
-                  {1, 1, 2, 67, 5, 31}, {1, 90, 41, 8, 2, 1}, // sums of several leaves, and back
-                  {1, 2, 1, 8, 90, 41}, {1, 1, 1100, 2, 1, 2},
-                  {1, 1, 2, 2, 1, 1100}};
-    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-        for (int32_t way = 0; way < 9; way++) {
-            sr_resize_params p = {.n = shapes[k].n,
-                                  .h = shapes[k].h,
-                                  .w = shapes[k].w,
-                                  .c = shapes[k].c,
-                                  .p = shapes[k].p,
-                                  .q = shapes[k].q};
-            p.filter = way < 5 ? way : SR_FILTER_LINEAR + way % 2;
-            p.corners = way == 5 || way == 6;
-            p.antialias = way >= 7;
-            p.step_h = (double)p.h / (double)p.p;
-            p.step_w = (double)p.w / (double)p.q;
-            if (p.corners) {
-                p.step_h = p.p > 1 ? (double)(p.h - 1) / (double)(p.p - 1) : 0;
-                p.step_w = p.q > 1 ? (double)(p.w - 1) / (double)(p.q - 1) : 0;
-            }
-            for (int t = 0; t < TYPES; t++)
-                resize(kernel, &p, types[t]);
-        }
-    }
-}
-
 // Few and many neighbours, short and long dimensions, several blocks.
 static void case_along(sr_kernel_id kernel) {
     static const sr_axis_params shapes[] = {{1, 1, 1, 0, 0},    {7, 3, 1, 0, 0},   {5, 3, 11, 1, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of the kernels that sample pictures (see kernel_cases.h): weighted sums by an index,
-// pixels near points, filtered resampling.
+// pixels near points, filtered resampling, resizing.
 #include "tests/unit/kernels/kernel_case_builders.h"
 
 static void gather_sum(sr_kernel_id kernel, const sr_gather_sum_params *p, sr_dtype t) {
@@ -89,4 +89,68 @@ void case_upfirdn2d(sr_kernel_id kernel) {
             check_problem(&c);
         }
     }
+}
+
+static void resize(sr_kernel_id kernel, const sr_resize_params *p, sr_dtype t) {
+    const int64_t in = p->n * p->h * p->w * p->c, out = p->n * p->p * p->q * p->c;
+    const bool gradient = kernel == SR_KERNEL_resize2d_grad;
+    problem c = problem_of(kernel, 2, p, sizeof *p);
+    set(&c, 0, ACTIVATION, t, gradient ? out : in);
+    set_output(&c, 1, ACTIVATION, t, gradient ? in : out);
+    check_problem(&c);
+}
+
+// x[n,h,w,c] and y[n,p,q,c] of resize2d.
+typedef struct resized {
+    int64_t n, h, w, c, p, q;
+} resized;
+
+// Ways to resize: every filter, then linear and cubic with the corners in the same places, then
+// antialiased.
+enum { RESIZE_WAYS = 9, RESIZE_ANTIALIASED = 7 };
+
+static sr_resize_params resize_params(const resized *s, int32_t way) {
+    sr_resize_params p = {.n = s->n, .h = s->h, .w = s->w, .c = s->c, .p = s->p, .q = s->q};
+    p.filter = way < 5 ? way : SR_FILTER_LINEAR + way % 2;
+    p.corners = way == 5 || way == 6;
+    p.antialias = way >= RESIZE_ANTIALIASED;
+    p.step_h = (double)p.h / (double)p.p;
+    p.step_w = (double)p.w / (double)p.q;
+    if (p.corners) {
+        p.step_h = p.p > 1 ? (double)(p.h - 1) / (double)(p.p - 1) : 0;
+        p.step_w = p.q > 1 ? (double)(p.w - 1) / (double)(p.q - 1) : 0;
+    }
+    return p;
+}
+
+// Several blocks of rows and of columns of a picture.
+static void resize_large(sr_kernel_id kernel) {
+    static const resized shapes[] = {{1, 6, 9, 33, 64, 126}, {1, 64, 126, 33, 6, 9}};
+    const sr_resize_params up = resize_params(&shapes[0], SR_FILTER_LINEAR),
+                           down = resize_params(&shapes[1], RESIZE_ANTIALIASED);
+    resize(kernel, &up, SR_BF16);
+    resize(kernel, &down, SR_F32);
+}
+
+// Up and down in every way. The last shapes have parts of vectors and several of them.
+void case_resize(sr_kernel_id kernel) {
+    enum { ADDED = 5 };
+    static const resized shapes[] = {
+        {1, 1, 1, 1, 1, 1},      {2, 9, 7, 5, 4, 13},
+        {2, 5, 6, 16, 11, 3},                          // whole vectors of a device
+        {1, 40, 37, 3, 3, 2},                          // many pixels to one
+        {1, 1, 2, 67, 5, 31},    {1, 90, 41, 8, 2, 1}, // sums of several leaves, and back
+        {1, 2, 1, 8, 90, 41},    {1, 1, 1100, 2, 1, 2},
+        {1, 1, 2, 2, 1, 1100},   {2, 17, 23, 1, 40, 9},
+        {1, 3, 5, 11, 24, 40},   {1, 7, 4, 21, 3, 12},
+        {1, 2, 110, 40, 3, 120}, {1, 4, 2, 130, 3, 7}};
+    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], ADDED); k++) {
+        for (int32_t way = 0; way < RESIZE_WAYS; way++) {
+            const sr_resize_params p = resize_params(&shapes[k], way);
+            for (int t = 0; t < TYPES; t++)
+                resize(kernel, &p, types[t]);
+        }
+    }
+    if (!kernel_cases_of_digests)
+        resize_large(kernel);
 }

@@ -112,9 +112,10 @@ static void run(const sr_resize_params *p, sr_dtype t) {
     (void)arrays_free(NULL);
 }
 
-// h w p q
-static const int sizes[][4] = {{1, 1, 1, 1}, {5, 4, 10, 8}, {7, 3, 3, 7},
-                               {6, 6, 6, 6}, {1, 9, 4, 2},  {12, 2, 2, 5}};
+// h w c p q
+static const int sizes[][5] = {{1, 1, 3, 1, 1},  {5, 4, 3, 10, 8}, {7, 3, 1, 3, 7},
+                               {6, 6, 16, 6, 6}, {1, 9, 3, 4, 2},  {12, 2, 40, 2, 5},
+                               {3, 4, 21, 7, 9}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void run_sizes(int32_t filter, bool corners, bool antialias) {
@@ -122,9 +123,9 @@ static void run_sizes(int32_t filter, bool corners, bool antialias) {
         sr_resize_params p = {2,
                               sizes[k][0],
                               sizes[k][1],
-                              3,
                               sizes[k][2],
                               sizes[k][3],
+                              sizes[k][4],
                               0,
                               0,
                               .filter = filter,
