@@ -120,18 +120,13 @@ SR_DEVICE_INLINE double sr_math_split(double x, int *k) {
     uint64_t bits = sr_math_to_bits(x);
     e += (int)(bits >> 52) - 1023;
     double m = sr_math_from_bits((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff) << 52);
-    if (m >= 1.4142135623730951) {
+    if (m >= SR_MATH_SQRT2) {
         m *= 0.5;
         e++;
     }
     *k = e;
     return m;
 }
-
-// (log(1 + f) - 2 s) / s^3 in z = s^2, where s = f / (2 + f): 2^-57.
-SR_DEVICE_TABLE double sr_math_log_c[] = {
-    0x1.5555555555558p-1, 0x1.9999999995204p-2, 0x1.2492492e09d4dp-2, 0x1.c71c62c639fdep-3,
-    0x1.7462bd8f7796ep-3, 0x1.39fd392179a95p-3, 0x1.2b6688a387e03p-3};
 
 SR_DEVICE_INLINE double sr_log_f64_inline(double x) {
     if (isnan(x) || x < 0.0)
@@ -143,7 +138,7 @@ SR_DEVICE_INLINE double sr_log_f64_inline(double x) {
     int e;
     double f = sr_math_split(x, &e) - 1.0, k = e;
     double s = f / (2.0 + f), z = s * s;
-    double r = z * sr_math_poly(sr_math_log_c, 6, z);
+    double r = z * sr_math_poly(sr_math_log, SR_MATH_LOG_DEGREE, z);
     return k * SR_MATH_LN2_HIGH + (f - (s * (f - r) - k * SR_MATH_LN2_LOW)); // 2 s = f - s f
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants and coefficients of math.c that other code uses, too: kernels that compute sr_expf and
-// sr_erff with the same bits for many numbers at a time (kernels/cpu/x86/x86_double_internal.h).
+// Constants and coefficients of math.c that other code uses, too: kernels that compute sr_expf,
+// sr_logf and sr_erff with the same bits for many numbers at a time
+// (kernels/cpu/x86/x86_double_internal.h).
 #ifndef SR_KERNELS_BASE_MATH_TABLES_H
 #define SR_KERNELS_BASE_MATH_TABLES_H
 
@@ -10,12 +11,19 @@
 #define SR_MATH_LN2_HIGH 0x1.62e42feep-1 // 32 bits, so that k * SR_MATH_LN2_HIGH is exact
 #define SR_MATH_LN2_LOW 0x1.a39ef35793c76p-33
 #define SR_MATH_ROUNDER 0x1.8p52 // adding and subtracting it rounds to an integer
+#define SR_MATH_SQRT2 1.4142135623730951
 
 // (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, to 2^-32, for fp32.
 #define SR_MATH_EXPF_DEGREE 5
 SR_DEVICE_TABLE double sr_math_expf[SR_MATH_EXPF_DEGREE + 1] = {
     0x1.0000000b9129bp-1, 0x1.5555555a78ed4p-3,  0x1.5554e9063586ep-5,
     0x1.1110e0f238322p-7, 0x1.6d43246b523b4p-10, 0x1.a124f19fe89acp-13};
+
+// (log(1 + f) - 2 s) / s^3 in z = s^2, where s = f / (2 + f): 2^-57.
+#define SR_MATH_LOG_DEGREE 6
+SR_DEVICE_TABLE double sr_math_log[SR_MATH_LOG_DEGREE + 1] = {
+    0x1.5555555555558p-1, 0x1.9999999995204p-2, 0x1.2492492e09d4dp-2, 0x1.c71c62c639fdep-3,
+    0x1.7462bd8f7796ep-3, 0x1.39fd392179a95p-3, 0x1.2b6688a387e03p-3};
 
 // (erf(x) / x - 2 / sqrt(pi)) / z in z = x^2 on |x| <= 1: 2^-57.
 #define SR_MATH_ERF_DEGREE 11

@@ -123,6 +123,28 @@ static sr_status plan_softmax(const sr_kernel_request *request, sr_prepared *out
     return SR_OK;
 }
 
+static sr_status walk_xent(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_xent_params *p = (const void *)request->params;
+    out->stages = 1;
+    walk(&out->stage[0], p->n, sr_x86_xent_rows(p->k), SR_X86_XENT_ROWS,
+         ARG(0) | ARG(1) | ARG(2) | ARG(3), 0);
+    return SR_OK;
+}
+
+// logits, labels, loss, prob. A group of few classes is in scratch twice: transposed, and as it is
+// stored, where transposing back writes up to three elements more.
+static sr_status plan_xent(const sr_kernel_request *request, sr_prepared *out) {
+    const int64_t group = SR_X86_XENT_ROWS * SR_X86_XENT_FEW;
+    if (((const sr_xent_params *)(const void *)request->params)->k <= SR_X86_XENT_FEW)
+        out->scratch = (size_t)(2 * group + 4) * sizeof(float);
+    return walk_xent(request, out);
+}
+
+// prob, labels, dloss, dlogits
+static sr_status plan_xent_grad(const sr_kernel_request *request, sr_prepared *out) {
+    return walk_xent(request, out);
+}
+
 static sr_status plan_bias_add(const sr_kernel_request *request, sr_prepared *out) {
     const sr_rows_params *p = (const void *)request->params;
     out->stages = 1;

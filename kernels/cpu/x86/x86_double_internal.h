@@ -5,7 +5,7 @@
 #ifndef SR_KERNELS_CPU_X86_DOUBLE_INTERNAL_H
 #define SR_KERNELS_CPU_X86_DOUBLE_INTERNAL_H
 
-#include <math.h> // INFINITY
+#include <math.h> // INFINITY, NAN
 
 #include "kernels/base/math_tables.h"
 #include "kernels/cpu/x86/x86_vector_internal.h"
@@ -52,6 +52,16 @@ SR_INLINE sr_vdmask sr_vd_unordered(sr_vd a, sr_vd b) {
 }
 SR_INLINE sr_vd sr_vd_pick(sr_vdmask m, sr_vd yes, sr_vd no) {
     return _mm512_mask_blend_pd(m, no, yes);
+}
+SR_INLINE sr_vd sr_vd_div(sr_vd a, sr_vd b) {
+    return _mm512_div_pd(a, b);
+}
+// x = 2^exponent * mantissa of positive normal numbers, 1 <= mantissa < 2.
+SR_INLINE sr_vd sr_vd_exponent(sr_vd x) {
+    return _mm512_getexp_pd(x);
+}
+SR_INLINE sr_vd sr_vd_mantissa(sr_vd x) {
+    return _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
 }
 // 2^k from the sum k + SR_MATH_ROUNDER, -1023 < k < 1024.
 SR_INLINE sr_vd sr_vd_power(sr_vd rounded) {
@@ -125,6 +135,25 @@ SR_INLINE sr_vdmask sr_vd_unordered(sr_vd x, sr_vd y) {
 SR_INLINE sr_vd sr_vd_pick(sr_vdmask m, sr_vd yes, sr_vd no) {
     return (sr_vd){_mm256_blendv_pd(no.a, yes.a, m.a), _mm256_blendv_pd(no.b, yes.b, m.b)};
 }
+SR_INLINE sr_vd sr_vd_div(sr_vd x, sr_vd y) {
+    return (sr_vd){_mm256_div_pd(x.a, y.a), _mm256_div_pd(x.b, y.b)};
+}
+// The biased exponent becomes the mantissa of 2^52 + exponent.
+SR_INLINE __m256d sr_vd_exponent4(__m256d x) {
+    const __m256i biased = _mm256_srli_epi64(_mm256_castpd_si256(x), 52);
+    const __m256i sum = _mm256_or_si256(biased, _mm256_castpd_si256(_mm256_set1_pd(0x1p52)));
+    return _mm256_sub_pd(_mm256_castsi256_pd(sum), _mm256_set1_pd(0x1p52 + 1023));
+}
+SR_INLINE sr_vd sr_vd_exponent(sr_vd x) {
+    return (sr_vd){sr_vd_exponent4(x.a), sr_vd_exponent4(x.b)};
+}
+SR_INLINE __m256d sr_vd_mantissa4(__m256d x) {
+    const __m256d one = _mm256_set1_pd(1), exponent = _mm256_set1_pd((double)INFINITY);
+    return _mm256_or_pd(_mm256_andnot_pd(exponent, x), one);
+}
+SR_INLINE sr_vd sr_vd_mantissa(sr_vd x) {
+    return (sr_vd){sr_vd_mantissa4(x.a), sr_vd_mantissa4(x.b)};
+}
 SR_INLINE __m256d sr_vd_power4(__m256d rounded) {
     const __m256i bits = _mm256_add_epi64(_mm256_castpd_si256(rounded), _mm256_set1_epi64x(1023));
     return _mm256_castsi256_pd(_mm256_slli_epi64(bits, 52));
@@ -180,6 +209,19 @@ SR_INLINE sr_vd sr_vd_expf(sr_vd x) {
     return sr_vd_mul(sr_vd_add(sr_vd_set(1.0), tail), sr_vd_power(sum));
 }
 
+// log x of positive normal numbers.
+SR_INLINE sr_vd sr_vd_log(sr_vd x) {
+    const sr_vd one = sr_vd_set(1.0), m = sr_vd_mantissa(x), e = sr_vd_exponent(x);
+    const sr_vdmask small = sr_vd_lt(m, sr_vd_set(SR_MATH_SQRT2));
+    const sr_vd k = sr_vd_pick(small, e, sr_vd_add(e, one));
+    const sr_vd f = sr_vd_sub(sr_vd_pick(small, m, sr_vd_mul(m, sr_vd_set(0.5))), one);
+    const sr_vd s = sr_vd_div(f, sr_vd_add(sr_vd_set(2.0), f)), z = sr_vd_mul(s, s);
+    const sr_vd r = sr_vd_mul(z, sr_vd_poly(sr_math_log, SR_MATH_LOG_DEGREE, z));
+    const sr_vd low = sr_vd_mul(k, sr_vd_set(SR_MATH_LN2_LOW));
+    const sr_vd tail = sr_vd_sub(sr_vd_mul(s, sr_vd_sub(f, r)), low);
+    return sr_vd_add(sr_vd_mul(k, sr_vd_set(SR_MATH_LN2_HIGH)), sr_vd_sub(f, tail));
+}
+
 SR_INLINE sr_vd sr_vd_erf(sr_vd x) {
     const sr_vd a = sr_vd_abs(x), one = sr_vd_set(1.0), z = sr_vd_mul(x, x);
     const sr_vd p = sr_vd_mul(z, sr_vd_poly(sr_math_erf, SR_MATH_ERF_DEGREE, z));
@@ -195,7 +237,7 @@ SR_INLINE sr_vd sr_vd_erf(sr_vd x) {
     return sr_vd_pick(sr_vd_unordered(x, x), x, value);
 }
 
-// sr_expf and sr_erff for sixteen numbers.
+// sr_expf, sr_logf and sr_erff for sixteen numbers.
 SR_INLINE sr_vf sr_v_expf(sr_vf x) {
     const sr_vf low = sr_v_set(-104.0f), high = sr_v_set(88.8f);
     const sr_vf safe = sr_v_min(sr_v_max(x, low), high); // NaN becomes a bound
@@ -204,6 +246,15 @@ SR_INLINE sr_vf sr_v_expf(sr_vf x) {
     const sr_vf y = sr_v_pick(sr_v_gt(x, high), sr_v_set((float)INFINITY),
                               sr_v_pick(sr_v_gt(low, x), sr_v_zero(), e));
     return sr_v_pick(sr_v_unordered(x, x), x, y);
+}
+
+SR_INLINE sr_vf sr_v_logf(sr_vf x) {
+    const sr_vf infinity = sr_v_set((float)INFINITY), zero = sr_v_zero();
+    const sr_vf log =
+        sr_vd_narrow(sr_vd_log(sr_vd_widen(x, false)), sr_vd_log(sr_vd_widen(x, true)));
+    const sr_vf y = sr_v_pick(sr_v_equal(x, zero), sr_v_set(-(float)INFINITY),
+                              sr_v_pick(sr_v_equal(x, infinity), infinity, log));
+    return sr_v_pick(sr_v_ge(x, zero), y, sr_v_set((float)NAN));
 }
 
 SR_INLINE sr_vf sr_v_erff(sr_vf x) {

@@ -3,7 +3,7 @@
 // the compiler turns into one loop without a stack. The operations and their order are those of the
 // reference, and so are the bits.
 //
-// exp, erf and the sigmoid are computed in f64 for eight elements at a time; other elementary
+// exp, log, erf and the sigmoid are computed in f64 for eight elements at a time; other elementary
 // functions one element after the other.
 #ifndef SR_KERNELS_CPU_X86_EXPRESSION_INTERNAL_H
 #define SR_KERNELS_CPU_X86_EXPRESSION_INTERNAL_H
@@ -28,15 +28,23 @@ SR_INLINE sr_vf ex_sigmoid(sr_vf a) {
     return sr_v_div(sr_v_pick(positive, one, e), sr_v_add(one, e));
 }
 
-// log(1 + e) for 0 <= e <= 1 (reference_expression.inc).
-SR_INLINE float ex_log1pf(float e) {
-    const float u = 1.0f + e;
-    return u == 1.0f ? e : sr_logf(u) * (e / (u - 1.0f));
+// Functions that are large compared to the surrounding code are not inlined.
+#define EX_CALLED static __attribute__((noinline, unused)) sr_vf
+
+EX_CALLED ex_log(sr_vf a) {
+    return sr_v_logf(a);
 }
 
-// Applies a function to each element. Not inlined, as it is large compared to the surrounding code.
+// log(1 + e) for 0 <= e <= 1 (reference_expression.inc).
+EX_CALLED ex_log1p(sr_vf e) {
+    const sr_vf one = sr_v_set(1.0f), u = sr_v_add(one, e);
+    const sr_vf log = sr_v_mul(sr_v_logf(u), sr_v_div(e, sr_v_sub(u, one)));
+    return sr_v_pick(sr_v_equal(u, one), e, log);
+}
+
+// Applies a function to each element.
 #define EX_EACH(name, function)                                                                    \
-    static __attribute__((noinline, unused)) sr_vf ex_##name(sr_vf a) {                            \
+    EX_CALLED ex_##name(sr_vf a) {                                                                 \
         float element[SR_ELEMENTS];                                                                \
         sr_v_store(element, a);                                                                    \
         for (int i = 0; i < SR_ELEMENTS; i++)                                                      \
@@ -44,15 +52,13 @@ SR_INLINE float ex_log1pf(float e) {
         return sr_v_load(element);                                                                 \
     }
 EX_EACH(expm1, sr_expm1f)
-EX_EACH(log, sr_logf)
-EX_EACH(log1p, ex_log1pf)
 EX_EACH(tanh, sr_tanhf)
 EX_EACH(sin, sr_sinf)
 EX_EACH(cos, sr_cosf)
 EX_EACH(atan, sr_atanf)
 #undef EX_EACH
 
-static __attribute__((noinline, unused)) sr_vf ex_pow(sr_vf a, sr_vf b) {
+EX_CALLED ex_pow(sr_vf a, sr_vf b) {
     float base[SR_ELEMENTS], exponent[SR_ELEMENTS];
     sr_v_store(base, a);
     sr_v_store(exponent, b);

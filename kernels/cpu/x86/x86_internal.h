@@ -119,6 +119,16 @@ static inline int64_t sr_x86_pool_rows(int64_t width, int64_t channels) {
 static inline int64_t sr_x86_softmax_rows(int64_t channels) {
     return sr_x86_ceil_div(SR_X86_BLOCK, channels);
 }
+// Rows of a group of a cross-entropy, and most classes of a group that is transposed: with more,
+// few elements of a row's vectors are unused.
+#define SR_X86_XENT_ROWS 16
+#define SR_X86_XENT_FEW 48
+// Rows of one block, in whole groups: so few that a small batch with a thousand classes has several
+// blocks.
+static inline int64_t sr_x86_xent_rows(int64_t classes) {
+    const int64_t groups = SR_X86_BLOCK / 4 / (SR_X86_XENT_ROWS * classes);
+    return (groups < 1 ? 1 : groups) * SR_X86_XENT_ROWS;
+}
 // Floats of one partial result per channel in a workspace; keeps rows 64-byte aligned.
 static inline int64_t sr_x86_padded(int64_t channels) {
     return sr_x86_ceil_div(channels, 16) * 16;

@@ -43,8 +43,8 @@ SR_INLINE float chunk_total(const chunk_tree *t) {
     return sum;
 }
 
-// The terms of a sum over a row: exp(x - max), x by, or x.
-typedef enum row_terms { ROW_EXPONENTIALS, ROW_PRODUCTS, ROW_NUMBERS } row_terms;
+// The terms of a sum over a row: exp(x - max), x by, or x - max.
+typedef enum row_terms { ROW_EXPONENTIALS, ROW_PRODUCTS, ROW_DIFFERENCES } row_terms;
 
 typedef struct softmax_row {
     const void *x, *by;
@@ -53,22 +53,17 @@ typedef struct softmax_row {
     sr_dtype type;
 } softmax_row;
 
-SR_INLINE sr_vf row_exponentials(const softmax_row *r, int64_t i, int n) {
-    return sr_v_expf(sr_v_sub(sr_v_get(r->x, r->first + i, n, r->type), sr_v_set(r->max)));
-}
-
 SR_INLINE sr_vf row_terms_at(const softmax_row *r, row_terms terms, int64_t i, int n) {
-    if (terms == ROW_EXPONENTIALS)
-        return row_exponentials(r, i, n);
     const sr_vf x = sr_v_get(r->x, r->first + i, n, r->type);
-    if (terms == ROW_NUMBERS)
-        return x;
-    return sr_v_mul(x, sr_v_get(r->by, r->first + i, n, r->type));
+    if (terms == ROW_PRODUCTS)
+        return sr_v_mul(x, sr_v_get(r->by, r->first + i, n, r->type));
+    const sr_vf difference = sr_v_sub(x, sr_v_set(r->max));
+    return terms == ROW_EXPONENTIALS ? sr_v_expf(difference) : difference;
 }
 
-// Number of elements left in a row at element i, at most a vector.
-SR_INLINE int row_left(const softmax_row *r, int64_t i) {
-    return r->count - i < SR_ELEMENTS ? (int)(r->count - i) : SR_ELEMENTS;
+// Number of elements from element i to the end, at most a vector.
+SR_INLINE int row_left(int64_t i, int64_t end) {
+    return end - i < SR_ELEMENTS ? (int)(end - i) : SR_ELEMENTS;
 }
 
 // The sum of the terms, which are stored in keep[count] unless it is NULL. Zeros replace terms
@@ -104,7 +99,7 @@ SR_INLINE float row_max(const softmax_row *r) {
     const sr_vf first = sr_v_set(element[0]);
     sr_vf most = first;
     for (int64_t i = 0; i < r->count; i += SR_ELEMENTS) {
-        const int n = row_left(r, i);
+        const int n = row_left(i, r->count);
         const sr_vf read = sr_v_get(r->x, r->first + i, n, r->type);
         const sr_vf x = n == SR_ELEMENTS ? read : sr_v_pick(sr_v_first(n), read, first);
         most = sr_v_pick(sr_v_gt(x, most), x, most);
@@ -116,6 +111,16 @@ SR_INLINE float row_max(const softmax_row *r) {
     return max;
 }
 
+// y[first ..] = the terms that row_sum kept, divided by their sum.
+SR_INLINE void row_divide(const float *term, float total, int64_t count, void *y, int64_t first,
+                          sr_dtype type) {
+    const sr_vf sum = sr_v_set(total);
+    for (int64_t i = 0; i < count; i += SR_ELEMENTS) {
+        const int n = row_left(i, count);
+        sr_v_put(y, first + i, sr_v_div(sr_v_get(term, i, n, SR_F32), sum), n, type);
+    }
+}
+
 // ---- Kernels ----
 
 typedef void (*softmax_fn)(const sr_kernel_args *args, softmax_row *r, int64_t row, float *scratch);
@@ -124,12 +129,7 @@ SR_INLINE void softmax_at(const sr_kernel_args *args, softmax_row *r, int64_t ro
     (void)row;
     float *e = r->type == SR_F32 ? (float *)args->p[1] + r->first : scratch;
     r->max = row_max(r);
-    const sr_vf sum = sr_v_set(row_sum(r, ROW_EXPONENTIALS, e));
-    for (int64_t i = 0; i < r->count; i += SR_ELEMENTS) {
-        const int n = row_left(r, i);
-        const sr_vf y = sr_v_div(sr_v_get(e, i, n, SR_F32), sum);
-        sr_v_put(args->p[1], r->first + i, y, n, r->type);
-    }
+    row_divide(e, row_sum(r, ROW_EXPONENTIALS, e), r->count, args->p[1], r->first, r->type);
 }
 
 SR_INLINE void log_softmax_at(const sr_kernel_args *args, softmax_row *r, int64_t row,
@@ -139,7 +139,7 @@ SR_INLINE void log_softmax_at(const sr_kernel_args *args, softmax_row *r, int64_
     r->max = row_max(r);
     const sr_vf max = sr_v_set(r->max), lse = sr_v_set(sr_logf(row_sum(r, ROW_EXPONENTIALS, NULL)));
     for (int64_t i = 0; i < r->count; i += SR_ELEMENTS) {
-        const int n = row_left(r, i);
+        const int n = row_left(i, r->count);
         const sr_vf x = sr_v_get(r->x, r->first + i, n, r->type);
         sr_v_put(args->p[1], r->first + i, sr_v_sub(sr_v_sub(x, max), lse), n, r->type);
     }
@@ -161,7 +161,7 @@ SR_INLINE void softmax_grad_at(const sr_kernel_args *args, softmax_row *r, int64
     r->by = args->p[1];
     const sr_vf sum = sr_v_set(row_sum(r, ROW_PRODUCTS, NULL));
     for (int64_t i = 0; i < r->count; i += SR_ELEMENTS) {
-        const int n = row_left(r, i);
+        const int n = row_left(i, r->count);
         const sr_vf y = sr_v_get(r->x, r->first + i, n, r->type);
         const sr_vf dy = sr_v_get(r->by, r->first + i, n, r->type);
         sr_v_put(args->p[2], r->first + i, sr_v_mul(y, sr_v_sub(dy, sum)), n, r->type);
@@ -174,9 +174,9 @@ SR_INLINE void log_softmax_grad_at(const sr_kernel_args *args, softmax_row *r, i
     (void)scratch;
     const void *log_y = r->x;
     r->x = args->p[1];
-    const sr_vf sum = sr_v_set(row_sum(r, ROW_NUMBERS, NULL));
+    const sr_vf sum = sr_v_set(row_sum(r, ROW_DIFFERENCES, NULL));
     for (int64_t i = 0; i < r->count; i += SR_ELEMENTS) {
-        const int n = row_left(r, i);
+        const int n = row_left(i, r->count);
         const sr_vf y = sr_v_expf(sr_v_get(log_y, r->first + i, n, r->type));
         const sr_vf dy = sr_v_get(r->x, r->first + i, n, r->type);
         sr_v_put(args->p[2], r->first + i, sr_v_sub(dy, sr_v_mul(y, sum)), n, r->type);

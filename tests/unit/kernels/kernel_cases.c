@@ -625,27 +625,6 @@ static void case_gather(sr_kernel_id kernel) {
     }
 }
 
-// Rows that are one chunk of a sum and longer ones; several blocks.
-static void case_softmax(sr_kernel_id kernel) {
-    static const int64_t shapes[][2] = {{1, 1},    {7, 3},    {33, 197}, {9, 64},
-                                        {3, 1024}, {2, 1025}, {3, 9001}, {700, 101}};
-    const bool gradient = kernel == SR_KERNEL_softmax_grad || kernel == SR_KERNEL_log_softmax_grad;
-    const int inputs = gradient ? 2 : 1;
-    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-        for (int t = 0; t < TYPES; t++) {
-            const sr_rows_params p = {shapes[k][0], shapes[k][1]};
-            const int64_t count = p.rows * p.channels;
-            problem c = problem_of(kernel, inputs + 1, &p, sizeof p);
-            for (int i = 0; i < inputs; i++)
-                set(&c, i, ACTIVATION, types[t], count);
-            set_output(&c, inputs, ACTIVATION, types[t],
-                       kernel == SR_KERNEL_logsumexp ? p.rows : count);
-            c.terms = (double)p.channels;
-            check_problem(&c);
-        }
-    }
-}
-
 // Few and many neighbours, short and long dimensions, several blocks.
 static void case_along(sr_kernel_id kernel) {
     static const sr_axis_params shapes[] = {{1, 1, 1, 0, 0},    {7, 3, 1, 0, 0},   {5, 3, 11, 1, 0},
@@ -741,6 +720,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_log_softmax] = case_softmax,
     [SR_KERNEL_log_softmax_grad] = case_softmax,
     [SR_KERNEL_logsumexp] = case_softmax,
+    [SR_KERNEL_softmax_xent] = case_xent,
+    [SR_KERNEL_softmax_xent_grad] = case_xent,
     [SR_KERNEL_attention] = case_attention,
     [SR_KERNEL_attention_grad] = case_attention,
     [SR_KERNEL_attention_bias_grad] = case_attention,

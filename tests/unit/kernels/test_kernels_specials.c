@@ -4,17 +4,19 @@
 //
 // Kernels of numerics class "reference" must give the reference's bits (except for a NaN's own
 // bits); the results of others must be finite where the reference's are.
+#include <ctype.h>
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/device_run.h"
 #include "tests/unit/support/test_support.h"
 
-enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS };
+enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS, LONG_ROWS = 3 };
 
-// One letter for each argument, inputs first: x specials, w f32 [CHANNELS], v the same, positive, s
-// f32 [1], m f32 [ROWS], d the same, positive; then results: y like x, o f32 (bf16 where x is f32),
-// h f16, i u8, c f32 [CHANNELS], r f32 [ROWS], t f32 [1].
+// One letter for each argument, inputs first: x specials, p the same in f32, w f32 [CHANNELS], v
+// the same, positive, s f32 [1], m f32 [ROWS], d the same, positive, l labels i32 [ROWS]; then
+// results: y like x, q like p, o f32 (bf16 where x is f32), h f16, i u8, c f32 [CHANNELS], r f32
+// [ROWS], t f32 [1]. L, M and R are l, m and r of LONG_ROWS.
 typedef struct special_case {
     sr_kernel_id kernel;
     const char *arguments;
@@ -57,6 +59,15 @@ static const special_case by_window[] = {
     {SR_KERNEL_avgpool2d_grad, "xy"},
 };
 
+static const special_case by_labels[] = {
+    {SR_KERNEL_softmax_xent, "xlrq"},
+    {SR_KERNEL_softmax_xent_grad, "plmy"},
+};
+static const special_case by_long_rows[] = {
+    {SR_KERNEL_softmax_xent, "xLRq"},
+    {SR_KERNEL_softmax_xent_grad, "pLMy"},
+};
+
 static void poke(test_array *x, int row, int channel, double value) {
     array_set(x, (int64_t)row * CHANNELS + channel, value);
 }
@@ -80,10 +91,15 @@ static test_array *specials(sr_dtype t, uint32_t seed) {
 }
 
 static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
+    const int64_t rows = isupper(letter) ? LONG_ROWS : ROWS;
     const sr_dtype other = t == SR_F32 ? SR_BF16 : SR_F32;
-    switch (letter) {
+    switch (tolower(letter)) {
     case 'x':
         return specials(t, seed);
+    case 'p':
+        return specials(SR_F32, seed);
+    case 'l':
+        return array_random(SR_I32, rows, seed, -1.9, CHANNELS + 2);
     case 'w':
         return array_random(SR_F32, CHANNELS, seed, -1, 1);
     case 'v':
@@ -91,11 +107,13 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
     case 's':
         return array_random(SR_F32, 1, seed, 0.5, 1.5);
     case 'm':
-        return array_random(SR_F32, ROWS, seed, -1, 1);
+        return array_random(SR_F32, rows, seed, -1, 1);
     case 'd':
-        return array_random(SR_F32, ROWS, seed, 0.5, 1.5);
+        return array_random(SR_F32, rows, seed, 0.5, 1.5);
     case 'y':
         return array_new(t, COUNT);
+    case 'q':
+        return array_new(SR_F32, COUNT);
     case 'o':
         return array_new(other, COUNT);
     case 'h':
@@ -105,7 +123,7 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
     case 'c':
         return array_new(SR_F32, CHANNELS);
     case 'r':
-        return array_new(SR_F32, ROWS);
+        return array_new(SR_F32, rows);
     default:
         return array_new(SR_F32, 1);
     }
@@ -182,6 +200,17 @@ static void test_windows(void **state) {
     (void)state;
     const sr_pool_params params = {1, 3, 3, CHANNELS, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0};
     CHECK_ALL(by_window, params);
+}
+
+// The same numbers as rows of few and of many classes.
+static void test_labels(void **state) {
+    (void)state;
+    for (int smooth = 0; smooth < 2; smooth++) {
+        const sr_xent_params few = {ROWS, CHANNELS, 0.1 * smooth};
+        const sr_xent_params many = {LONG_ROWS, COUNT / LONG_ROWS, 0.1 * smooth};
+        CHECK_ALL(by_labels, few);
+        CHECK_ALL(by_long_rows, many);
+    }
 }
 
 // ---- the smallest sigmoids ----
@@ -304,6 +333,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_rows, arrays_free),
         cmocka_unit_test_teardown(test_groups, arrays_free),
         cmocka_unit_test_teardown(test_windows, arrays_free),
+        cmocka_unit_test_teardown(test_labels, arrays_free),
         cmocka_unit_test_teardown(test_small_sigmoids, arrays_free),
         cmocka_unit_test_teardown(test_f16_widens, arrays_free),
         cmocka_unit_test_teardown(test_f16_rounds, arrays_free),
