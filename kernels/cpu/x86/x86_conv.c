@@ -5,6 +5,7 @@
 #include "kernels/cpu/x86/x86_direct_dw_internal.h"
 #include "kernels/cpu/x86/x86_direct_internal.h"
 #include "kernels/cpu/x86/x86_winograd_dw_internal.h"
+#include "kernels/cpu/x86/x86_winograd_few_internal.h"
 #include "kernels/cpu/x86/x86_winograd_internal.h"
 #if defined(__AVX512F__)
 #include "kernels/cpu/x86/x86_amx_internal.h"

@@ -4,13 +4,15 @@
 //
 // A block owns a partial dw for a group of images and a range of output channels, stored as [output
 // panel][input panel][tap][32][32]. It processes its images in passes of about a hundred output
-// pixels. A pass copies dy and x into panels of 32 channels, x with a border of zeros, contiguous
-// and (from 16 bits) widened to f32. Then, for each pair of panels and each tap, a tile of 32 x 32
-// sums is computed over all pixels of the pass, in parts that fit in registers, and added to the
-// partial dw once. In panels, a tap is just an offset. Panels fit in the first-level cache and
-// avoid the cache-set conflicts of power-of-two channel strides (Goto and van de Geijn 2008 pack
-// for the same reasons). Meanwhile the pass prefetches the data that the next pass packs, one line
-// per pixel: in early layers memory access and arithmetic take equally long.
+// pixels. A pass copies dy and x into panels of 32 channels, x with room for the padding,
+// contiguous and (from 16 bits) widened to f32. Then, for each pair of panels and each tap, a tile
+// of 32 x 32 sums is computed over the pixels of the pass for which the tap is inside the picture,
+// in parts that fit in registers, and added to the partial dw once. In panels, a tap is just an
+// offset. With large dilation many taps are outside for most pixels, so this is much less than all.
+// Panels fit in the first-level cache and avoid the cache-set conflicts of power-of-two channel
+// strides (Goto and van de Geijn 2008 pack for the same reasons). Meanwhile the pass prefetches the
+// data that the next pass packs, one line per pixel: in early layers memory access and arithmetic
+// take equally long.
 //
 // With few channels (the first layer, patch embeddings) single taps would leave most of a panel
 // empty. Then the R S C elements of the windows are divided into panels, as if each were a channel.
@@ -99,16 +101,21 @@ SR_INLINE void dw_pack_pixel(const sr_x86_dw *d, const void *x, int64_t pixel, i
     }
 }
 
-// Packs one row of the picture, with zeros outside it.
+// The positions i < count for which pixel i step + shift is one of 'size'.
+SR_INLINE sr_x86_range dw_inside(int64_t count, int64_t step, int64_t shift, int64_t size) {
+    const int64_t before = shift < 0 ? -shift : 0, left = size > shift ? size - shift : 0;
+    const int64_t end = step == 1 ? left : sr_x86_ceil_div(left, step);
+    return (sr_x86_range){step == 1 ? before : sr_x86_ceil_div(before, step),
+                          sr_x86_min(count, end)};
+}
+
+// Packs one row of the picture; what is outside is never read.
 SR_INLINE void dw_pack_row(const sr_x86_dw *d, const void *x, int64_t row_pixel, int64_t panel,
                            float *to, sr_dtype type) {
-    for (int64_t j = 0; j < d->x_width; j++, to += SR_X86_DW_SIDE) {
-        const int64_t column = j * d->step_w - d->p.pad_left;
-        if (column >= 0 && column < d->p.w)
-            dw_pack_pixel(d, x, row_pixel + column, panel, to, type);
-        else
-            memset(to, 0, (size_t)SR_X86_DW_SIDE * sizeof *to);
-    }
+    const sr_x86_range inside = dw_inside(d->x_width, d->step_w, -d->p.pad_left, d->p.w);
+    for (int64_t j = inside.begin; j < inside.end; j++)
+        dw_pack_pixel(d, x, row_pixel + j * d->step_w - d->p.pad_left, panel,
+                      to + j * SR_X86_DW_SIDE, type);
 }
 
 // Packs count <= 32 elements of a row of the picture from element i on, with zeros outside the row.
@@ -171,26 +178,29 @@ SR_INLINE void dw_pack_x(const sr_x86_dw *d, const void *x, const dw_pass *pass,
         return;
     }
     const int64_t height = (pass->rows - 1) * d->pitch_h + (p->r - 1) * p->dilation_h + 1;
-    for (int64_t n = 0; n < pass->images; n++) {
-        for (int64_t j = 0; j < height; j++) {
-            const int64_t row = pass->row * p->stride_h + j * d->step_h - p->pad_top;
-            float *to = pass->x + (n * d->x_height + j) * d->row_floats;
-            const int64_t pixel = ((pass->image + n) * p->h + row) * p->w;
-            if (row < 0 || row >= p->h)
-                memset(to, 0, (size_t)d->row_floats * sizeof *to);
-            else
-                dw_pack_row(d, x, pixel, panel, to, type);
-        }
-    }
+    const int64_t first = pass->row * p->stride_h - p->pad_top;
+    const sr_x86_range inside = dw_inside(height, d->step_h, first, p->h);
+    for (int64_t n = 0; n < pass->images; n++)
+        for (int64_t j = inside.begin; j < inside.end; j++)
+            dw_pack_row(d, x, ((pass->image + n) * p->h + first + j * d->step_h) * p->w, panel,
+                        pass->x + (n * d->x_height + j) * d->row_floats, type);
 }
 
 // ---- arithmetic ----
 
+// A tap in a panel of x: its pixel for the first output pixel of the pass, and the rows and columns
+// of outputs for which its pixel is inside the picture.
+typedef struct dw_tap_of {
+    const float *x;
+    sr_x86_range rows, columns;
+} dw_tap_of;
+
 // A part of a tile, 'rows' x 16 'vectors': out += sum over the pass's pixels of dy (x) x, for one
 // tap. 'pitch' is the distance of neighbouring pixels in the panel. 'rows' and 'vectors' are
 // compile-time constants.
-SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
-                       const float *dy, float *out, dw_prefetch *fetch, int rows, int vectors) {
+SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const dw_tap_of *tap, int64_t v0,
+                       int64_t pitch, const float *dy, float *out, dw_prefetch *fetch, int rows,
+                       int vectors) {
     const int64_t image_floats = d->x_height * d->row_floats;
     const int64_t row_floats = d->pitch_h * d->row_floats;
     const int64_t line = fetch->at < fetch->end ? 64 : 0;
@@ -202,9 +212,11 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
     for (int v = 0; v < vectors; v++)
         sum[i][v] = sr_v_zero();
     for (int64_t n = 0; n < pass->images; n++) {
-        for (int64_t r = 0; r < pass->rows; r++) {
-            const float *from = x + n * image_floats + r * row_floats;
-            for (int64_t m = 0; m < pass->q; m++) {
+        for (int64_t r = tap->rows.begin; r < tap->rows.end; r++) {
+            const int64_t m0 = tap->columns.begin;
+            const float *from = tap->x + v0 + n * image_floats + r * row_floats + m0 * pitch;
+            const float *g0 = dy + ((n * pass->rows + r) * pass->q + m0) * SR_X86_DW_SIDE;
+            for (int64_t m = m0; m < tap->columns.end; m++) {
                 _mm_prefetch(at, _MM_HINT_T1);
                 sr_vf in[2];
                 SR_UNROLL
@@ -212,14 +224,14 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
                     in[v] = sr_v_load(from + v * SR_ELEMENTS);
                 SR_UNROLL
                 for (int i = 0; i < rows; i++) {
-                    const sr_vf g = sr_v_set(dy[i]);
+                    const sr_vf g = sr_v_set(g0[i]);
                     SR_UNROLL
                     for (int v = 0; v < vectors; v++)
                         sum[i][v] = sr_v_fma(g, in[v], sum[i][v]);
                 }
                 at += line;
                 from += pitch;
-                dy += SR_X86_DW_SIDE;
+                g0 += SR_X86_DW_SIDE;
             }
         }
     }
@@ -238,7 +250,7 @@ SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
 
 // The parts of a tile that contain any of its 'outputs' and 'inputs'; parts that are only padding
 // are skipped.
-SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, int64_t pitch,
+SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const dw_tap_of *tap, int64_t pitch,
                        const float *dy, float *out, int64_t outputs, int64_t inputs,
                        dw_prefetch *fetch) {
     for (int v = 0; v < inputs; v += DW_PART_VECTORS * SR_ELEMENTS) {
@@ -249,27 +261,32 @@ SR_INLINE void dw_tile(const sr_x86_dw *d, const dw_pass *pass, const float *x, 
             const bool narrow = DW_PART_VECTORS > 1 && inputs - v <= SR_ELEMENTS;
             float *to = out + row * SR_X86_DW_SIDE + v;
             if (row < outputs && narrow) // no early exit, so that 'row' is a constant
-                dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, 1);
+                dw_part(d, pass, tap, v, pitch, dy + row, to, fetch, rows, 1);
             if (row < outputs && !narrow)
-                dw_part(d, pass, x + v, pitch, dy + row, to, fetch, rows, DW_PART_VECTORS);
+                dw_part(d, pass, tap, v, pitch, dy + row, to, fetch, rows, DW_PART_VECTORS);
             row += rows;
         }
     }
 }
 
-static void dw_tap(const sr_x86_dw *d, const dw_pass *pass, const float *x, const float *dy,
+static void dw_tap(const sr_x86_dw *d, const dw_pass *pass, const dw_tap_of *tap, const float *dy,
                    float *out, int64_t outputs, int64_t inputs, dw_prefetch *fetch) {
     const int64_t pitch = d->pitch_w * SR_X86_DW_SIDE;
     if (pitch == SR_X86_DW_SIDE) // a constant makes addressing free
-        dw_tile(d, pass, x, SR_X86_DW_SIDE, dy, out, outputs, inputs, fetch);
+        dw_tile(d, pass, tap, SR_X86_DW_SIDE, dy, out, outputs, inputs, fetch);
     else
-        dw_tile(d, pass, x, pitch, dy, out, outputs, inputs, fetch);
+        dw_tile(d, pass, tap, pitch, dy, out, outputs, inputs, fetch);
 }
 
-// Offset in floats of tap number 'tap' from a panel's first pixel.
-SR_INLINE int64_t dw_tap_offset(const sr_x86_dw *d, int64_t tap) {
-    const int64_t r = tap / d->p.s, s = tap % d->p.s;
-    return r * d->p.dilation_h * d->row_floats + s * d->p.dilation_w * SR_X86_DW_SIDE;
+SR_INLINE dw_tap_of dw_tap_at(const sr_x86_dw *d, const dw_pass *pass, int64_t tap) {
+    const sr_conv_params *p = &d->p;
+    if (d->flat || d->merged)
+        return (dw_tap_of){pass->x, {0, pass->rows}, {0, pass->q}};
+    const int64_t r = tap / p->s * p->dilation_h, s = tap % p->s * p->dilation_w;
+    return (dw_tap_of){
+        pass->x + r * d->row_floats + s * SR_X86_DW_SIDE,
+        dw_inside(pass->rows, p->stride_h, pass->row * p->stride_h + r - p->pad_top, p->h),
+        dw_inside(pass->q, p->stride_w, s - p->pad_left, p->w)};
 }
 
 SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range o,
@@ -281,8 +298,8 @@ SR_INLINE void dw_multiply(const sr_x86_dw *d, const dw_pass *pass, sr_x86_range
         const float *dy = pass->dy + (panel - o.begin) * sr_x86_dw_dy_panel(pass->pixels);
         float *tile = partial + (panel * d->in_panels + in_panel) * d->tile_floats;
         for (int64_t tap = 0; tap < d->taps; tap++, tile += SR_X86_DW_SIDE * SR_X86_DW_SIDE) {
-            const float *x = pass->x + dw_tap_offset(d, tap);
-            dw_tap(d, pass, x, dy, tile, outputs, inputs, fetch);
+            const dw_tap_of at = dw_tap_at(d, pass, tap);
+            dw_tap(d, pass, &at, dy, tile, outputs, inputs, fetch);
         }
     }
 }
@@ -359,14 +376,12 @@ SR_INLINE void dw_unpack(const sr_x86_dw *d, const float *tiles, int64_t i, floa
     const float *row = tiles + i * SR_X86_DW_SIDE;
     for (int64_t panel = 0; panel < d->in_panels; panel++, row += d->tile_floats) {
         const int64_t channels = sr_x86_min(SR_X86_DW_SIDE, d->p.c - panel * SR_X86_DW_SIDE);
-        if (d->taps == 1) {
+        if (d->taps == 1)
             memcpy(to, row, (size_t)channels * sizeof *to);
-            to += channels;
-            continue;
-        }
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t tap = 0; tap < d->taps; tap++)
-                *to++ = row[tap * SR_X86_DW_SIDE * SR_X86_DW_SIDE + c];
+        for (int64_t c = 0; d->taps > 1 && c < channels; c += SR_ELEMENTS)
+            sr_v_put_taps(row + c, SR_X86_DW_SIDE * SR_X86_DW_SIDE, d->taps,
+                          (int)sr_x86_min(SR_ELEMENTS, channels - c), to + c * d->taps);
+        to += channels * d->taps;
     }
 }
 

@@ -228,23 +228,6 @@ SR_X86_TYPED(depth_dw, depth_dw_block(args, block, worker, type))
 
 // ---- stage 1: one panel ----
 
-// [tap][16], of which n channels are used, to [channel][tap].
-SR_INLINE void depth_dw_unpack(const float *from, int64_t taps, int n, float *to) {
-    if (taps < 4) {
-        for (int c = 0; c < n; c++)
-            for (int64_t t = 0; t < taps; t++)
-                to[c * taps + t] = from[t * SR_ELEMENTS + c];
-        return;
-    }
-    for (int64_t t = 0; t < taps; t += 4) {
-        const int64_t first = sr_x86_min(t, taps - 4); // the last four overlap those before
-        sr_vf row[4];
-        for (int i = 0; i < 4; i++)
-            row[i] = sr_v_get(from, (first + i) * SR_ELEMENTS, n, SR_F32);
-        sr_v_put_transposed(row, n, to + first, taps);
-    }
-}
-
 static sr_status depth_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
     const sr_x86_depthwise *d = args->state;
@@ -260,8 +243,8 @@ static sr_status depth_dw_join(const sr_kernel_args *args, int64_t block, sr_wor
         }
     }
     const int64_t c = block * SR_ELEMENTS;
-    depth_dw_unpack(partial + c - depth_panel(d, block), taps,
-                    (int)sr_x86_min(SR_ELEMENTS, d->p.c - c), (float *)args->p[2] + c * taps);
+    sr_v_put_taps(partial + c - depth_panel(d, block), SR_ELEMENTS, taps,
+                  (int)sr_x86_min(SR_ELEMENTS, d->p.c - c), (float *)args->p[2] + c * taps);
     return SR_OK;
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/kernel_params.h"
 #include "kernels/resize.h"
 
-#define SR_X86_NUMERICS 7 // sr_provider.numerics
+#define SR_X86_NUMERICS 8 // sr_provider.numerics
 
 // Elements of one block of an elementwise kernel: 256 KiB of f32, which fit in a second-level cache
 // and divide evenly between two threads.
@@ -244,11 +244,13 @@ sr_status sr_x86_dw_plan_linear(const sr_kernel_request *request, sr_prepared *o
 #define SR_X86_WINOGRAD_SIDE 32 // channels of a panel
 
 typedef struct sr_x86_winograd {
-    int64_t h, w, c;                 // input pictures; for conv2d_dx: dy
-    int64_t p, q, k;                 // pictures that are written
-    int64_t top, left;               // padding; negative: skipped rows and columns
-    bool mirrored;                   // conv2d_dx: weights with channels exchanged and taps reversed
-    int64_t tiles_h, tiles_w, tiles; // of a picture; of all pictures
+    int64_t h, w, c;   // input pictures; for conv2d_dx: dy
+    int64_t p, q, k;   // pictures that are written
+    int64_t top, left; // padding; negative: skipped rows and columns
+    bool mirrored;     // conv2d_dx: weights with channels exchanged and taps reversed
+    int64_t dilation_h, dilation_w;
+    int64_t phase_h, phase_w;        // tiles of a phase (see x86_winograd_internal.h)
+    int64_t tiles_h, tiles_w, tiles; // of a picture, all phases; of all pictures
     int64_t in_panels, out_panels;
     int64_t block_tiles;          // of one block or pass, a multiple of four
     int64_t range_panels, ranges; // output panels multiplied at a time, and how many times
@@ -275,17 +277,34 @@ static inline int64_t sr_x86_winograd_pair(void) {
     return SR_X86_WINOGRAD_POINTS * sr_x86_winograd_point(1, SR_X86_WINOGRAD_SIDE);
 }
 
+// Transforms of all tiles (x86_winograd_few_internal.h), [panel][point][tile][32]: floats from one
+// point to the next, and of 'panels' panels.
+static inline int64_t sr_x86_winograd_few_point(const sr_x86_winograd *g) {
+    return sr_x86_winograd_point(1, sr_x86_ceil_div(g->tiles, 4) * 4);
+}
+
+static inline int64_t sr_x86_winograd_few_panels(const sr_x86_winograd *g, int64_t panels) {
+    return panels * SR_X86_WINOGRAD_POINTS * sr_x86_winograd_few_point(g);
+}
+
 // sr_kernel_entry.variants of conv2d and conv2d_dx.
 extern const char *const sr_x86_winograd_variants[];
 
+// Whether one of the entries that compute a convolution in this way is faster than direct kernels,
+// and which: 'few' is that for few tiles.
 bool sr_x86_winograd_supports(const sr_kernel_request *request);
+bool sr_x86_winograd_supports_many(const sr_kernel_request *request);
+bool sr_x86_winograd_supports_few(const sr_kernel_request *request);
 // Whether it is faster than even products of pairs of bf16.
 bool sr_x86_winograd_outdoes_dot(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_x86_winograd_plan_few(const sr_kernel_request *request, sr_prepared *out);
 bool sr_x86_winograd_supports_dw(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan_dw(const sr_kernel_request *request, sr_prepared *out);
 bool sr_x86_winograd_supports_points(const sr_kernel_request *request);
 sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepared *out);
+bool sr_x86_winograd_supports_dw_few(const sr_kernel_request *request);
+sr_status sr_x86_winograd_plan_dw_few(const sr_kernel_request *request, sr_prepared *out);
 
 // Products of rows with weights (x86_pointwise_internal.h, x86_pointwise_plan.c).
 #define SR_X86_POINTWISE_VECTORS 3 // of 16 outputs each, in a wide panel; narrow ones have fewer

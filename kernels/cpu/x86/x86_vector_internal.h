@@ -194,6 +194,16 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     w[2] = _mm512_unpacklo_epi64(b, d);
     w[3] = _mm512_unpackhi_epi64(b, d);
 }
+// Stores the first 1..4 groups of four elements, 'apart' floats from one to the next.
+SR_INLINE void sr_v_store_groups(float *p, sr_vf x, int groups, int64_t apart) {
+    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
+    if (groups > 1)
+        _mm_storeu_ps(p + apart, _mm512_extractf32x4_ps(x, 1));
+    if (groups > 2)
+        _mm_storeu_ps(p + 2 * apart, _mm512_extractf32x4_ps(x, 2));
+    if (groups > 3)
+        _mm_storeu_ps(p + 3 * apart, _mm512_extractf32x4_ps(x, 3));
+}
 
 #else
 
@@ -391,6 +401,15 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     for (int j = 0; j < 4; j++)
         w[j] = out[j];
 }
+SR_INLINE void sr_v_store_groups(float *p, sr_vf x, int groups, int64_t apart) {
+    _mm_storeu_ps(p, _mm256_castps256_ps128(x.a));
+    if (groups > 1)
+        _mm_storeu_ps(p + apart, _mm256_extractf128_ps(x.a, 1));
+    if (groups > 2)
+        _mm_storeu_ps(p + 2 * apart, _mm256_castps256_ps128(x.b));
+    if (groups > 3)
+        _mm_storeu_ps(p + 3 * apart, _mm256_extractf128_ps(x.b, 1));
+}
 #undef SR_V1
 #undef SR_V2
 #endif
@@ -488,14 +507,27 @@ SR_INLINE int64_t sr_x86_bytes(sr_dtype type) {
 // Writes the transpose of four rows of n <= 16 elements: to[n][width], four elements in each row.
 SR_INLINE void sr_v_put_transposed(const sr_vf row[4], int n, float *to, int64_t width) {
     sr_vi r[4];
-    float element[4][SR_ELEMENTS];
     for (int i = 0; i < 4; i++)
         r[i] = sr_v_as_int(row[i]);
     sr_vi_transpose4(r);
-    for (int i = 0; i < 4; i++)
-        sr_v_store(element[i], sr_v_as_float(r[i]));
-    for (int c = 0; c < n; c++)
-        memcpy(to + c * width, element[c % 4] + c / 4 * 4, 4 * sizeof *to);
+    for (int i = 0; i < 4 && i < n; i++)
+        sr_v_store_groups(to + i * width, sr_v_as_float(r[i]), (n - i + 3) / 4, 4 * width);
+}
+// Writes from[tap][pitch], of which n <= 16 channels are used, as to[channel][tap].
+SR_INLINE void sr_v_put_taps(const float *from, int64_t pitch, int64_t taps, int n, float *to) {
+    if (taps < 4) {
+        for (int c = 0; c < n; c++)
+            for (int64_t t = 0; t < taps; t++)
+                to[c * taps + t] = from[t * pitch + c];
+        return;
+    }
+    for (int64_t t = 0; t < taps; t += 4) {
+        const int64_t first = t < taps - 4 ? t : taps - 4; // the last four overlap those before
+        sr_vf row[4];
+        for (int i = 0; i < 4; i++)
+            row[i] = sr_v_get(from, (first + i) * pitch, n, SR_F32);
+        sr_v_put_transposed(row, n, to + first, taps);
+    }
 }
 // The sum of the elements: neighbours first, 16 to 8 to 4 to 2 to 1 (the reference's tree).
 SR_INLINE float sr_v_sum(sr_vf x) {

@@ -76,9 +76,10 @@ WG_TILES(wg_gradient, wg_gradient_any)
 static void wg_gradient(const sr_x86_winograd *g, const void *dy, const void *zero,
                         sr_x86_range tiles, sr_x86_range channels, wg_panels to, sr_dtype type) {
     const wg_tile_fn tile = wg_gradient_tiles[type][to.stream];
+    const wg_source from = {dy, zero, g->p, g->q, g->k};
     for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_OUT * WG_OUT];
-        wg_pixels(dy, g->p, g->q, g->k, wg_place_of(g, t), WG_OUT, zero, pixel, type);
+        wg_pixels(g, &from, wg_place_of(g, t), WG_OUT, pixel, type);
         for (int64_t k = channels.begin; k < channels.end; k += SR_ELEMENTS) {
             const int64_t i = k - channels.begin;
             tile(pixel, k, wg_elements(g->k - k), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
@@ -300,23 +301,26 @@ static __attribute__((noinline)) void wg_dw_taps(const float *m, float *to) {
     }
 }
 
-static sr_status wg_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
-    (void)worker;
-    const sr_x86_winograd *g = args->state;
-    const int64_t k = block / g->in_panels * WG_SIDE, c = block % g->in_panels * WG_SIDE;
-    float *pair = (float *)args->workspace + block * sr_x86_winograd_pair();
-    wg_dw_add_groups(g, pair);
+// Writes the gradient of the weights of a pair of panels, whose first channels are k and c.
+static void wg_dw_write(const sr_x86_winograd *g, const float *pair, int64_t k, int64_t c,
+                        float *gradient) {
     for (int64_t i = 0; i < sr_x86_min(WG_SIDE, g->k - k); i++) {
-        float *dw = (float *)args->p[2] + ((k + i) * g->c + c) * WG_TAPS;
+        float *dw = gradient + ((k + i) * g->c + c) * WG_TAPS;
         for (int64_t j = 0; j < sr_x86_min(WG_SIDE, g->c - c); j += SR_ELEMENTS) {
             float taps[WG_TAPS * SR_ELEMENTS];
             wg_dw_taps(pair + i * WG_SIDE + j, taps);
-            const int64_t elements = sr_x86_min(SR_ELEMENTS, g->c - c - j);
-            for (int64_t element = 0; element < elements; element++)
-                for (int tap = 0; tap < WG_TAPS; tap++)
-                    *dw++ = taps[tap * SR_ELEMENTS + element];
+            sr_v_put_taps(taps, SR_ELEMENTS, WG_TAPS, wg_elements(g->c - c - j), dw + j * WG_TAPS);
         }
     }
+}
+
+static sr_status wg_dw_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_x86_winograd *g = args->state;
+    float *pair = (float *)args->workspace + block * sr_x86_winograd_pair();
+    wg_dw_add_groups(g, pair);
+    wg_dw_write(g, pair, block / g->in_panels * WG_SIDE, block % g->in_panels * WG_SIDE,
+                args->p[2]);
     return SR_OK;
 }
 

@@ -11,6 +11,9 @@
 // times that, and the largest errors are three times as large as here (Barabasz et al. 2018 on
 // points).
 //
+// With dilation d, outputs that are d pixels apart form pictures of their own, the d x d phases,
+// and tiles are of one phase.
+//
 // Stage 0 transforms the weights: U[range][point][panel][C][32], panels of 32 output channels. A
 // block of stage 1 processes some tiles, which are numbered across pictures, rows and columns, so
 // that small pictures fill a block. It transforms them to V[point][panel][tile][32]. For every
@@ -18,7 +21,7 @@
 // stays in the second-level cache; V and U of a point stream through it. Each sum is one chain of
 // fused multiply-adds over the input channels, for every vector width and block size.
 //
-// Not here: strides, dilation, groups (oneDNN or the reference), AMX.
+// Not here: strides, groups (oneDNN or the reference), AMX.
 #ifndef SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
 #define SR_KERNELS_CPU_X86_WINOGRAD_INTERNAL_H
 
@@ -95,22 +98,37 @@ typedef struct wg_place {
     int64_t image, row, column;
 } wg_place;
 
-SR_INLINE wg_place wg_place_of(const sr_x86_winograd *g, int64_t tile) {
-    const int64_t row = tile / g->tiles_w;
-    return (wg_place){row / g->tiles_h, row % g->tiles_h * WG_OUT, tile % g->tiles_w * WG_OUT};
+// The first row of a row of tiles.
+SR_INLINE int64_t wg_first(int64_t tile, int64_t phase, int64_t dilation) {
+    return tile / phase + tile % phase * WG_OUT * dilation;
 }
 
-// Addresses of the pixels of a square of 'side' pixels of a picture [h][w][c], 'zero' outside.
-SR_INLINE void wg_pixels(const void *base, int64_t h, int64_t w, int64_t c, wg_place at, int side,
-                         const void *zero, const void **pixel, sr_dtype type) {
-    const int64_t size = sr_x86_bytes(type) * c;
+SR_INLINE wg_place wg_place_of(const sr_x86_winograd *g, int64_t tile) {
+    const int64_t row = tile / g->tiles_w;
+    return (wg_place){row / g->tiles_h, wg_first(row % g->tiles_h, g->phase_h, g->dilation_h),
+                      wg_first(tile % g->tiles_w, g->phase_w, g->dilation_w)};
+}
+
+// Pictures [h][w][c] that tiles are read from.
+typedef struct wg_source {
+    const void *base, *zero; // zero: read in place of pixels outside
+    int64_t h, w, c;
+} wg_source;
+
+// Addresses of the pixels of a square of 'side' pixels.
+SR_INLINE void wg_pixels(const sr_x86_winograd *g, const wg_source *x, wg_place at, int side,
+                         const void **pixel, sr_dtype type) {
+    const int64_t size = sr_x86_bytes(type) * x->c;
     for (int i = 0; i < side; i++) {
-        const int64_t row = at.row + i;
-        const bool inside = row >= 0 && row < h;
-        int64_t from = ((at.image * h + row) * w + at.column) * size;
-        for (int j = 0; j < side; j++, from += size)
-            *pixel++ = inside && at.column + j >= 0 && at.column + j < w ? (const char *)base + from
-                                                                         : zero;
+        const int64_t row = at.row + i * g->dilation_h;
+        const bool inside = row >= 0 && row < x->h;
+        for (int j = 0; j < side; j++) {
+            const int64_t column = at.column + j * g->dilation_w;
+            *pixel++ =
+                inside && column >= 0 && column < x->w
+                    ? (const char *)x->base + ((at.image * x->h + row) * x->w + column) * size
+                    : x->zero;
+        }
     }
 }
 
@@ -183,12 +201,13 @@ typedef struct wg_panels {
 static void wg_input(const sr_x86_winograd *g, const void *x, const void *zero, sr_x86_range tiles,
                      sr_x86_range channels, wg_panels to, sr_dtype type) {
     const wg_tile_fn tile = wg_input_tiles[type][to.stream];
+    const wg_source from = {x, zero, g->h, g->w, g->c};
     for (int64_t t = tiles.begin; t < tiles.end; t++, to.at += WG_SIDE) {
         const void *pixel[WG_POINTS];
         wg_place at = wg_place_of(g, t);
         at.row -= g->top;
         at.column -= g->left;
-        wg_pixels(x, g->h, g->w, g->c, at, WG_IN, zero, pixel, type);
+        wg_pixels(g, &from, at, WG_IN, pixel, type);
         for (int64_t c = channels.begin; c < channels.end; c += SR_ELEMENTS) {
             const int64_t i = c - channels.begin;
             tile(pixel, c, wg_elements(g->c - c), to.at + i / WG_SIDE * to.panel + i % WG_SIDE,
@@ -245,6 +264,11 @@ typedef void (*wg_output_fn)(const float *m, int64_t stride, sr_vf bias, const w
 static const wg_output_fn wg_output_tiles[SR_X86_TYPES] = {wg_output_f32, wg_output_bf16,
                                                            wg_output_f16};
 
+// Rows of a tile of outputs that are among the 'left' next ones of the picture.
+SR_INLINE int wg_inside(int64_t left, int64_t dilation) {
+    return left > 0 ? (int)sr_x86_min(WG_OUT, sr_x86_ceil_div(left, dilation)) : 0;
+}
+
 // Computes y of the tiles for the channels of the panels.
 static void wg_output(const sr_x86_winograd *g, const float *m, const float *bias,
                       sr_x86_range tiles, sr_x86_range panels, void *y, sr_dtype type) {
@@ -254,9 +278,9 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
     for (int64_t t = tiles.begin; t < tiles.end; t++, m += WG_SIDE) {
         const wg_place at = wg_place_of(g, t);
         const int64_t pixel = (at.image * g->p + at.row) * g->q + at.column;
-        wg_target to = {.y = y, .row = g->q * g->k, .pixel = g->k};
-        to.rows = (int)sr_x86_min(WG_OUT, g->p - at.row);
-        to.columns = (int)sr_x86_min(WG_OUT, g->q - at.column);
+        wg_target to = {.y = y, .row = g->dilation_h * g->q * g->k, .pixel = g->dilation_w * g->k};
+        to.rows = wg_inside(g->p - at.row, g->dilation_h);
+        to.columns = wg_inside(g->q - at.column, g->dilation_w);
         for (int64_t k = begin; k < end; k += SR_ELEMENTS) {
             const int n = (int)sr_x86_min(SR_ELEMENTS, end - k);
             const int64_t i = k - begin;
@@ -274,30 +298,45 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
 // cache, and each point gets them as one contiguous kilobyte.
 #define WG_CHUNK 8
 
+// Prefetches the weights of the next chunk.
+SR_INLINE void wg_fetch_weights(const float *w, int64_t count) {
+    for (int64_t i = 0; i < count; i += 16)
+        _mm_prefetch(w + i, _MM_HINT_T0);
+}
+
+// Writes to[i][32] for i < count of the 'rows' rows from[row][i], which are 'pitch' floats apart,
+// and zeros for further rows up to 32. With reverse = -1, to[-i].
+SR_INLINE void wg_transpose(const float *from, int64_t pitch, int64_t rows, int64_t count,
+                            float *to, int reverse) {
+    for (int64_t row = 0; row < WG_SIDE; row += 4) {
+        for (int64_t i = 0; i < count; i += SR_ELEMENTS) {
+            const int n = (int)sr_x86_min(SR_ELEMENTS, count - i);
+            sr_vf r[4];
+            SR_UNROLL
+            for (int j = 0; j < 4; j++)
+                r[j] =
+                    row + j < rows ? sr_v_get(from, (row + j) * pitch + i, n, SR_F32) : sr_v_zero();
+            sr_v_put_transposed(r, n, to + i * WG_SIDE * reverse + row, WG_SIDE * reverse);
+        }
+    }
+}
+
 // Gathers output channels k .. k + 31 of 'count' input channels from c on, as [input
 // channel][tap][32].
 SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64_t k, int64_t c,
                                  int64_t count, float *to) {
-    const int64_t elements = sr_x86_min(WG_SIDE, g->k - k);
-    if (elements < WG_SIDE)
-        memset(to, 0, (size_t)(count * WG_TAPS * WG_SIDE) * sizeof *to);
+    const int64_t rows = sr_x86_min(WG_SIDE, g->k - k), chunk = WG_CHUNK * WG_TAPS;
     if (!g->mirrored) {
-        for (int64_t element = 0; element < elements; element++) {
-            const float *from = w + ((k + element) * g->c + c) * WG_TAPS;
-            for (int i = 0; i < WG_CHUNK * WG_TAPS; i += 16) // of the next chunk
-                _mm_prefetch(from + WG_CHUNK * WG_TAPS + i, _MM_HINT_T0);
-            for (int64_t i = 0; i < count * WG_TAPS; i++)
-                to[i * WG_SIDE + element] = from[i];
-        }
+        const float *from = w + (k * g->c + c) * WG_TAPS;
+        for (int64_t row = 0; row < rows; row++)
+            wg_fetch_weights(from + row * g->c * WG_TAPS + chunk, chunk);
+        wg_transpose(from, g->c * WG_TAPS, rows, count * WG_TAPS, to, 1);
         return;
     }
     for (int64_t i = 0; i < count; i++, to += WG_TAPS * WG_SIDE) {
         const float *from = w + ((c + i) * g->k + k) * WG_TAPS;
-        for (int j = 0; j < WG_SIDE * WG_TAPS; j += 16) // of the next chunk
-            _mm_prefetch(from + WG_CHUNK * g->k * WG_TAPS + j, _MM_HINT_T0);
-        for (int64_t element = 0; element < elements; element++, from += WG_TAPS)
-            for (int tap = 0; tap < WG_TAPS; tap++)
-                to[(WG_TAPS - 1 - tap) * WG_SIDE + element] = from[tap];
+        wg_fetch_weights(from + WG_CHUNK * g->k * WG_TAPS, WG_SIDE * WG_TAPS);
+        wg_transpose(from, WG_TAPS, rows, WG_TAPS, to + (WG_TAPS - 1) * WG_SIDE, -1);
     }
 }
 
@@ -322,19 +361,17 @@ SR_INLINE void wg_weight_rows(const float *taps, int64_t count, float *to, sr_dt
     }
 }
 
-// Block: a panel of output channels. Stores bypass the caches, which are too small to keep them;
-// this is twice as fast (measured with 256 and 512 channels).
-SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
-    const sr_x86_winograd *g = args->state;
-    const int64_t stride = sr_x86_winograd_point(g->range_panels, g->c);
+// Computes G w G^T of a panel of output channels, from k on, and the input channels: u[point][input
+// channel][32], with 'stride' floats from one point to the next.
+SR_INLINE void wg_weights_of(const sr_x86_winograd *g, const float *w, int64_t k, sr_x86_range in,
+                             float *u, int64_t stride, sr_dtype type, bool stream) {
     float taps[WG_CHUNK * WG_TAPS * WG_SIDE], rows[WG_CHUNK * WG_IN * 3 * WG_SIDE];
-    for (int64_t c = 0; c < g->c; c += WG_CHUNK) {
-        const int64_t count = sr_x86_min(WG_CHUNK, g->c - c);
-        wg_gather_weights(g, args->p[1], block * WG_SIDE, c, count, taps);
+    for (int64_t c = in.begin; c < in.end; c += WG_CHUNK, u += WG_CHUNK * WG_SIDE) {
+        const int64_t count = sr_x86_min(WG_CHUNK, in.end - c);
+        wg_gather_weights(g, w, k, c, count, taps);
         wg_weight_rows(taps, count, rows, type);
-        float *u = (float *)args->workspace + block / g->range_panels * WG_POINTS * stride +
-                   (block % g->range_panels * g->c + c) * WG_SIDE;
-        for (int r = 0; r < WG_IN; r++, u += WG_IN * stride) {
+        float *to = u;
+        for (int r = 0; r < WG_IN; r++, to += WG_IN * stride) {
             for (int64_t i = 0; i < count * WG_SIDE; i += SR_ELEMENTS) {
                 const float *from = rows + (i / WG_SIDE * WG_IN + r) * 3 * WG_SIDE + i % WG_SIDE;
                 sr_vf column[3], point[WG_IN];
@@ -344,10 +381,20 @@ SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, sr_dtype ty
                 wg_weights_1d(column, point);
                 SR_UNROLL
                 for (int j = 0; j < WG_IN; j++)
-                    sr_v_stream(u + j * stride + i, point[j]);
+                    wg_put(to + j * stride + i, point[j], stream);
             }
         }
     }
+}
+
+// Block: a panel of output channels. Stores bypass the caches, which are too small to keep them;
+// this is twice as fast (measured with 256 and 512 channels).
+SR_INLINE void wg_weights(const sr_kernel_args *args, int64_t block, sr_dtype type) {
+    const sr_x86_winograd *g = args->state;
+    const int64_t stride = sr_x86_winograd_point(g->range_panels, g->c);
+    float *u = (float *)args->workspace + block / g->range_panels * WG_POINTS * stride +
+               block % g->range_panels * g->c * WG_SIDE;
+    wg_weights_of(g, args->p[1], block * WG_SIDE, (sr_x86_range){0, g->c}, u, stride, type, true);
     _mm_sfence();
 }
 
@@ -377,9 +424,16 @@ typedef struct wg_fetch {
     const float *v, *u;
 } wg_fetch;
 
-// m[tile][32] = v[panel][tile][32] u[c][32], with 'rows' and 'vectors' compile-time constants.
-SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u, float *m,
-                       wg_fetch fetch, int rows, int vectors) {
+// The input channels of a product.
+typedef struct wg_inner {
+    int64_t count;
+    int64_t panel; // floats from one panel of V to the next
+    bool more;     // the product is added to the sums of earlier channels
+} wg_inner;
+
+// m[tile][32] (+)= v[panel][tile][32] u[c][32], with 'rows' and 'vectors' compile-time constants.
+SR_INLINE void wg_part(wg_inner inner, const float *v, const float *u, float *m, wg_fetch fetch,
+                       int rows, int vectors) {
     sr_vf sum[WG_ROWS][WG_VECTORS];
     SR_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -387,11 +441,10 @@ SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u,
         _mm_prefetch(m + r * WG_SIDE + 16, _MM_HINT_T0);
         SR_UNROLL
         for (int i = 0; i < vectors; i++)
-            sum[r][i] = sr_v_zero();
+            sum[r][i] = inner.more ? sr_v_load(m + r * WG_SIDE + i * SR_ELEMENTS) : sr_v_zero();
     }
-    const int64_t panel_floats = g->block_tiles * WG_SIDE;
-    for (int64_t c = 0; c < g->c; c += WG_SIDE, v += panel_floats, fetch.v += panel_floats) {
-        const int64_t count = sr_x86_min(WG_SIDE, g->c - c);
+    for (int64_t c = 0; c < inner.count; c += WG_SIDE, v += inner.panel, fetch.v += inner.panel) {
+        const int64_t count = sr_x86_min(WG_SIDE, inner.count - c);
         for (int64_t k = 0; k < count; k++, u += WG_SIDE) {
             _mm_prefetch(fetch.v + k * 16, _MM_HINT_T0);
             _mm_prefetch(fetch.u, _MM_HINT_T1);
@@ -417,17 +470,17 @@ SR_INLINE void wg_part(const sr_x86_winograd *g, const float *v, const float *u,
     }
 }
 
-static void wg_rows_of_panel(const sr_x86_winograd *g, const float *v, const float *u, float *m,
+static void wg_rows_of_panel(wg_inner inner, const float *v, const float *u, float *m,
                              wg_fetch fetch, int rows) {
     for (int i = 0; i < WG_SIDE; i += WG_VECTORS * SR_ELEMENTS) {
         if (rows == WG_ROWS) {
-            wg_part(g, v, u + i, m + i, fetch, WG_ROWS, WG_VECTORS);
+            wg_part(inner, v, u + i, m + i, fetch, WG_ROWS, WG_VECTORS);
 #if defined(__AVX512F__)
         } else if (rows == 8) {
-            wg_part(g, v, u + i, m + i, fetch, 8, WG_VECTORS);
+            wg_part(inner, v, u + i, m + i, fetch, 8, WG_VECTORS);
 #endif
         } else {
-            wg_part(g, v, u + i, m + i, fetch, 4, WG_VECTORS);
+            wg_part(inner, v, u + i, m + i, fetch, 4, WG_VECTORS);
         }
     }
 }
@@ -439,6 +492,7 @@ SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float
     const int64_t v_stride = sr_x86_winograd_point(g->in_panels, g->block_tiles);
     const int64_t u_stride = sr_x86_winograd_point(g->range_panels, g->c);
     const int64_t m_stride = sr_x86_winograd_point(g->range_panels, g->block_tiles);
+    const wg_inner inner = {g->c, g->block_tiles * WG_SIDE, false};
     for (int point = 0; point < WG_POINTS; point++, v += v_stride, u += u_stride, m += m_stride) {
         for (int64_t panel = 0; panel < panels; panel++) {
             const float *weights = u + panel * g->c * WG_SIDE;
@@ -449,7 +503,7 @@ SR_INLINE void wg_multiply(const sr_x86_winograd *g, const float *v, const float
                 const int rows = wg_rows(tiles - t);
                 const int64_t next = t + rows;
                 fetch.v = next < tiles ? v + next * WG_SIDE : after;
-                wg_rows_of_panel(g, v + t * WG_SIDE, weights, out + t * WG_SIDE, fetch, rows);
+                wg_rows_of_panel(inner, v + t * WG_SIDE, weights, out + t * WG_SIDE, fetch, rows);
                 t = next;
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the convolutions that are computed by Winograd's filtering, and their blocks (see
-// x86_winograd_internal.h). A function of the shape alone.
+// x86_winograd_internal.h and x86_winograd_few_internal.h). A function of the shape alone.
 #include "kernels/base/memory.h"
 #include "kernels/cpu/x86/x86_internal.h"
 
@@ -29,12 +29,33 @@
 // The same in products of pairs of bf16 (x86_dot_internal.h).
 #define WEIGHTS_COST_DOT 2000
 
+
+// Most tiles of a group when there are few: their sums, and the weights of two panels, stay in a
+// second-level cache of 1 MiB (measured: 64 and 128).
+#define GROUP_TILES 128
+// Cost of transforming the weights again for each group, and the number of groups from which on it
+// is never the fastest way.
+#define WEIGHTS_COST_FEW 500
+#define MANY_GROUPS 5
+
+static int64_t phase_tiles(int64_t size, int64_t dilation) {
+    return sr_x86_ceil_div(sr_x86_ceil_div(size, dilation), SR_X86_WINOGRAD_OUT);
+}
+
+// Tiles along a side: those of each phase that has pixels.
+static int64_t side_tiles(int64_t size, int64_t dilation) {
+    return sr_x86_min(size, dilation) * phase_tiles(size, dilation);
+}
+
+static int64_t tiles_of(const sr_conv_params *p) {
+    return p->n * side_tiles(p->p, p->dilation_h) * side_tiles(p->q, p->dilation_w);
+}
+
 // Whether it is faster than direct kernels. Its cost: products of whole tiles, including their
 // parts outside the picture, each cost/10 times a direct product (with the transforms; measured),
 // and the weights.
 static bool pays(const sr_conv_params *p, int64_t cost, int64_t weights) {
-    const int64_t tiles = p->n * sr_x86_ceil_div(p->p, SR_X86_WINOGRAD_OUT) *
-                          sr_x86_ceil_div(p->q, SR_X86_WINOGRAD_OUT);
+    const int64_t tiles = tiles_of(p);
     const int64_t direct = p->n * p->p * p->q * SR_X86_WINOGRAD_TAPS;
     const int64_t products = tiles * SR_X86_WINOGRAD_POINTS;
     return p->c >= LEAST_CHANNELS && p->k >= LEAST_CHANNELS && p->c + p->k >= 3 * LEAST_CHANNELS &&
@@ -47,10 +68,23 @@ static bool by_points(const sr_conv_params *p) {
     return p->c >= POINTS_CHANNELS && p->k >= POINTS_CHANNELS;
 }
 
-bool sr_x86_winograd_supports(const sr_kernel_request *request) {
+static bool fits(const sr_conv_params *p) {
+    return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1;
+}
+
+bool sr_x86_winograd_supports_many(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    return p->groups == 1 && p->r == 3 && p->s == 3 && p->stride_h == 1 && p->stride_w == 1 &&
-           p->dilation_h == 1 && p->dilation_w == 1 && pays(p, 16, WEIGHTS_COST);
+    return fits(p) && pays(p, 16, WEIGHTS_COST);
+}
+
+bool sr_x86_winograd_supports_few(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    const int64_t groups = sr_x86_ceil_div(tiles_of(p), GROUP_TILES);
+    return fits(p) && groups < MANY_GROUPS && pays(p, 16, groups * WEIGHTS_COST_FEW);
+}
+
+bool sr_x86_winograd_supports(const sr_kernel_request *request) {
+    return sr_x86_winograd_supports_many(request) || sr_x86_winograd_supports_few(request);
 }
 
 bool sr_x86_winograd_outdoes_dot(const sr_kernel_request *request) {
@@ -59,11 +93,15 @@ bool sr_x86_winograd_outdoes_dot(const sr_kernel_request *request) {
 }
 
 bool sr_x86_winograd_supports_dw(const sr_kernel_request *request) {
-    return sr_x86_winograd_supports(request) && !by_points((const void *)request->params);
+    return sr_x86_winograd_supports_many(request) && !by_points((const void *)request->params);
 }
 
 bool sr_x86_winograd_supports_points(const sr_kernel_request *request) {
-    return sr_x86_winograd_supports(request) && by_points((const void *)request->params);
+    return sr_x86_winograd_supports_many(request) && by_points((const void *)request->params);
+}
+
+bool sr_x86_winograd_supports_dw_few(const sr_kernel_request *request) {
+    return sr_x86_winograd_supports_few(request) && by_points((const void *)request->params);
 }
 
 static sr_x86_winograd geometry_of(const sr_kernel_request *request) {
@@ -73,12 +111,16 @@ static sr_x86_winograd geometry_of(const sr_kernel_request *request) {
     g.left = p->pad_left;
     if (request->kernel == SR_KERNEL_conv2d_dx) {
         g = (sr_x86_winograd){.h = p->p, .w = p->q, .c = p->k, .p = p->h, .q = p->w, .k = p->c};
-        g.top = 2 - p->pad_top;
-        g.left = 2 - p->pad_left;
+        g.top = 2 * p->dilation_h - p->pad_top;
+        g.left = 2 * p->dilation_w - p->pad_left;
         g.mirrored = true;
     }
-    g.tiles_h = sr_x86_ceil_div(g.p, SR_X86_WINOGRAD_OUT);
-    g.tiles_w = sr_x86_ceil_div(g.q, SR_X86_WINOGRAD_OUT);
+    g.dilation_h = p->dilation_h;
+    g.dilation_w = p->dilation_w;
+    g.phase_h = phase_tiles(g.p, g.dilation_h);
+    g.phase_w = phase_tiles(g.q, g.dilation_w);
+    g.tiles_h = side_tiles(g.p, g.dilation_h);
+    g.tiles_w = side_tiles(g.q, g.dilation_w);
     g.tiles = p->n * g.tiles_h * g.tiles_w;
     g.in_panels = sr_x86_ceil_div(g.c, SR_X86_WINOGRAD_SIDE);
     g.out_panels = sr_x86_ceil_div(g.k, SR_X86_WINOGRAD_SIDE);
@@ -163,4 +205,27 @@ sr_status sr_x86_winograd_plan_points(const sr_kernel_request *request, sr_prepa
     const int64_t transforms =
         sr_x86_winograd_point(g.in_panels, g.tiles) + sr_x86_winograd_point(g.out_panels, g.tiles);
     return finish(&g, pairs * sr_x86_winograd_pair() + SR_X86_WINOGRAD_POINTS * transforms, 0, out);
+}
+
+sr_status sr_x86_winograd_plan_few(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_winograd g = geometry_of(request);
+    g.block_tiles = block_tiles(&g, GROUP_TILES);
+    g.range_panels = 1;
+    out->stages = 2;
+    out->stage[0].blocks = g.in_panels;
+    out->stage[1].blocks = blocks_of(&g) * g.out_panels;
+    const int64_t weights = sr_x86_winograd_point(1, SR_X86_WINOGRAD_SIDE);
+    const int64_t sums = sr_x86_winograd_point(1, g.block_tiles);
+    return finish(&g, sr_x86_winograd_few_panels(&g, g.in_panels),
+                  SR_X86_WINOGRAD_POINTS * (weights + sums), out);
+}
+
+sr_status sr_x86_winograd_plan_dw_few(const sr_kernel_request *request, sr_prepared *out) {
+    sr_x86_winograd g = geometry_of(request);
+    g.pass_tiles = PASS_TILES;
+    out->stages = 2;
+    out->stage[0].blocks = g.in_panels + g.out_panels;
+    out->stage[1].blocks = g.out_panels * g.in_panels;
+    return finish(&g, sr_x86_winograd_few_panels(&g, g.in_panels + g.out_panels),
+                  sr_x86_winograd_pair(), out);
 }

@@ -18,27 +18,34 @@
 #include "tests/unit/kernels/kernel_fixture.h"
 
 typedef struct winograd_shape {
-    int n, h, w, c, k, top, left, bottom, right;
+    int n, h, w, c, k, top, left, bottom, right, dilation_h, dilation_w;
 } winograd_shape;
 
 // Pictures of one pixel, and windows entirely in the padding; sizes around multiples of four, every
-// padding and none, unequal padding, odd channels, one picture and several blocks.
+// padding and none, unequal padding, odd channels, one picture and several blocks. Dilation: phases
+// of equal and of different sizes, of one row, and more than there are rows.
 static const winograd_shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 1},     {3, 1, 1, 5, 3, 2, 2, 2, 2},    {1, 3, 3, 17, 33, 0, 0, 0, 0},
-    {2, 3, 3, 32, 32, 1, 1, 1, 1},   {5, 4, 5, 7, 16, 1, 1, 1, 1},   {1, 6, 9, 31, 1, 0, 0, 0, 0},
-    {2, 7, 8, 33, 65, 2, 2, 2, 2},   {1, 9, 4, 40, 50, 0, 2, 1, 0},  {1, 8, 13, 16, 97, 2, 0, 0, 1},
-    {13, 7, 7, 24, 36, 1, 1, 1, 1},  {1, 33, 31, 9, 70, 1, 1, 1, 1}, {1, 5, 6, 8, 8, 3, 4, 3, 4},
-    {5, 15, 15, 32, 64, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},     {3, 1, 1, 5, 3, 2, 2, 2, 2, 1, 1},
+    {1, 3, 3, 17, 33, 0, 0, 0, 0, 1, 1},   {2, 3, 3, 32, 32, 1, 1, 1, 1, 1, 1},
+    {5, 4, 5, 7, 16, 1, 1, 1, 1, 1, 1},    {1, 6, 9, 31, 1, 0, 0, 0, 0, 1, 1},
+    {2, 7, 8, 33, 65, 2, 2, 2, 2, 1, 1},   {1, 9, 4, 40, 50, 0, 2, 1, 0, 1, 1},
+    {1, 8, 13, 16, 97, 2, 0, 0, 1, 1, 1},  {13, 7, 7, 24, 36, 1, 1, 1, 1, 1, 1},
+    {1, 33, 31, 9, 70, 1, 1, 1, 1, 1, 1},  {1, 5, 6, 8, 8, 3, 4, 3, 4, 1, 1},
+    {5, 15, 15, 32, 64, 1, 1, 1, 1, 1, 1}, {4, 11, 15, 36, 70, 2, 2, 2, 2, 2, 2},
+    {1, 9, 10, 17, 33, 2, 3, 2, 3, 2, 3},  {2, 7, 5, 33, 16, 0, 4, 0, 4, 1, 4},
+    {1, 5, 6, 40, 32, 6, 6, 6, 6, 6, 6},   {1, 9, 8, 8, 36, 4, 0, 1, 0, 3, 2},
 };
-enum { SHAPES = sizeof shapes / sizeof shapes[0], ENTRIES = 4, TYPES = 3 };
+enum { SHAPES = sizeof shapes / sizeof shapes[0], ENTRIES = 7, TYPES = 3 };
 
 static const sr_dtype types[TYPES] = {SR_F32, SR_BF16, SR_F16};
 
 static sr_conv_params params_of(const winograd_shape *s) {
     sr_conv_params p = {.n = s->n, .h = s->h, .w = s->w, .c = s->c, .k = s->k, .r = 3, .s = 3};
-    p.p = s->h + s->top + s->bottom - 2;
-    p.q = s->w + s->left + s->right - 2;
-    p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = p.groups = 1;
+    p.stride_h = p.stride_w = p.groups = 1;
+    p.dilation_h = s->dilation_h;
+    p.dilation_w = s->dilation_w;
+    p.p = s->h + s->top + s->bottom - 2 * p.dilation_h;
+    p.q = s->w + s->left + s->right - 2 * p.dilation_w;
     p.pad_top = s->top;
     p.pad_left = s->left;
     p.pad_bottom = s->bottom;
@@ -158,8 +165,9 @@ static uint64_t check(const sr_kernel_entry *entry, const winograd_shape *s, sr_
     char what[96];
     make_arrays(&c, t, a);
     const test_array *out = a[c.result];
-    (void)snprintf(what, sizeof what, "%s n%d %dx%d %d->%d pad %d %d %d %d", entry->name, s->n,
-                   s->h, s->w, s->c, s->k, s->top, s->left, s->bottom, s->right);
+    (void)snprintf(what, sizeof what, "%s n%d %dx%d %d->%d pad %d %d %d %d dilation %d %d",
+                   entry->name, s->n, s->h, s->w, s->c, s->k, s->top, s->left, s->bottom, s->right,
+                   s->dilation_h, s->dilation_w);
     run_entry(entry, &c, a, false);
     const uint64_t hash = sr_hash64_seed(out->data, bytes_of(out), 0);
     const test_array *want = expected(&c, t, a, false), *absolute = expected(&c, t, a, true);
@@ -184,13 +192,29 @@ static void check_all(const sr_kernel_entry *entry, uint64_t hashes[SHAPES][TYPE
             hashes[s][t] = check(entry, &shapes[s], types[t], (s + t) % 2 == 0);
 }
 
+// Entries of one class and kernel give the same bits.
+static void compare_class(const sr_kernel_entry *const *entry, uint64_t (*hashes)[SHAPES][TYPES],
+                          int e) {
+    for (int other = 0; other < e; other++) {
+        if (entry[other]->kernel != entry[e]->kernel ||
+            strcmp(entry[other]->numerics_class, entry[e]->numerics_class) != 0)
+            continue;
+        for (int s = 0; s < SHAPES; s++)
+            if (memcmp(hashes[other][s], hashes[e][s], sizeof hashes[e][s]) != 0)
+                fail_msg("shape %d: %s and %s give different bits", s, entry[other]->name,
+                         entry[e]->name);
+    }
+}
+
 static void test_shapes(void **state) {
     static uint64_t wide[ENTRIES][SHAPES][TYPES], narrow[ENTRIES][SHAPES][TYPES];
     const sr_kernel_entry *entry[ENTRIES];
     (void)state;
     const int entries = find_entries(entry);
-    for (int e = 0; e < entries; e++)
+    for (int e = 0; e < entries; e++) {
         check_all(entry[e], wide[e]);
+        compare_class(entry, wide, e);
+    }
     if ((sr_cpu_features() & SR_CPU_AVX512) == 0) {
         print_message("NOT RUN: this processor has no AVX-512 to compare AVX2 with\n");
         return;
@@ -258,7 +282,9 @@ static accuracy measure(const sr_kernel_entry *entry, int size) {
                               .top = 1,
                               .left = 1,
                               .bottom = 1,
-                              .right = 1};
+                              .right = 1,
+                              .dilation_h = 1,
+                              .dilation_w = 1};
     const sr_conv_params p = params_of(&s);
     const convolution c = convolution_of(kernel, &p, false);
     test_array *a[4];
