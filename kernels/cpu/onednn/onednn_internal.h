@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-#define SR_ONEDNN_NUMERICS 4 // sr_provider.numerics
+#define SR_ONEDNN_NUMERICS 5 // sr_provider.numerics
 #define SR_ONEDNN_ARGS 4
 // Number of blocks of a batch that has at least as many images: enough for eight threads, few
 // enough that the weights are rarely reread.
