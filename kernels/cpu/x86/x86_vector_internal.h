@@ -194,15 +194,12 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     w[2] = _mm512_unpacklo_epi64(b, d);
     w[3] = _mm512_unpackhi_epi64(b, d);
 }
-// Stores the first 1..4 groups of four elements, 'apart' floats from one to the next.
-SR_INLINE void sr_v_store_groups(float *p, sr_vf x, int groups, int64_t apart) {
-    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
-    if (groups > 1)
-        _mm_storeu_ps(p + apart, _mm512_extractf32x4_ps(x, 1));
-    if (groups > 2)
-        _mm_storeu_ps(p + 2 * apart, _mm512_extractf32x4_ps(x, 2));
-    if (groups > 3)
-        _mm_storeu_ps(p + 3 * apart, _mm512_extractf32x4_ps(x, 3));
+// The groups of four elements.
+SR_INLINE void sr_v_groups(sr_vf x, __m128 group[4]) {
+    group[0] = _mm512_castps512_ps128(x);
+    group[1] = _mm512_extractf32x4_ps(x, 1);
+    group[2] = _mm512_extractf32x4_ps(x, 2);
+    group[3] = _mm512_extractf32x4_ps(x, 3);
 }
 
 #else
@@ -401,14 +398,11 @@ SR_INLINE void sr_vi_transpose4(sr_vi *w) {
     for (int j = 0; j < 4; j++)
         w[j] = out[j];
 }
-SR_INLINE void sr_v_store_groups(float *p, sr_vf x, int groups, int64_t apart) {
-    _mm_storeu_ps(p, _mm256_castps256_ps128(x.a));
-    if (groups > 1)
-        _mm_storeu_ps(p + apart, _mm256_extractf128_ps(x.a, 1));
-    if (groups > 2)
-        _mm_storeu_ps(p + 2 * apart, _mm256_castps256_ps128(x.b));
-    if (groups > 3)
-        _mm_storeu_ps(p + 3 * apart, _mm256_extractf128_ps(x.b, 1));
+SR_INLINE void sr_v_groups(sr_vf x, __m128 group[4]) {
+    group[0] = _mm256_castps256_ps128(x.a);
+    group[1] = _mm256_extractf128_ps(x.a, 1);
+    group[2] = _mm256_castps256_ps128(x.b);
+    group[3] = _mm256_extractf128_ps(x.b, 1);
 }
 #undef SR_V1
 #undef SR_V2
@@ -504,14 +498,22 @@ SR_INLINE float sr_x86_element(const void *base, int64_t i, sr_dtype type) {
 SR_INLINE int64_t sr_x86_bytes(sr_dtype type) {
     return type == SR_F32 ? 4 : 2;
 }
-// Writes the transpose of four rows of n <= 16 elements: to[n][width], four elements in each row.
+// Writes the transpose of four rows of n <= 16 elements: to[n][width], four elements in each row,
+// one row after the other.
 SR_INLINE void sr_v_put_transposed(const sr_vf row[4], int n, float *to, int64_t width) {
     sr_vi r[4];
+    __m128 group[4][4];
+    SR_UNROLL
     for (int i = 0; i < 4; i++)
         r[i] = sr_v_as_int(row[i]);
     sr_vi_transpose4(r);
-    for (int i = 0; i < 4 && i < n; i++)
-        sr_v_store_groups(to + i * width, sr_v_as_float(r[i]), (n - i + 3) / 4, 4 * width);
+    SR_UNROLL
+    for (int i = 0; i < 4; i++)
+        sr_v_groups(sr_v_as_float(r[i]), group[i]);
+    SR_UNROLL
+    for (int c = 0; c < SR_ELEMENTS; c++)
+        if (c < n)
+            _mm_storeu_ps(to + c * width, group[c % 4][c / 4]);
 }
 // Writes from[tap][pitch], of which n <= 16 channels are used, as to[channel][tap].
 SR_INLINE void sr_v_put_taps(const float *from, int64_t pitch, int64_t taps, int n, float *to) {
