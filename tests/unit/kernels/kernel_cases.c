@@ -458,7 +458,7 @@ static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool 
 }
 
 static void case_conv(sr_kernel_id kernel) {
-    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 21); k++)
+    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 26); k++)
         for (int t = 0; t < TYPES; t++)
             conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
 }
