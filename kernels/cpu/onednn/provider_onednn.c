@@ -38,8 +38,9 @@ static bool supports_f32(const sr_kernel_request *request) {
 static bool supports_bf16(const sr_kernel_request *request) {
     return dtypes_fit(request) && request->dtype[0] == SR_BF16 && sr_onednn_native_bf16();
 }
-// oneDNN 2.6 adds memory that nothing was written to where a row has fewer pixels than a stride, and
-// with dilation where 16 does not divide the channels of x (measured: with more than 32 of them).
+// oneDNN 2.6 adds memory that nothing was written to where a row has fewer pixels than a stride,
+// and with dilation where 16 does not divide the channels of x (measured: with more than 32 of
+// them).
 static bool supports_dw_bf16(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
     const bool dilated = p->dilation_h > 1 || p->dilation_w > 1;

@@ -29,7 +29,6 @@
 // The same in products of pairs of bf16 (x86_dot_internal.h).
 #define WEIGHTS_COST_DOT 2000
 
-
 // Most tiles of a group when there are few: their sums, and the weights of two panels, stay in a
 // second-level cache of 1 MiB (measured: 64 and 128).
 #define GROUP_TILES 128
