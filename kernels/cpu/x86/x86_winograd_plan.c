@@ -32,9 +32,9 @@
 // Most tiles of a group when there are few: their sums, and the weights of two panels, stay in a
 // second-level cache of 1 MiB (measured: 64 and 128).
 #define GROUP_TILES 128
-// Cost of transforming the weights again for each group, and the number of groups from which on it
-// is never the fastest way.
+// Cost of transforming the weights for each group, in direct products.
 #define WEIGHTS_COST_FEW 500
+// From so many groups on, weights are transformed only once.
 #define MANY_GROUPS 5
 
 static int64_t phase_tiles(int64_t size, int64_t dilation) {
