@@ -196,8 +196,8 @@ typedef struct dw_tap_of {
 } dw_tap_of;
 
 // A part of a tile, 'rows' x 16 'vectors': out += sum over the pass's pixels of dy (x) x, for one
-// tap. 'pitch' is the distance of neighbouring pixels in the panel. 'rows' and 'vectors' are
-// compile-time constants.
+// tap, whose columns of x begin at v0. 'pitch' is the distance of neighbouring pixels in the panel.
+// 'rows' and 'vectors' are compile-time constants.
 SR_INLINE void dw_part(const sr_x86_dw *d, const dw_pass *pass, const dw_tap_of *tap, int64_t v0,
                        int64_t pitch, const float *dy, float *out, dw_prefetch *fetch, int rows,
                        int vectors) {

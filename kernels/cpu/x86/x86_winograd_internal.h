@@ -98,7 +98,8 @@ typedef struct wg_place {
     int64_t image, row, column;
 } wg_place;
 
-// The first row of a row of tiles.
+// The first row of row number 'tile' of the tiles, of which each phase has 'phase'; alike for
+// columns.
 SR_INLINE int64_t wg_first(int64_t tile, int64_t phase, int64_t dilation) {
     return tile / phase + tile % phase * WG_OUT * dilation;
 }
@@ -264,7 +265,7 @@ typedef void (*wg_output_fn)(const float *m, int64_t stride, sr_vf bias, const w
 static const wg_output_fn wg_output_tiles[SR_X86_TYPES] = {wg_output_f32, wg_output_bf16,
                                                            wg_output_f16};
 
-// Rows of a tile of outputs that are among the 'left' next ones of the picture.
+// How many rows (or columns) of a tile of outputs are inside a picture that has 'left' more rows.
 SR_INLINE int wg_inside(int64_t left, int64_t dilation) {
     return left > 0 ? (int)sr_x86_min(WG_OUT, sr_x86_ceil_div(left, dilation)) : 0;
 }
@@ -298,7 +299,7 @@ static void wg_output(const sr_x86_winograd *g, const float *m, const float *bia
 // cache, and each point gets them as one contiguous kilobyte.
 #define WG_CHUNK 8
 
-// Prefetches the weights of the next chunk.
+// Prefetches 'count' weights.
 SR_INLINE void wg_fetch_weights(const float *w, int64_t count) {
     for (int64_t i = 0; i < count; i += 16)
         _mm_prefetch(w + i, _MM_HINT_T0);
@@ -328,7 +329,7 @@ SR_INLINE void wg_gather_weights(const sr_x86_winograd *g, const float *w, int64
     const int64_t rows = sr_x86_min(WG_SIDE, g->k - k), chunk = WG_CHUNK * WG_TAPS;
     if (!g->mirrored) {
         const float *from = w + (k * g->c + c) * WG_TAPS;
-        for (int64_t row = 0; row < rows; row++)
+        for (int64_t row = 0; row < rows; row++) // of the next chunk, as below
             wg_fetch_weights(from + row * g->c * WG_TAPS + chunk, chunk);
         wg_transpose(from, g->c * WG_TAPS, rows, count * WG_TAPS, to, 1);
         return;
