@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own speed at ResNet-50 training on this GPU, which serried has to beat.
+"""PyTorch's own speed at training on this GPU, which serried has to beat.
 
-    probe_torch.py MODE TYPE SECONDS DONE [BATCH...]
+    probe_torch.py NETWORK MODE TYPE SECONDS DONE [BATCH...]
+    probe_torch.py NETWORK MODE TYPE warm [BATCH...]
 
-MODE: eager, compile (default mode) or graphs (compile with CUDA graphs). TYPE: bf16 or fp16
-(autocast; fp16 with a gradient scaler), or bf16-pure (weights and activations in bf16, batch norm's
-values in fp32). One line for each batch that is not in the file DONE, until SECONDS are over: mode,
-type, batch, images/s (median of 5 blocks of 50 steps), the slowest and the fastest block, maximal
-GiB allocated and reserved, versions; separated by tabs.
+NETWORK: resnet50 (torchvision), or a name of timm. MODE: eager, compile (default mode) or graphs
+(compile with CUDA graphs). TYPE: bf16 or fp16 (autocast; fp16 with a gradient scaler), or bf16-pure
+(weights and activations in bf16, batch norm's values in fp32). One line for each batch that is not in
+the file DONE, until SECONDS are over: network, mode, type, batch, images/s (median of 5 blocks of 50
+steps), the slowest and the fastest block, maximal GiB allocated and reserved, versions; separated by
+tabs. warm: only compiles, into the cache of TORCHINDUCTOR_CACHE_DIR.
 
 PyTorch at its best: channels last, cudnn.benchmark, fused SGD, gradients set to none; random
 normalised pictures in GPU memory; label smoothing 0.1, momentum 0.9, weight decay 5e-5.
@@ -23,8 +25,13 @@ BLOCKS, STEPS, SIDE, CLASSES = 5, 50, 224, 1000
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bf16-pure": torch.bfloat16}
 
 
-def make_model(kind):
-    model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last).train()
+def make_model(network, kind):
+    if network == "resnet50":
+        model = torchvision.models.resnet50()
+    else:
+        import timm
+        model = timm.create_model(network)
+    model = model.cuda().to(memory_format=torch.channels_last).train()
     if kind == "bf16-pure":
         for module in model.modules():
             if not isinstance(module, torch.nn.BatchNorm2d):
@@ -33,9 +40,9 @@ def make_model(kind):
     return model
 
 
-def make_step(mode, kind, batch):
+def make_step(network, mode, kind, batch):
     pure = kind == "bf16-pure"
-    model = make_model(kind)
+    model = make_model(network, kind)
     forward = model if mode == "eager" else torch.compile(
         model, dynamic=False, mode="reduce-overhead" if mode == "graphs" else "default")
     optimizer = torch.optim.SGD(model.parameters(), 1e-4, 0.9, weight_decay=5e-5, fused=True)
@@ -76,11 +83,11 @@ def warm_up(step):
             return
 
 
-def measure(mode, kind, batch):
+def measure(network, mode, kind, batch):
     torch.cuda.empty_cache()
     if mode != "eager":
         torch.compiler.reset()
-    step = make_step(mode, kind, batch)
+    step = make_step(network, mode, kind, batch)
     warm_up(step)
     torch.cuda.reset_peak_memory_stats()
     rates = [STEPS * batch / seconds_of(step, STEPS) for _ in range(BLOCKS)]
@@ -88,22 +95,29 @@ def measure(mode, kind, batch):
            (torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())]
     versions = (f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, "
                 f"cuDNN {torch.backends.cudnn.version()}")
-    print(mode, kind, batch, f"{statistics.median(rates):.1f}", f"{min(rates):.1f}",
+    print(network, mode, kind, batch, f"{statistics.median(rates):.1f}", f"{min(rates):.1f}",
           f"{max(rates):.1f}", f"{gib[0]:.2f}", f"{gib[1]:.2f}", versions, sep="\t", flush=True)
 
 
 def main():
-    mode, kind, seconds, done = sys.argv[1:5]
-    with open(done, encoding="utf-8") as file:
-        have = {tuple(line.split("\t")[:3]) for line in file}
+    network, mode, kind, seconds = sys.argv[1:5]
     torch.backends.cudnn.benchmark = True
+    if seconds == "warm":
+        for batch in sys.argv[5:]:
+            step = make_step(network, mode, kind, int(batch))
+            for _ in range(3):
+                step()
+            torch.cuda.synchronize()
+        return
+    with open(sys.argv[5], encoding="utf-8") as file:
+        have = {tuple(line.split("\t")[:4]) for line in file}
     begin = time.monotonic()
-    for batch in sys.argv[5:] or ("32", "64", "128", "256"):
-        if (mode, kind, batch) in have:
+    for batch in sys.argv[6:] or ("32", "64", "128", "256"):
+        if (network, mode, kind, batch) in have:
             continue
         if time.monotonic() - begin > float(seconds):
             sys.exit(3)  # the next call continues here
-        measure(mode, kind, int(batch))
+        measure(network, mode, kind, int(batch))
 
 
 main()
