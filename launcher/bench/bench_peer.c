@@ -71,7 +71,7 @@ static sr_status spawn(sr_peer *peer, char *const *command, int in, int out) {
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, fileno(peer->messages), STDERR_FILENO);
     if (error == 0)
-        error = posix_spawn(&peer->process, command[0], &actions, NULL, command, environ);
+        error = posix_spawnp(&peer->process, command[0], &actions, NULL, command, environ);
     (void)posix_spawn_file_actions_destroy(&actions);
     if (error == 0)
         return SR_OK;

@@ -468,6 +468,17 @@ static void measure_row(machine *m, int pattern, int type, int shape, int64_t ba
     release(&g);
 }
 
+// Whether an earlier shape is the same for a pattern.
+static bool is_repeated(int pattern, int shape) {
+    graph own = {.shape = shapes[shape]};
+    for (int s = 0; patterns[pattern].of_output && s < shape; s++) {
+        graph other = {.shape = shapes[s]};
+        if (shapes[s].k == shapes[shape].k && out_side(&other) == out_side(&own))
+            return true;
+    }
+    return false;
+}
+
 static bool is_wanted(const char *name, char **wanted) {
     if (!*wanted)
         return true;
@@ -488,7 +499,7 @@ static int measure_table(int64_t batch, double seconds, const char *done, char *
                 shape_text(&shapes[s], text);
                 snprintf(key, sizeof key, "%s\t%s\t%lld\t%s\t", patterns[p].name, types[t].name,
                          (long long)batch, text);
-                if (is_done(done, key))
+                if (is_repeated(p, s) || is_done(done, key))
                     continue;
                 if (difftime(time(NULL), begin) > seconds)
                     return 3; // the next call continues here

@@ -446,20 +446,21 @@ static void batch_norm_dx(graph *g) {
 static const struct {
     const char *name;
     void (*build)(graph *g);
+    bool of_output; // only: shapes with equal outputs are the same
 } patterns[] = {
-    {"fprop", fprop},
-    {"dgrad", dgrad},
-    {"wgrad", wgrad},
-    {"fprop_stats", fprop_stats},
-    {"fprop_squares", fprop_squares},
-    {"norm_fprop", norm_fprop},
-    {"norm_fprop_stats", norm_fprop_stats},
-    {"norm_wgrad", norm_wgrad},
-    {"dnorm_dgrad", dnorm_dgrad},
-    {"fprop_add_relu", fprop_add_relu},
-    {"batch_norm", batch_norm},
-    {"batch_norm_relu", batch_norm_relu},
-    {"batch_norm_dx", batch_norm_dx},
+    {"fprop", fprop, false},
+    {"dgrad", dgrad, false},
+    {"wgrad", wgrad, false},
+    {"fprop_stats", fprop_stats, false},
+    {"fprop_squares", fprop_squares, false},
+    {"norm_fprop", norm_fprop, false},
+    {"norm_fprop_stats", norm_fprop_stats, false},
+    {"norm_wgrad", norm_wgrad, false},
+    {"dnorm_dgrad", dnorm_dgrad, false},
+    {"fprop_add_relu", fprop_add_relu, false},
+    {"batch_norm", batch_norm, true},
+    {"batch_norm_relu", batch_norm_relu, true},
+    {"batch_norm_dx", batch_norm_dx, true},
 };
 enum {
     PATTERNS = sizeof patterns / sizeof patterns[0],

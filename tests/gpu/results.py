@@ -34,13 +34,34 @@ SECTIONS = (
 
 
 def read(folder, name):
+    """Pairs of when, where and how, and the rows measured then."""
     path = os.path.join(folder, "results", name + ".tsv")
-    if not os.path.exists(path):
-        return [], []
-    with open(path, encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file if line.strip()]
-    return ([line[1:].strip() for line in lines if line.startswith("#")],
-            [line.split("\t") for line in lines if not line.startswith("#")])
+    groups = []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in (line.rstrip("\n") for line in file if line.strip()):
+                if line.startswith("#"):
+                    groups.append((line[1:].strip(), []))
+                else:
+                    groups[-1][1].append(line.split("\t"))
+    return join_parts([(mark, rows) for mark, rows in groups if rows])
+
+
+def join_parts(groups):
+    """One group for the parts of a day, commit and device; a mark is DATE[TIME], REST PART."""
+    out = []
+    for mark, rows in groups:
+        when, _, rest = mark.partition(", ")
+        if "T" not in when:  # entered by hand
+            out.append(("", mark, rows))
+            continue
+        how, _, part = rest.rpartition(" ")
+        key = f"{when.partition('T')[0]}, {how}"
+        if out and out[-1][0] == key:
+            out[-1] = (key, f"{out[-1][1]} {part}" if part not in out[-1][1].split() else out[-1][1], out[-1][2] + rows)
+        else:
+            out.append((key, f"{key} {part}", rows))
+    return [(mark, rows) for _, mark, rows in out]
 
 
 def table(heads, rows):
@@ -79,25 +100,25 @@ def join_unsupported(rows):
 
 
 def section(folder, name, title, about, heads):
-    marks, rows = read(folder, name)
-    own = join_unsupported(rows) if name == "cudnn" else rows
+    groups = read(folder, name)
     yield f"## {title}"
     yield ""
     yield about
     yield ""
-    for mark in marks:
-        yield f"- {mark}"
-    if not rows:
+    if not groups:
         yield "Not measured yet."
-    yield ""
-    yield from table(heads, own)
-    yield ""
+        yield ""
+    for mark, rows in groups:
+        yield mark
+        yield ""
+        yield from table(heads, join_unsupported(rows) if name == "cudnn" else rows)
+        yield ""
     if name == "cudnn":
         yield "### What determinism costs in weight gradients"
         yield ""
         yield "The different shapes once each, those that have a deterministic engine."
         yield ""
-        yield from table(*deterministic_cost(rows))
+        yield from table(*deterministic_cost([row for _, rows in groups for row in rows]))
         yield ""
 
 

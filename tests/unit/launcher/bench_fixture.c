@@ -26,7 +26,7 @@ int bench_set_up(void **state) {
     sr_log_set_level(SR_LOG_ERROR);
     if (!mkdtemp(bench_folder))
         return -1;
-    return setenv("SERRIED_PEERS", bench_folder, 1) || setenv("SERRIED_PEER_PYTHON", "/bin/sh", 1);
+    return setenv("SERRIED_PEERS", bench_folder, 1) || setenv("SERRIED_PEER_PYTHON", "sh", 1);
 }
 
 int bench_tear_down(void **state) {
