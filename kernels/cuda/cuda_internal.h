@@ -102,7 +102,7 @@ bool sr_cuda_event_done(const sr_event *event);
 sr_status sr_cuda_event_wait(sr_event *event, double seconds);
 int64_t sr_cuda_event_elapsed_ns(const sr_event *begin, const sr_event *end);
 
-// cuda_launch.c: the launch of every prepared kernel, whose state is an sr_cuda_plan.
+// cuda_launch.c: the launch of prepared kernels whose state is an sr_cuda_plan.
 sr_status sr_cuda_launch(const sr_kernel_launch *launch);
 
 #endif

@@ -9,24 +9,27 @@ static dim3 extent(const uint32_t sizes[3]) {
     return (dim3){.x = sizes[0], .y = sizes[1], .z = sizes[2]};
 }
 
+sr_status sr_cuda_launch_part(const sr_cuda_part *part, void *arguments, void *stream) {
+    void *list[] = {arguments};
+    const cudaLaunchConfig_t config = {.gridDim = extent(part->blocks),
+                                       .blockDim = extent(part->threads),
+                                       .dynamicSmemBytes = part->shared,
+                                       .stream = stream};
+    const cudaError_t error = cudaLaunchKernelExC(&config, part->kernel->function, list);
+    if (error != cudaSuccess)
+        return sr_cuda_fail(NULL, error, "launching %s", part->kernel->name);
+    return SR_OK;
+}
+
 sr_status sr_cuda_launch(const sr_kernel_launch *launch) {
     const sr_cuda_plan *plan = launch->state;
     uint64_t arguments[SR_CUDA_ARGUMENT_BYTES / 8];
-    void *list[] = {arguments};
     const int workspace = plan->pointers - 1;
     memcpy(arguments, plan->arguments, plan->bytes);
     for (int i = 0; i < workspace; i++)
         arguments[i] = launch->p[i].at;
     arguments[workspace] = launch->workspace.at;
-    for (int i = 0; i < plan->parts; i++) {
-        const sr_cuda_part *part = &plan->part[i];
-        const cudaLaunchConfig_t config = {.gridDim = extent(part->blocks),
-                                           .blockDim = extent(part->threads),
-                                           .dynamicSmemBytes = part->shared,
-                                           .stream = launch->stream};
-        const cudaError_t error = cudaLaunchKernelExC(&config, part->kernel->function, list);
-        if (error != cudaSuccess)
-            return sr_cuda_fail(NULL, error, "launching %s", part->kernel->name);
-    }
+    for (int i = 0; i < plan->parts; i++)
+        SR_TRY(sr_cuda_launch_part(&plan->part[i], arguments, launch->stream));
     return SR_OK;
 }

@@ -54,6 +54,8 @@ SR_NODISCARD sr_status sr_cuda_plan_add(sr_cuda_plan *plan, const sr_cuda_kernel
                                         int64_t blocks, int threads, size_t shared);
 // Adds a part of any grid. SR_E_UNSUPPORTED beyond the limits of a grid.
 SR_NODISCARD sr_status sr_cuda_plan_add_part(sr_cuda_plan *plan, const sr_cuda_part *part);
+// Enqueues one function with its struct of arguments (cuda_launch.c).
+SR_NODISCARD sr_status sr_cuda_launch_part(const sr_cuda_part *part, void *arguments, void *stream);
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cudnn_provider.h"
 
 enum { ALIGNMENT = 256 }; // of allocations inside ranges, as of cudaMalloc
 
@@ -56,12 +58,15 @@ static sr_status describe(int ordinal, sr_device_properties *out) {
     return SR_OK;
 }
 
-// Our own kernels have the same bits on every GPU. Those of libraries do not; they would name their
-// version and what they depend on, as providers do.
+// Our own kernels have the same bits on every GPU. Those of libraries have not: what they choose
+// depends on the model. Their providers name their versions.
 static char *numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
-    (void)ordinal;
+    struct cudaDeviceProp p;
     (void)features;
-    (void)snprintf(out, SR_DEVICE_TEXT, "cuda");
+    if (sr_cudnn_is_found() && cudaGetDeviceProperties(&p, ordinal) == cudaSuccess)
+        (void)snprintf(out, SR_DEVICE_TEXT, "cuda %.40s, %d SMs", p.name, p.multiProcessorCount);
+    else
+        (void)snprintf(out, SR_DEVICE_TEXT, "cuda");
     return out;
 }
 
@@ -84,8 +89,9 @@ static char *details(int ordinal, char out[SR_DEVICE_IDENTITY]) {
     for (int i = 0; i < devices; i++)
         if (i != ordinal && cudaDeviceCanAccessPeer(&reached, ordinal, i) == cudaSuccess)
             peers += reached;
-    int length = snprintf(out, SR_DEVICE_IDENTITY, "CUDA %d.%d, driver of CUDA %d.%d",
-                          runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+    int length = snprintf(out, SR_DEVICE_IDENTITY, "CUDA %d.%d, driver of CUDA %d.%d, %s",
+                          runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
+                          sr_cudnn_is_found() ? sr_cudnn_version() : "no cuDNN");
     if (devices > 1)
         (void)snprintf(out + length, SR_DEVICE_IDENTITY - (size_t)length,
                        ", peer access to %d of %d others", peers, devices - 1);
@@ -110,6 +116,8 @@ static sr_status open_device(sr_device *device) {
         return SR_E_MEMORY;
     (void)pthread_mutex_init(&state->memory_lock, NULL);
     (void)pthread_mutex_init(&state->log_lock, NULL);
+    if (!sr_cudnn_is_found())
+        SR_WARN("convolutions in bf16 and fp16 are slow: %s", sr_cudnn_missing());
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     state->blocking = blocking && strcmp(blocking, "1") == 0;
     device->state = state;

@@ -17,6 +17,7 @@
 
 typedef struct sr_gpu {
     const char *name, *model;
+    const char *reported;          // model, as the driver names it
     double tensor_tf32, tensor_16; // FLOP/s of tensor cores: of f32 in TF32; of bf16 and f16
     double plain;                  // FLOP/s of f32 without them, by fused multiply-adds
     double bytes;                  // per second, read and written
@@ -29,6 +30,8 @@ typedef struct sr_gpu {
 const sr_gpu *sr_gpu_find(const char *name);
 // Row i of the table; NULL after the last.
 const sr_gpu *sr_gpu_at(size_t i);
+// The row of a device's model (sr_device_properties); NULL if the table does not have it.
+const sr_gpu *sr_gpu_of_model(const char *model);
 
 // ---- bench_gpu_program.c: the kernels of a step ----
 

@@ -92,7 +92,8 @@ typedef struct sr_step_result {
     const char *mask;                    // SERRIED_CPU_MASK, or NULL
     double our_memory, their_memory;     // bytes, see sr_process_memory; 0 if not measured
     char memory_reason[256];             // why PyTorch's was not measured
-    sr_machine_limits limits;            // of 'threads' threads
+    sr_machine_limits limits;            // of 'threads' threads, or of the GPU; 0: unknown
+    const char *limit_products;          // what limits.flops counts
     int operators;                       // of a lane
     double flops, bytes;                 // of a step
     size_t peak_bytes, live_bound_bytes; // of a lane, planned
@@ -105,7 +106,7 @@ typedef struct sr_step_result {
     double others; // highest share of the cores, over all blocks, that other processes used
 } sr_step_result;
 
-// Whether our kernels are those of processors, whose limits are measured.
+// Whether our kernels are those of processors, whose limits are measured here.
 bool sr_step_is_on_cpu(const sr_step_result *result);
 // Prints a table and lines of text, or Markdown.
 SR_NODISCARD sr_status sr_step_report(const sr_step_result *result, bool markdown);
@@ -195,8 +196,7 @@ SR_NODISCARD sr_status sr_step_profile_take(const sr_engine *engine, int steps, 
 void sr_step_profile_free(sr_step_profile *profile); // NULL is legal
 // Prints a row for each operator and kernel, with its share of the limits, and one for each layer
 // down to a depth (0: all).
-void sr_step_profile_print(const sr_step_profile *profile, const sr_machine_limits *limits,
-                           int depth);
+void sr_step_profile_print(const sr_step_profile *profile, const sr_step_result *result, int depth);
 // The same as a member of a JSON object, without the limits.
 void sr_step_profile_add_json(const sr_step_profile *profile, int depth, sr_text *out);
 

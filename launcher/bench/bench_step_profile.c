@@ -52,6 +52,8 @@ static shares shares_of(double flops, double bytes, double seconds, const sr_mac
 }
 
 static const char *bound_of(shares s) {
+    if (s.flops <= 0 && s.bytes <= 0)
+        return "unknown"; // as are the limits
     if (s.flops < bound_share && s.bytes < bound_share)
         return "neither";
     return s.flops >= s.bytes ? "flops" : "bytes";
@@ -64,7 +66,8 @@ static void print_shares(const char *op, const char *kernel, double calls, doubl
                  100 * (s.flops > s.bytes ? s.flops : s.bytes), bound_of(s));
 }
 
-static void print_operators(const sr_step_profile *p, const sr_machine_limits *limits) {
+static void print_operators(const sr_step_profile *p, const sr_step_result *result) {
+    const sr_machine_limits *limits = &result->limits;
     const double step = 1e3 * p->seconds / p->steps;
     double all = 0, calls = 0, flops = 0, bytes = 0;
     (void)printf("\n%-22s %-30s %6s %9s %6s %6s %6s %6s  %s\n", "operator", "kernel", "calls", "ms",
@@ -80,15 +83,17 @@ static void print_operators(const sr_step_profile *p, const sr_machine_limits *l
         bytes += r->bytes / p->steps;
     }
     print_shares("all kernels", "", calls, all, step, shares_of(flops, bytes, 1e-3 * all, limits));
-    (void)printf(
-        "limits: %.1f GFLOP/s (fp32 multiply-adds), %.1f GB/s (copies, read and written)\n",
-        limits->flops * 1e-9, limits->copy_rate * 1e-9);
+    if (result->limit_products)
+        (void)printf("limits: %.1f GFLOP/s (%s), %.1f GB/s (copies, read and written)\n",
+                     limits->flops * 1e-9, result->limit_products, limits->copy_rate * 1e-9);
+    else
+        (void)printf("limits: unknown for %s\n", result->device->model);
     if (p->executors > 1)
         (void)printf("%d executors run concurrently; times are those of one\n", p->executors);
 }
 
-void sr_step_profile_print(const sr_step_profile *p, const sr_machine_limits *limits, int depth) {
-    print_operators(p, limits);
+void sr_step_profile_print(const sr_step_profile *p, const sr_step_result *result, int depth) {
+    print_operators(p, result);
     sr_step_profile_print_layers(p, depth);
 }
 

@@ -214,9 +214,9 @@ static void add_costs(report *p) {
     if (r->limits.flops > 0) {
         add_line(p,
                  "arithmetic: %.1f GFLOP per step, %.1f GFLOP/s, %.0f %% of the measured limit of "
-                 "%.1f (fp32 multiply-adds)",
+                 "%.1f (%s)",
                  r->flops * 1e-9, r->flops * per_second * 1e-9, 100 * sr_step_flop_share(r),
-                 r->limits.flops * 1e-9);
+                 r->limits.flops * 1e-9, r->limit_products);
     }
     if (r->limits.copy_rate > 0) {
         add_line(p,

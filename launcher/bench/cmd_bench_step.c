@@ -113,8 +113,22 @@ static sr_status our_block(void *user, bool counts, double *images_per_s) {
     return SR_OK;
 }
 
+// A GPU's limits are those of its table (bench_gpu_table.c); one that it lacks has none.
+static void find_limits(step_bench *b) {
+    sr_step_result *r = &b->result;
+    const sr_gpu *gpu = sr_gpu_of_model(r->device->model);
+    if (!gpu)
+        return;
+    const bool full = strcmp(r->precision, "fp32") == 0;
+    r->limits = (sr_machine_limits){.flops = full ? sr_gpu_flop_rate(gpu, SR_GPU_SEPARATE, SR_F32)
+                                                  : sr_gpu_flop_rate(gpu, SR_GPU_TENSOR, SR_BF16),
+                                    .copy_rate = gpu->bytes};
+    r->limit_products = full ? "fp32 multiplications and additions" : "16-bit matrix products";
+}
+
 static sr_status measure_limits(step_bench *b) {
     sr_pool *pool;
+    b->result.limit_products = "fp32 multiply-adds";
     SR_TRY(sr_pool_create(b->result.threads, NULL, NULL, &pool));
     sr_status status = sr_machine_limits_measure(pool, &b->result.limits);
     sr_pool_free(pool);
@@ -229,7 +243,7 @@ static sr_status report_all(step_bench *b) {
     if (b->o->plan)
         SR_TRY(print_plans(b));
     if (b->profile && !b->o->json)
-        sr_step_profile_print(b->profile, &b->result.limits, b->o->depth);
+        sr_step_profile_print(b->profile, &b->result, b->o->depth);
     if (b->o->trace)
         SR_TRY(trace_steps(b));
     if (b->o->memory)
@@ -255,6 +269,8 @@ static sr_status run(step_bench *b) {
     SR_TRY(measure_peer_memory(b));
     if (sr_step_is_on_cpu(r))
         SR_TRY(measure_limits(b)); // last, since it allocates memory
+    else
+        find_limits(b);
     return report_all(b);
 }
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions by cuDNN: conv2d and its gradients in bf16 and f16, without groups. Weights are
+// rounded to the type of the activations, and so are their gradients, which are stored as fp32.
+#include <string.h>
+
+#include "kernels/base/memory.h"
+#include "kernels/cuda/cuda_plan.h"
+#include "kernels/cuda/cudnn_filter.h"
+#include "kernels/cuda/cudnn_library.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include "kernels/kernel_params.h"
+
+#define ALIGNMENT ((size_t)256) // of what a workspace holds
+
+typedef struct cudnn_conv {
+    const sr_cudnn_plan *plan;
+    sr_dtype dtype;
+    sr_cudnn_filter_args filter, bias; // without addresses
+    size_t filter_bytes;               // in the workspace, before that of the plan
+} cudnn_conv;
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static const sr_conv_params *params_of(const sr_kernel_request *request) {
+    return (const sr_conv_params *)(const void *)request->params;
+}
+
+// An engine that fails for lack of memory serves, so that this is an error and no other choice.
+static bool supports(const sr_kernel_request *request) {
+    const sr_conv_params *p = params_of(request);
+    const sr_dtype dtype = sr_kernel_activation(request);
+    const sr_cudnn_plan *plan;
+    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16) || p->groups != 1)
+        return false;
+    for (int i = 0; i < request->args; i++)
+        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
+            return false;
+    return sr_cudnn_plan_find(request, &plan) != SR_OK || plan;
+}
+
+// ---- Launches ----
+
+// A launch's workspace: the filter, and what the plan needs.
+typedef struct place {
+    void *filter, *plan;
+} place;
+
+static place place_of(const cudnn_conv *c, sr_address workspace) {
+    const uintptr_t at = aligned((size_t)workspace.at);
+    return (place){.filter = (void *)at, .plan = (void *)(at + c->filter_bytes)};
+}
+
+static void *memory_of(sr_address address) {
+    return (void *)address.at;
+}
+
+static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, void *stream) {
+    sr_cudnn_filter_args arguments = c->filter;
+    arguments.from = memory_of(from);
+    arguments.to = to;
+    return sr_cudnn_filter_pack(c->dtype, &arguments, stream);
+}
+
+// x, w, bias, y
+static sr_status launch_conv2d(const sr_kernel_launch *launch) {
+    const cudnn_conv *c = launch->state;
+    const place at = place_of(c, launch->workspace);
+    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[0]), at.filter,
+                                            memory_of(launch->p[3])};
+    SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
+    SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
+    if (c->bias.count == 0)
+        return SR_OK;
+    sr_cudnn_filter_args bias = c->bias;
+    bias.from = memory_of(launch->p[2]);
+    bias.to = memory[SR_CUDNN_RESULT];
+    return sr_cudnn_add_bias(c->dtype, &bias, launch->stream);
+}
+
+// dy, w, dx
+static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
+    const cudnn_conv *c = launch->state;
+    const place at = place_of(c, launch->workspace);
+    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[2]), at.filter,
+                                            memory_of(launch->p[0])};
+    SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
+    return sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan);
+}
+
+// x, dy, dw
+static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
+    const cudnn_conv *c = launch->state;
+    const place at = place_of(c, launch->workspace);
+    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[0]), at.filter,
+                                            memory_of(launch->p[1])};
+    sr_cudnn_filter_args arguments = c->filter;
+    SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
+    arguments.from = at.filter;
+    arguments.to = memory_of(launch->p[2]);
+    return sr_cudnn_filter_unpack(c->dtype, &arguments, launch->stream);
+}
+
+// ---- Preparing ----
+
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
+                         sr_status (*launch)(const sr_kernel_launch *launch)) {
+    const sr_conv_params *p = params_of(request);
+    const sr_cudnn_plan *plan;
+    SR_TRY(sr_cudnn_plan_find(request, &plan));
+    if (!plan)
+        return SR_FAIL(SR_E_UNSUPPORTED, "%s has no engine for this convolution",
+                       sr_cudnn_version());
+    cudnn_conv *c = sr_alloc(sizeof *c, "a convolution of cuDNN");
+    if (!c)
+        return SR_E_MEMORY;
+    const int64_t count = p->k * p->c * p->r * p->s;
+    *c = (cudnn_conv){
+        .plan = plan,
+        .dtype = sr_kernel_activation(request),
+        .filter = {.count = count, .channels = p->c, .taps = p->r * p->s},
+        .filter_bytes = aligned((size_t)count * sr_dtype_size(sr_kernel_activation(request))),
+    };
+    if (request->kernel == SR_KERNEL_conv2d && request->dtype[2] != SR_DTYPE_COUNT)
+        c->bias = (sr_cudnn_filter_args){.count = p->n * p->p * p->q * p->k, .channels = p->k};
+    out->workspace = ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
+    out->launch = launch;
+    out->state = c;
+    out->state_free = sr_free;
+    return SR_OK;
+}
+
+static sr_status prepare_conv2d(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(request, out, launch_conv2d);
+}
+
+static sr_status prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(request, out, launch_conv2d_dx);
+}
+
+static sr_status prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(request, out, launch_conv2d_dw);
+}
+
+#define ENTRY(id)                                                                                  \
+    {                                                                                              \
+        .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
+        .name = #id "/cudnn", .provider = "cudnn", .numerics_class = "cudnn",                      \
+        .supports = supports, .prepare = prepare_##id, .dtypes = "bf16 f16",                       \
+    }
+
+static const sr_kernel_entry entries[] = {ENTRY(conv2d), ENTRY(conv2d_dx), ENTRY(conv2d_dw)};
+
+const sr_provider sr_provider_cudnn = {
+    .struct_size = sizeof(sr_provider),
+    .abi = SR_KERNEL_ABI,
+    .name = "cudnn",
+    .device = "cuda",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .version = sr_cudnn_version,
+    .numerics = 1,
+};
