@@ -115,32 +115,34 @@ void sr_exchange_agreement_free(sr_exchange *x) {
     sr_free(a->first_piece);
 }
 
-// Enqueues the measuring of a block, whose sum is kept.
-static sr_status measure_block(sr_exchange *x, int round, int64_t begin, int64_t end) {
-    const sr_range pieces = pieces_in(x, (sr_range){begin, end});
-    const sr_address out = measures_at(x, pieces.begin);
-    if (pieces.begin >= pieces.end)
+// Enqueues the measuring of owned elements, whose sums are kept, block by block.
+static sr_status measure(sr_exchange *x, int round, int64_t first, int64_t last) {
+    const sr_range all = pieces_in(x, (sr_range){first, last});
+    if (all.begin >= all.end)
         return SR_OK;
-    SR_TRY(sr_stream_clear(x->stream, out,
-                           (size_t)(pieces.end - pieces.begin) * SR_EXCHANGE_MEASURES *
-                               sizeof(double)));
-    return x->measure(x->user, x->step, round, begin, end,
-                      sr_exchange_element(x->agreement.sums, begin), out, x->stream);
+    SR_TRY(sr_stream_clear(x->stream, measures_at(x, all.begin),
+                           (size_t)(all.end - all.begin) * SR_EXCHANGE_MEASURES * sizeof(double)));
+    for (int64_t begin = first, end; begin < last; begin = end) {
+        end = sr_exchange_block_end(x, begin, last);
+        const sr_range pieces = pieces_in(x, (sr_range){begin, end});
+        if (pieces.begin < pieces.end)
+            SR_TRY(x->measure(x->user, x->step, round, begin, end,
+                              sr_exchange_element(x->agreement.sums, begin),
+                              measures_at(x, pieces.begin), x->stream));
+    }
+    return SR_OK;
 }
 
 sr_status sr_exchange_measure(sr_exchange *x, int64_t begin, int64_t end, sr_address sum) {
     SR_TRY(sr_stream_copy(x->stream, sr_exchange_element(x->agreement.sums, begin), sum,
                           (size_t)(end - begin) * sizeof(float)));
-    return measure_block(x, 0, begin, end);
+    return measure(x, 0, begin, end);
 }
 
 static sr_status measure_owned(sr_exchange *x, int round) {
     for (int b = 0; b < x->bucket_count; b++) {
         const sr_range own = sr_exchange_bucket_range(x, b, x->rank);
-        for (int64_t begin = own.begin, end; begin < own.end; begin = end) {
-            end = sr_exchange_block_end(x, begin, own.end);
-            SR_TRY(measure_block(x, round, begin, end));
-        }
+        SR_TRY(measure(x, round, own.begin, own.end));
     }
     return SR_OK;
 }

@@ -7,9 +7,9 @@
 #include "kernels/base/clock.h"
 #include "trainer/exchange/exchange_internal.h"
 
-// Enqueues the work of one block.
-static sr_status reduce_block(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
-                              int64_t end, int64_t offset) {
+// Enqueues the work of some elements.
+static sr_status reduce_part(sr_exchange *x, const sr_exchange_transfer *transfer, int64_t begin,
+                             int64_t end, int64_t offset) {
     const int adds = x->pass == SR_PASS_SPREAD ? 0 : x->first_partial[x->size] - 1;
     const sr_address sum = x->pass == SR_PASS_SPREAD
                                ? sr_exchange_element(x->agreement.sums, begin)
@@ -30,12 +30,14 @@ sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status) {
     return status;
 }
 
-// One block at a time while it is in the cache.
+// On a CPU one block at a time, while it is in the cache. Elsewhere a launch costs more than the
+// work on a block, so the bucket is one part.
 static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
-    sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
+    const sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
+    const bool whole = sr_device_get_properties(x->device)->asynchronous;
     for (int64_t begin = own.begin, end; begin < own.end; begin = end) {
-        end = sr_exchange_block_end(x, begin, own.end);
-        sr_status status = reduce_block(x, transfer, begin, end, begin - own.begin);
+        end = whole ? own.end : sr_exchange_block_end(x, begin, own.end);
+        const sr_status status = reduce_part(x, transfer, begin, end, begin - own.begin);
         if (status != SR_OK)
             return sr_exchange_fail_reduce(x, status);
     }
