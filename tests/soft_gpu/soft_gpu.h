@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <vector_types.h>
 
+struct CUstream_st;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -57,6 +59,23 @@ SOFT_GPU_EXPORT void soft_gpu_access(const void *address, size_t bytes, soft_gpu
 // "made", calls that make something: memory, its addresses and mappings, registrations, streams,
 // events, graphs.
 SOFT_GPU_EXPORT unsigned long soft_gpu_count(const char *kind);
+
+// ---- For stand-ins of libraries (soft_library.c) ----
+
+// Ends the process with a message: a mistake of the product.
+SOFT_GPU_EXPORT __attribute__((format(printf, 1, 2), noreturn)) void
+soft_gpu_mistake(const char *format, ...);
+// Counts an event. 'kind': static storage.
+SOFT_GPU_EXPORT void soft_gpu_count_event(const char *kind);
+// SERRIED_TEST_SEED.
+SOFT_GPU_EXPORT uint64_t soft_gpu_seed(void);
+// The device of a stream, -1 of the default stream. Ends the process if the stream was destroyed.
+SOFT_GPU_EXPORT int soft_gpu_stream_device(struct CUstream_st *stream);
+// The bytes from an address on that a device may access; 0: none.
+SOFT_GPU_EXPORT size_t soft_gpu_bytes_at(const void *address, int device);
+// The cudaError that a call which allocates memory meets now, in a capture or after a fault; 0:
+// none.
+SOFT_GPU_EXPORT int soft_gpu_allocates(const char *call);
 
 // Adds the kernels of a module, an array of sr_cuda_kernel.
 SOFT_GPU_EXPORT void soft_gpu_register(const void *begin, const void *end);

@@ -154,3 +154,22 @@ void expect_clean(void (*function)(void)) {
     if (end != 0 || text[0])
         fail_msg("ended with %d: %s", end, text);
 }
+
+bool right;
+
+void both(void (*function)(void), const char *message) {
+    right = true;
+    expect_clean(function);
+    right = false;
+    expect_abort(function, message);
+}
+
+void shows(void (*function)(void)) {
+    char text[2000];
+    right = true;
+    expect_clean(function);
+    right = false;
+    const int end = run_child(function, text, sizeof text);
+    if (end != 8)
+        fail_msg("ended with %d: %s", end, text);
+}

@@ -64,4 +64,11 @@ void expect_abort(void (*function)(void), const char *message);
 // It ends normally, without a message.
 void expect_clean(void (*function)(void));
 
+// Programs with a mistake, each beside the same program without it: 'right' is set while that runs.
+extern bool right;
+// The mistake ends the process with this message.
+void both(void (*function)(void), const char *message);
+// It shows in the result: the process ends with 8.
+void shows(void (*function)(void));
+
 #endif

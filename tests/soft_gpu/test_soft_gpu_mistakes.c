@@ -5,15 +5,6 @@
 
 enum { COUNT = 1000, BYTES = COUNT * 4, BLOCKS = 4, THREADS = 256 };
 
-static bool right; // set before a process is started: without the mistake
-
-static void both(void (*function)(void), const char *message) {
-    right = true;
-    expect_clean(function);
-    right = false;
-    expect_abort(function, message);
-}
-
 // A mistake that CUDA refuses: the call returns an error, and a message says which.
 static void refused(void (*function)(void), const char *message) {
     char text[2000];
@@ -23,17 +14,6 @@ static void refused(void (*function)(void), const char *message) {
     assert_int_equal(run_child(function, text, sizeof text), 7);
     if (!strstr(text, "software GPU: ") || !strstr(text, message))
         fail_msg("no message '%s' but: %s", message, text);
-}
-
-// A mistake that shows in the result: the process then ends with 8.
-static void shows(void (*function)(void)) {
-    char text[2000];
-    right = true;
-    expect_clean(function);
-    right = false;
-    const int end = run_child(function, text, sizeof text);
-    if (end != 8)
-        fail_msg("ended with %d: %s", end, text);
 }
 
 static void finish(cudaError_t error, cudaError_t refusal) {
