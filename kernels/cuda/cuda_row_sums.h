@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
+#include "kernels/cuda/cuda_statistics.h"
 #include "kernels/cuda/cuda_sum.h"
 #include "kernels/cuda/cuda_vector.h"
 
@@ -156,21 +157,6 @@ static __device__ void store_pair(const rows_shape &s, float *leaves, const leaf
         return;
     leaf[0] = first;
     leaf[s.channels] = second;
-}
-
-// ---- Statistics ----
-
-// Of some elements.
-struct statistics {
-    float mean, squares;
-};
-
-// The statistics of na elements and nb others.
-static __device__ statistics merge_statistics(const statistics &a, const statistics &b, int64_t na,
-                                              int64_t nb) {
-    const float share = (float)nb / (float)(na + nb), weight = (float)na * share;
-    const float delta = b.mean - a.mean;
-    return {a.mean + delta * share, a.squares + (b.squares + delta * delta * weight)};
 }
 
 #endif

@@ -33,24 +33,54 @@ template <> struct sr_word<4> { typedef uint32_t type; };
 template <> struct sr_word<2> { typedef uint16_t type; };
 template <> struct sr_word<1> { typedef uint8_t type; };
 
-// v = p[0 .. N-1], as they are.
-template <class E, int N> static __device__ __forceinline__ void sr_get(const E *p, E (&v)[N]) {
+// v = p[0 .. N-1], as they are; 'load' loads a word.
+template <class E, int N, class Load>
+static __device__ __forceinline__ void sr_get_by(const E *p, E (&v)[N], const Load &load) {
     typedef typename sr_word<(int)sizeof(E) * N>::type word;
     SR_UNROLL
     for (int i = 0; i < (int)sizeof v / (int)sizeof(word); i++) {
-        const word w = ((const word *)(const void *)p)[i];
+        const word w = load((const word *)(const void *)p + i);
         memcpy((char *)(void *)v + i * sizeof w, &w, sizeof w);
     }
 }
+template <class E, int N> static __device__ __forceinline__ void sr_get(const E *p, E (&v)[N]) {
+    sr_get_by(p, v, [](const auto *word) { return *word; });
+}
+// The same for what is not needed again: caches drop it before anything else.
+template <class E, int N>
+static __device__ __forceinline__ void sr_get_last(const E *p, E (&v)[N]) {
+    sr_get_by(p, v, [](const auto *word) { return __ldcs(word); });
+}
 
-// p[0 .. N-1] = v
-template <class E, int N> static __device__ __forceinline__ void sr_put(E *p, const E (&v)[N]) {
+// p[0 .. N-1] = v; 'store' stores a word.
+template <class E, int N, class Store>
+static __device__ __forceinline__ void sr_put_by(E *p, const E (&v)[N], const Store &store) {
     typedef typename sr_word<(int)sizeof(E) * N>::type word;
     SR_UNROLL
     for (int i = 0; i < (int)sizeof v / (int)sizeof(word); i++) {
         word w;
         memcpy(&w, (const char *)(const void *)v + i * sizeof w, sizeof w);
-        ((word *)(void *)p)[i] = w;
+        store((word *)(void *)p + i, w);
+    }
+}
+template <class E, int N> static __device__ __forceinline__ void sr_put(E *p, const E (&v)[N]) {
+    sr_put_by(p, v, [](auto *to, const auto &word) { *to = word; });
+}
+// The same for what this kernel does not read: caches drop it before its inputs.
+template <class E, int N>
+static __device__ __forceinline__ void sr_put_last(E *p, const E (&v)[N]) {
+    sr_put_by(p, v, [](auto *to, const auto &word) { __stcs(to, word); });
+}
+
+// Makes the compiler forget what it knows of v, which stays as it is: so that it converts elements
+// again where it would keep them in float, in twice as many registers.
+template <class E, int N> static __device__ __forceinline__ void sr_forget(E (&v)[N]) {
+    SR_UNROLL
+    for (int i = 0; i < (int)sizeof v / 4; i++) {
+        uint32_t word;
+        memcpy(&word, (const char *)(const void *)v + 4 * i, sizeof word);
+        asm("" : "+r"(word));
+        memcpy((char *)(void *)v + 4 * i, &word, sizeof word);
     }
 }
 

@@ -145,6 +145,14 @@ template <class T> static inline T __ldg(const T *p) {
     return *p;
 }
 
+// Loads and stores with a hint for caches.
+template <class T> static inline T __ldcs(const T *p) {
+    return *p;
+}
+template <class T> static inline void __stcs(T *p, T v) {
+    *p = v;
+}
+
 // ---- Integer atomics: each returns the old value ----
 
 template <class T> static inline T atomicAdd(T *p, T v) {

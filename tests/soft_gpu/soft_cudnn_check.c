@@ -29,13 +29,15 @@ cudnnStatus_t soft_cudnn_check_window(const soft_window *w) {
         soft_gpu_mistake("cuDNN: a convolution of %lld dimensions and mode %d; the stand-in has "
                          "cross correlation of 2",
                          (long long)w->dims, (int)w->mode);
-    for (int i = 0; i < 2; i++)
-        if (w->pre[i] < 0 || w->post[i] < 0 || w->stride[i] < 1 || w->dilation[i] < 1)
+    for (int i = 0; i < 2; i++) {
+        if (w->pre[i] < 0 || w->post[i] < 0 || w->stride[i] < 1 || w->dilation[i] < 1) {
             return soft_cudnn_refuse(CUDNN_STATUS_BAD_PARAM,
                                      "convolution, axis %d: paddings %lld and %lld, stride %lld, "
                                      "dilation %lld",
                                      i, (long long)w->pre[i], (long long)w->post[i],
                                      (long long)w->stride[i], (long long)w->dilation[i]);
+        }
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -48,17 +50,18 @@ cudnnStatus_t soft_cudnn_check_operation(const soft_operation *o) {
         soft_gpu_mistake("cuDNN: %lld channels, of which a filter has %lld: a convolution in "
                          "groups, which the stand-in does not have",
                          (long long)x[1], (long long)w[1]);
-    if (y[0] != x[0] || y[1] != w[0] || w[1] != x[1])
+    if (y[0] != x[0] || y[1] != w[0] || w[1] != x[1]) {
         return soft_cudnn_refuse(CUDNN_STATUS_BAD_PARAM,
                                  "%s: %lld samples of %lld channels, filters %lld x %lld, results "
                                  "%lld x %lld",
                                  soft_cudnn_type_name(o->type), (long long)x[0], (long long)x[1],
                                  (long long)w[0], (long long)w[1], (long long)y[0],
                                  (long long)y[1]);
+    }
     for (int i = 0; i < 2; i++) {
         const int64_t window = o->window.dilation[i] * (w[2 + i] - 1) + 1;
         const int64_t room = x[2 + i] + o->window.pre[i] + o->window.post[i] - window;
-        if (room < 0 || y[2 + i] != room / o->window.stride[i] + 1)
+        if (room < 0 || y[2 + i] != room / o->window.stride[i] + 1) {
             return soft_cudnn_refuse(CUDNN_STATUS_BAD_PARAM,
                                      "%s, axis %d: of %lld positions with paddings %lld and %lld, "
                                      "a window over %lld and stride %lld, %lld results",
@@ -66,6 +69,7 @@ cudnnStatus_t soft_cudnn_check_operation(const soft_operation *o) {
                                      (long long)o->window.pre[i], (long long)o->window.post[i],
                                      (long long)window, (long long)o->window.stride[i],
                                      (long long)y[2 + i]);
+        }
     }
     return CUDNN_STATUS_SUCCESS;
 }
@@ -102,12 +106,13 @@ cudnnStatus_t soft_cudnn_check_pack(const soft_pack *p) {
 }
 
 static cudnnStatus_t check_alignment(const soft_tensor *t) {
-    if (t->alignment < SOFT_CUDNN_ALIGNMENT)
+    if (t->alignment < SOFT_CUDNN_ALIGNMENT) {
         return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED,
                                  "no engine: the tensor with unique id %lld is aligned to %lld "
                                  "bytes, not to %d",
                                  (long long)t->uid, (long long)t->alignment,
                                  (int)SOFT_CUDNN_ALIGNMENT);
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 

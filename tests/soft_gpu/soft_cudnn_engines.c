@@ -109,13 +109,15 @@ cudnnStatus_t soft_cudnn_engine(soft_engine *e) {
 }
 
 static cudnnStatus_t check_knob(const engine_info *info, const soft_knob *knob) {
-    for (int i = 0; i < info->knobs; i++)
-        if (info->knob[i].type == knob->type)
+    for (int i = 0; i < info->knobs; i++) {
+        if (info->knob[i].type == knob->type) {
             return knob->value >= info->knob[i].least && knob->value <= info->knob[i].most
                        ? CUDNN_STATUS_SUCCESS
                        : soft_cudnn_refuse(
                              CUDNN_STATUS_BAD_PARAM, "engine %lld: knob %d cannot be %lld",
                              (long long)info->index, (int)knob->type, (long long)knob->value);
+        }
+    }
     return soft_cudnn_refuse(CUDNN_STATUS_BAD_PARAM, "engine %lld: it has no knob %d",
                              (long long)info->index, (int)knob->type);
 }

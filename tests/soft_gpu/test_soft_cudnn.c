@@ -49,13 +49,15 @@ static expected expect(const conv *c, const tensors *t) {
     const size_t count = t->bytes[result_of(c->kind)] / 2;
     expected e = {count, calloc(count, sizeof(double)), calloc(count, sizeof(double)),
                   calloc(count, sizeof(int))};
-    for (int64_t n = 0; n < c->y[0]; n++)
-        for (int64_t p = 0; p < c->y[2]; p++)
+    for (int64_t n = 0; n < c->y[0]; n++) {
+        for (int64_t p = 0; p < c->y[2]; p++) {
             for (int64_t q = 0; q < c->y[3]; q++)
                 for (int64_t k = 0; k < c->w[0]; k++)
                     for (int64_t r = 0; r < c->w[2]; r++)
                         for (int64_t s = 0; s < c->w[3]; s++)
                             add_terms(c, t, (const int64_t[]){n, p, q, k, r, s}, &e);
+        }
+    }
     return e;
 }
 
@@ -213,7 +215,7 @@ static int list_choices(cudnnHandle_t handle, const conv *c, choice out[CHOICES]
 }
 
 static void check_bits(cudnnHandle_t handle, cudaStream_t stream, const conv *c, bool rough) {
-    choice choices[CHOICES];
+    choice choices[CHOICES] = {{0}};
     uint16_t *bits[CHOICES][RUNS];
     size_t bytes;
     int varied = 0;
@@ -265,7 +267,7 @@ static void test_samples(void **state) {
     for (int kind = FORWARD; kind <= DATA; kind++) {
         const conv all = make_conv((conv_kind)kind, CUDNN_DATA_BFLOAT16, plain_size, plain_window),
                    one = make_conv((conv_kind)kind, CUDNN_DATA_BFLOAT16, one_size, plain_window);
-        choice choices[CHOICES], alone[CHOICES];
+        choice choices[CHOICES] = {{0}}, alone[CHOICES] = {{0}};
         assert_int_equal(list_choices(handle, &all, choices), CHOICES);
         assert_int_equal(list_choices(handle, &one, alone), CHOICES);
         assert_memory_not_equal(&choices[1], &alone[1], sizeof(choice));
@@ -297,7 +299,7 @@ static void test_samples(void **state) {
 static void test_knobs(void **state) {
     const conv c = make_conv(FORWARD, CUDNN_DATA_BFLOAT16, plain_size, plain_window);
     cudnnHandle_t handle;
-    choice choices[CHOICES];
+    choice choices[CHOICES] = {{0}};
     (void)state;
     DNN(cudnnCreate(&handle));
     int64_t workspaces[CHOICES] = {0}, without;
@@ -350,7 +352,7 @@ static void test_capture(void **state) {
     (void)state;
     DNN(cudnnCreate(&handle));
     const cudaStream_t stream = make_stream();
-    choice choices[CHOICES];
+    choice choices[CHOICES] = {{0}};
     assert_int_equal(list_choices(handle, &c, choices), CHOICES);
     for (int i = 0; i < 2; i++) { // the one whose bits vary, and another
         int64_t workspace;

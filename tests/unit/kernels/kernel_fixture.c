@@ -175,11 +175,19 @@ static void prepare(const char *provider, const sr_kernel_request *request, sr_p
     prepared->entry = entry;
 }
 
-// The reference's kernels run on the device of the tests, but those in f64, which is for CPUs
-// alone.
-static void use_device(const char *provider, sr_kernel_request *request) {
-    if (device_of_test() && strcmp(provider, SR_KERNEL_REFERENCE) == 0 &&
-        sr_kernel_activation(request) != SR_F64)
+static bool is_for_cpus(const char *provider) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, provider) == 0 &&
+            sr_provider_is_for(providers[i], SR_DEVICE_CPU))
+            return true;
+    return false;
+}
+
+void use_device_of(const char *provider, sr_kernel_request *request) {
+    if (device_of_test() && sr_kernel_activation(request) != SR_F64 &&
+        (strcmp(provider, SR_KERNEL_REFERENCE) == 0 || !is_for_cpus(provider)))
         request->device = sr_device_get_properties(device_of_test())->kind;
 }
 
@@ -189,7 +197,7 @@ sr_status kernel_try(const char *provider, sr_kernel_id kernel, const void *para
     sr_prepared prepared = {0};
     void *p[SR_KERNEL_MAX_ARGS] = {0};
     make_request(kernel, params, bytes, count, args, &request, p);
-    use_device(provider, &request);
+    use_device_of(provider, &request);
     prepare(provider, &request, &prepared);
     sr_status status = run_once(&prepared, &request, p, false);
     sr_prepared_release(&prepared);
@@ -223,7 +231,7 @@ void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, s
     for (int i = 0; i < count; i++)
         if (args[i])
             before[i] = copy_of(args[i]);
-    use_device(provider, &request);
+    use_device_of(provider, &request);
     prepare(provider, &request, &prepared);
     assert_ok(run_once(&prepared, &request, p, false));
     for (int i = 0; i < count; i++) {

@@ -34,10 +34,13 @@ double unit_roundoff(sr_dtype dtype);
 double sum_roundoff(sr_dtype dtype);
 sr_dtype parameter_type(sr_dtype activation);
 
+// Makes a request one for the device of the tests if the provider is the reference, or has no
+// kernels for CPUs; not in f64, which is for CPUs alone.
+void use_device_of(const char *provider, sr_kernel_request *request);
 // Runs the kernel of a provider ("reference") on the arguments (NULL: absent). The blocks of each
 // stage run in order on zeroed scratch, then once more in reverse on scratch with other contents:
-// the bits must be equal. Runs on the device of the tests, if that has kernels of its own. Fails
-// the test if the provider does not serve the request.
+// the bits must be equal. On the device of the tests (use_device_of) it runs twice with different
+// contents of the workspace. Fails the test if the provider does not serve the request.
 void kernel_run(const char *provider, sr_kernel_id kernel, const void *params, size_t bytes,
                 int count, test_array *const *args);
 // The same, run once, returning the status.

@@ -2,6 +2,8 @@
 // The arrays of a kernel's problem (see kernel_problem.h).
 #include "tests/unit/kernels/kernel_problem.h"
 
+#include <math.h>
+
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -124,4 +126,80 @@ arrays copy_arrays(const problem *c, const arrays *inputs) {
         memset((char *)out.p[i] + bytes, 0x5a, GUARD);
     }
     return out;
+}
+
+// ---- Results ----
+
+void check_guards(const problem *c, const arrays *a, const char *name) {
+    for (int i = 0; i < c->request.args; i++)
+        for (size_t k = 0; a->p[i] != NULL && k < GUARD; k++)
+            if (((const unsigned char *)a->p[i])[bytes_of(c, i) + k] != 0x5a)
+                fail_msg("%s writes past the end of argument %d", name, i);
+}
+
+static double value(sr_dtype dtype, const void *data, int64_t i) {
+    const union {
+        const void *in;
+        void *out;
+    } view = {.in = data};
+    const test_array a = {dtype, i + 1, view.out};
+    return array_get(&a, i);
+}
+
+void assert_same_bits(const problem *c, const arrays *a, const arrays *b, const char *name,
+                      const char *what) {
+    for (int i = 0; i < c->request.args; i++) {
+        if (!is_result(&c->arg[i]) || a->p[i] == NULL || b->p[i] == NULL ||
+            memcmp(a->p[i], b->p[i], bytes_of(c, i)) == 0)
+            continue;
+        const sr_dtype dtype = c->request.dtype[i];
+        for (int64_t k = 0; k < c->arg[i].count; k++) {
+            if (memcmp((char *)a->p[i] + (size_t)k * sr_dtype_size(dtype),
+                       (char *)b->p[i] + (size_t)k * sr_dtype_size(dtype),
+                       sr_dtype_size(dtype)) != 0)
+                fail_msg("%s: argument %d [%lld of %lld] is %.9g, not %.9g: %s", name, i,
+                         (long long)k, (long long)c->arg[i].count, value(dtype, a->p[i], k),
+                         value(dtype, b->p[i], k), what);
+        }
+    }
+}
+
+static double largest(sr_dtype dtype, const void *data, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs(value(dtype, data, i)));
+    return most;
+}
+
+void assert_close(const problem *c, const arrays *got, const arrays *want, const arrays *magnitude,
+                  const sr_kernel_entry *entry) {
+    const double terms = 8 + 2 * sqrt(c->terms);
+    const bool spread = strstr(entry->numerics_class, "winograd") != NULL ||
+                        strstr(entry->numerics_class, "attention") != NULL;
+    for (int i = 0; i < c->request.args; i++) {
+        const sr_dtype dtype = c->request.dtype[i];
+        if (!is_result(&c->arg[i]))
+            continue;
+        const double bound = spread ? fmax(largest(dtype, magnitude->p[i], c->arg[i].count),
+                                           largest(dtype, want->p[i], c->arg[i].count))
+                                    : c->arg[i].bound;
+        for (int64_t k = 0; k < c->arg[i].count; k++) {
+            const double w = value(dtype, want->p[i], k);
+            const double m = bound > 0 ? bound : fabs(value(dtype, magnitude->p[i], k));
+            // two results that are nearly equal may round to neighbours in T
+            const bool narrow = dtype == SR_BF16 || dtype == SR_F16;
+            assert_near(entry->name, k, dtype, value(dtype, got->p[i], k), w, terms,
+                        m + (narrow ? 0x1p24 * unit_roundoff(dtype) * fabs(w) / terms : 0));
+        }
+    }
+}
+
+void make_absolute(const problem *c, arrays *a) {
+    for (int i = 0; i < c->request.args; i++) {
+        for (int64_t k = 0; a->p[i] != NULL && !c->arg[i].output && k < c->arg[i].count; k++) {
+            test_array view = {c->request.dtype[i], c->arg[i].count, a->p[i]};
+            if (sr_dtype_is_float(view.dtype))
+                array_set(&view, k, fabs(array_get(&view, k)));
+        }
+    }
 }

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every entry of every provider but the reference, compared with the reference kernel of the same
-// request, and the same bits for every order of blocks and every team.
+// Every entry of every provider for CPUs but the reference, compared with the reference kernel of
+// the same request, and the same bits for every order of blocks and every team.
 //
 // The problems are those of kernel_cases.c. Kernels of numerics class "reference" must give the
-// reference's bits. Others may differ by
-//     roundoff(T) |want| + (8 + 2 sqrt(terms)) 2^-24 magnitude
-// where 'magnitude' is the result of the reference kernel on the absolute values of the inputs (the
-// sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
-// differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
-// wrong term makes a far larger difference. With T bf16 or f16 the result is rounded once more.
-// Winograd convolutions add and subtract values of whole tiles, and attention has exponentials of
-// sums: for them 'magnitude' is the largest of the array and of the results.
+// reference's bits, others results within the bounds of assert_close (kernel_problem.h).
 //
 // Variants of an entry, and entries of one class, give the same bits: the chooser may take any of
 // them.
@@ -24,8 +17,6 @@
 // processor lacks a feature that it needs (AMX).
 #include "tests/unit/support/test_support.h"
 
-#include <math.h>
-
 #include "graph/op.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/memory.h"
@@ -35,22 +26,6 @@
 #include "tests/unit/kernels/kernel_problem.h"
 
 enum { MAX_TEAM = 3 };
-
-static void check_guards(const problem *c, const arrays *a, const char *name) {
-    for (int i = 0; i < c->request.args; i++)
-        for (size_t k = 0; a->p[i] != NULL && k < GUARD; k++)
-            if (((const unsigned char *)a->p[i])[bytes_of(c, i) + k] != 0x5a)
-                fail_msg("%s writes past the end of argument %d", name, i);
-}
-
-static double value(sr_dtype dtype, const void *data, int64_t i) {
-    const union {
-        const void *in;
-        void *out;
-    } view = {.in = data};
-    const test_array a = {dtype, i + 1, view.out};
-    return array_get(&a, i);
-}
 
 // ---- running ----
 
@@ -122,66 +97,6 @@ static sr_prepared prepare(const problem *c, const sr_kernel_entry *entry) {
     assert_ok(entry->prepare(&c->request, &prepared));
     prepared.entry = entry;
     return prepared;
-}
-
-static void assert_same_bits(const problem *c, const arrays *a, const arrays *b, const char *name,
-                             const char *what) {
-    for (int i = 0; i < c->request.args; i++) {
-        if (!is_result(&c->arg[i]) || a->p[i] == NULL || b->p[i] == NULL ||
-            memcmp(a->p[i], b->p[i], bytes_of(c, i)) == 0)
-            continue;
-        const sr_dtype dtype = c->request.dtype[i];
-        for (int64_t k = 0; k < c->arg[i].count; k++) {
-            if (memcmp((char *)a->p[i] + (size_t)k * sr_dtype_size(dtype),
-                       (char *)b->p[i] + (size_t)k * sr_dtype_size(dtype),
-                       sr_dtype_size(dtype)) != 0)
-                fail_msg("%s: argument %d [%lld of %lld] is %.9g, not %.9g: %s", name, i,
-                         (long long)k, (long long)c->arg[i].count, value(dtype, a->p[i], k),
-                         value(dtype, b->p[i], k), what);
-        }
-    }
-}
-
-// ---- comparing ----
-
-static double largest(sr_dtype dtype, const void *data, int64_t count) {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++)
-        most = fmax(most, fabs(value(dtype, data, i)));
-    return most;
-}
-
-static void assert_close(const problem *c, const arrays *got, const arrays *want,
-                         const arrays *magnitude, const sr_kernel_entry *entry) {
-    const double terms = 8 + 2 * sqrt(c->terms);
-    const bool spread = strstr(entry->numerics_class, "winograd") != NULL ||
-                        strstr(entry->numerics_class, "attention") != NULL;
-    for (int i = 0; i < c->request.args; i++) {
-        const sr_dtype dtype = c->request.dtype[i];
-        if (!is_result(&c->arg[i]))
-            continue;
-        const double bound = spread ? fmax(largest(dtype, magnitude->p[i], c->arg[i].count),
-                                           largest(dtype, want->p[i], c->arg[i].count))
-                                    : c->arg[i].bound;
-        for (int64_t k = 0; k < c->arg[i].count; k++) {
-            const double w = value(dtype, want->p[i], k);
-            const double m = bound > 0 ? bound : fabs(value(dtype, magnitude->p[i], k));
-            // two results that are nearly equal may round to neighbours in T
-            const bool narrow = dtype == SR_BF16 || dtype == SR_F16;
-            assert_near(entry->name, k, dtype, value(dtype, got->p[i], k), w, terms,
-                        m + (narrow ? 0x1p24 * unit_roundoff(dtype) * fabs(w) / terms : 0));
-        }
-    }
-}
-
-static void make_absolute(const problem *c, arrays *a) {
-    for (int i = 0; i < c->request.args; i++) {
-        for (int64_t k = 0; a->p[i] != NULL && !c->arg[i].output && k < c->arg[i].count; k++) {
-            test_array view = {c->request.dtype[i], c->arg[i].count, a->p[i]};
-            if (sr_dtype_is_float(view.dtype))
-                array_set(&view, k, fabs(array_get(&view, k)));
-        }
-    }
 }
 
 static const sr_kernel_entry *reference_of(const problem *c) {
@@ -420,7 +335,8 @@ void check_problem(const problem *c) {
     for (size_t i = 0; i < providers; i++) {
         for (size_t k = 0; k < provider[i]->count; k++) {
             const sr_kernel_entry *entry = &provider[i]->entries[k];
-            if (entry->kernel != c->request.kernel || strcmp(entry->provider, "reference") == 0 ||
+            if (!sr_provider_is_for(provider[i], SR_DEVICE_CPU) ||
+                entry->kernel != c->request.kernel || strcmp(entry->provider, "reference") == 0 ||
                 !entry->supports(&c->request))
                 continue;
             (void)index_of(entry);
@@ -501,7 +417,8 @@ static void test_every_entry_has_a_case(void **state) {
     for (size_t i = 0; i < providers; i++) {
         for (size_t k = 0; k < provider[i]->count; k++) {
             const sr_kernel_entry *entry = &provider[i]->entries[k];
-            if (strcmp(entry->provider, "reference") == 0 || was_reached(entry))
+            if (!sr_provider_is_for(provider[i], SR_DEVICE_CPU) ||
+                strcmp(entry->provider, "reference") == 0 || was_reached(entry))
                 continue;
             if ((features & SR_CPU_AVX2) != 0 && (features & entry->needs) == entry->needs)
                 fail_msg("%s (%s) has no case here", entry->name, entry->numerics_class);

@@ -5,10 +5,10 @@
 //
 // Sums are computed in short chains and a tree, from unrounded products and deviations from a mean
 // of neighbours. A chain of n terms makes up to n roundings of u = 2^-24, about sqrt(n) if they do
-// not have one sign (Higham 2002, 2.8 and 4.2). Chains have 32 terms in the reference and 16 sums
-// of four in x86; a chain of 64 makes as many as 32 roundings only with terms that no test has. A
-// sum of thousands of terms in one chain, of rounded products, or around a number that is not the
-// mean is far less accurate on these data.
+// not have one sign (Higham 2002, 2.8 and 4.2). Chains have 32 terms in the reference, 16 sums
+// of four in x86, and 16 sums of eight in class "tensor" of CUDA; a chain of 64 makes as many as 32
+// roundings only with terms that no test has. A sum of thousands of terms in one chain, of rounded
+// products, or around a number that is not the mean is far less accurate on these data.
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
@@ -16,8 +16,8 @@
 
 #define ROUNDINGS 32
 
-static const char *const providers[] = {"reference", "x86"};
-enum { PROVIDERS = 2 };
+static const char *const providers[] = {"reference", "x86", "tensor"};
+enum { PROVIDERS = sizeof providers / sizeof *providers };
 static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = 3 };
 
@@ -69,6 +69,7 @@ static bool serves(const char *provider, sr_kernel_id kernel, int count, test_ar
     sr_kernel_request request = {.kernel = kernel, .args = count, .params = {64, 64}};
     for (int i = 0; i < count; i++)
         request.dtype[i] = args[i] != NULL ? args[i]->dtype : SR_DTYPE_COUNT;
+    use_device_of(provider, &request);
     return sr_kernel_find_in(&request, provider) != NULL;
 }
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of numerics class "tensor" for CUDA: faster than those of class "reference", with
+// bits of their own. They are the same on any GPU, as products and sums are rounded separately
+// here, too, and their order follows from the request.
+#ifndef SR_KERNELS_CUDA_TENSOR_H
+#define SR_KERNELS_CUDA_TENSOR_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SR_CUDA_TENSOR "tensor"   // provider and class
+#define SR_CUDA_TENSOR_NUMERICS 1 // sr_provider.numerics
+
+// prepare of each kernel: fills launch, state and workspace.
+sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_moments(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out);
+
+extern const sr_provider sr_provider_cuda_tensor;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The provider of CUDA's kernels of numerics class "tensor".
+#include "kernels/cuda/cuda_tensor.h"
+#include "kernels/kernel_params.h"
+
+// Batch norm. Params begin with sr_rows_params; the last bound is that of the items of a launch,
+// which are numbered in 32 bits (tensor_batchnorm.cu): a unit has at least 64 rows.
+static bool supports_rows(const sr_kernel_request *request) {
+    const sr_rows_params *p = (const void *)request->params;
+    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->rows > 0 &&
+           p->channels > 0 && p->rows <= INT32_MAX && p->channels <= INT32_MAX &&
+           (p->rows / 64 + 1) * p->channels <= INT32_MAX / 2;
+}
+
+#define ENTRY(id, supporting)                                                                      \
+    {                                                                                              \
+        .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
+        .name = #id "/" SR_CUDA_TENSOR, .provider = SR_CUDA_TENSOR,                                \
+        .numerics_class = SR_CUDA_TENSOR, .supports = (supporting),                                \
+        .prepare = sr_tensor_prepare_##id, .dtypes = "f32 bf16 f16",                               \
+    }
+
+static const sr_kernel_entry entries[] = {
+    ENTRY(batchnorm_train, supports_rows),   ENTRY(batchnorm_grad, supports_rows),
+    ENTRY(batchnorm_moments, supports_rows), ENTRY(batchnorm_sums, supports_rows),
+    ENTRY(batchnorm_dx, supports_rows),      ENTRY(batchnorm_infer, supports_rows),
+};
+
+const sr_provider sr_provider_cuda_tensor = {
+    .struct_size = sizeof(sr_provider),
+    .abi = SR_KERNEL_ABI,
+    .name = SR_CUDA_TENSOR,
+    .device = "cuda",
+    .entries = entries,
+    .count = sizeof entries / sizeof entries[0],
+    .numerics = SR_CUDA_TENSOR_NUMERICS,
+};
