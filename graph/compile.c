@@ -401,6 +401,9 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     sr_arena_init(&plan->arena);
     sr_status status =
         context->optimize >= 0 ? sr_pass_recompute(context->recording.program) : SR_OK;
+    if (status == SR_OK && context->optimize >= 0 &&
+        sr_device_get_properties(context->device)->asynchronous)
+        status = sr_pass_fuse(context->recording.program);
     if (status == SR_OK)
         status = compile(context, plan);
     if (status != SR_OK) {

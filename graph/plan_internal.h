@@ -154,6 +154,8 @@ static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
 // The passes in order, one file each. pass_recompute.c: recomputes cheap values in the backward
 // pass instead of keeping them.
 SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
+// pass_fuse.c: joins operators whose value between them need not go to memory.
+SR_NODISCARD sr_status sr_pass_fuse(sr_program *program);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.

@@ -133,11 +133,12 @@ static sr_gpu_kernel *added_batchnorm(const sr_gpu_program *p, const sr_gpu_kern
 // [batchnorm_train, add, relu] -> one kernel, at the place of the relu.
 static sr_status join_forward(sr_gpu_program *p, sr_gpu_kernel *relu) {
     const int x = relu->reads[0].value, y = relu->writes[0].value;
-    sr_gpu_kernel *before = writer_of(p, x), *b = before;
+    const bool adds = is(relu, SR_KERNEL_add_relu);
+    sr_gpu_kernel *before = adds ? relu : writer_of(p, x), *b = before;
     int other = NONE, mask;
-    if (reader_count(p, x) != 1)
+    if (!adds && reader_count(p, x) != 1)
         return SR_OK;
-    if (is(before, SR_KERNEL_add))
+    if (adds || is(before, SR_KERNEL_add))
         b = added_batchnorm(p, before, &other);
     if (!is(b, SR_KERNEL_batchnorm_train) || b->rectifies)
         return SR_OK;
@@ -173,18 +174,21 @@ static sr_gpu_kernel *batchnorm_grad_of(const sr_gpu_program *p, int dy) {
 static void join_backward(const sr_gpu_program *p, sr_gpu_kernel *relu) {
     const int mask = p->values[relu->reads[0].value].mask;
     const int dy = relu->reads[1].value, dz = relu->writes[0].value;
+    const sr_gpu_kernel own = *relu;
     sr_gpu_kernel *add = writer_of(p, dy), *b = batchnorm_grad_of(p, dz);
+    const bool fused = is(relu, SR_KERNEL_add_relu_grad);
     if (mask >= 0)
         relu->reads[0].value = mask;
     if (!b)
         return;
-    const bool adds = is(add, SR_KERNEL_add) && reader_count(p, dy) == 1;
-    const bool shares = adds || reader_count(p, dz) > 1;
+    const bool adds = !fused && is(add, SR_KERNEL_add) && reader_count(p, dy) == 1;
+    const bool shares = fused || adds || reader_count(p, dz) > 1;
     sr_gpu_kernel joined = *b;
     drop_read(&joined, dz);
     set_read(&joined, relu->reads[0].value, shares ? 1 : 2);
-    for (int i = 0; i < (adds ? add->read_count : 1); i++)
-        set_read(&joined, adds ? add->reads[i].value : dy, shares ? 1 : 2);
+    const sr_gpu_use *parts = adds ? add->reads : own.reads + 1;
+    for (int i = 0; i < (adds ? add->read_count : own.read_count - 1); i++)
+        set_read(&joined, parts[i].value, shares ? 1 : 2);
     if (shares) {
         set_read(&joined, dz, 1);
         set_write(&joined, dz);
@@ -199,10 +203,10 @@ static void join_backward(const sr_gpu_program *p, sr_gpu_kernel *relu) {
 
 static sr_status join_batchnorm(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++)
-        if (is(&p->kernels[n], SR_KERNEL_relu))
+        if (is(&p->kernels[n], SR_KERNEL_relu) || is(&p->kernels[n], SR_KERNEL_add_relu))
             SR_TRY(join_forward(p, &p->kernels[n]));
     for (int n = 0; n < p->kernel_count; n++)
-        if (is(&p->kernels[n], SR_KERNEL_relu_grad))
+        if (is(&p->kernels[n], SR_KERNEL_relu_grad) || is(&p->kernels[n], SR_KERNEL_add_relu_grad))
             join_backward(p, &p->kernels[n]);
     return SR_OK;
 }

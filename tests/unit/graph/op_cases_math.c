@@ -5,6 +5,8 @@
 // ---- Elementwise ----
 
 BUILD(relu, sr_relu(in[0]))
+BUILD(add_relu, sr_op_record_one(sr_op_find("add_relu"), NULL, in))
+BUILD(add_relu_grad, sr_op_record_one(sr_op_find("add_relu_grad"), NULL, in))
 BUILD(gelu, sr_gelu(in[0]))
 BUILD(leaky, sr_leaky_relu(in[0], 0.25))
 BUILD(tanh_of, sr_tanh_op(in[0]))
@@ -44,6 +46,8 @@ WRONG(silu_of_integers, sr_silu(ZEROS(SR_I32, 1, 3)))
 WRONG(square_of_integers, sr_square(ZEROS(SR_I32, 1, 3)))
 WRONG(exp_of_integers, sr_exp_op(ZEROS(SR_I32, 1, 3)))
 WRONG_PAIR(relu_grad_shapes, "relu_grad")
+WRONG_PAIR(add_relu_shapes, "add_relu")
+WRONG_THREE(add_relu_grad_shapes, "add_relu_grad")
 WRONG_PAIR(gelu_grad_shapes, "gelu_grad")
 WRONG_PAIR(leaky_grad_shapes, "leaky_relu_grad")
 WRONG_PAIR(tanh_grad_shapes, "tanh_grad")
@@ -116,6 +120,26 @@ const op_case op_cases_math[] = {
      .gradient = GRADIENT_TWICE,
      .wrong = relu_grad_shapes,
      .message = "relu_grad: inputs [2, 3] f32 and [3, 2] f32"},
+    {.op = "add_relu",
+     .build = add_relu,
+     .inputs = 2,
+     .info = {F64(1, 4), F64(1, 4)},
+     .in = {{-1, 2, 1, -3}, {0.5, -1, -1, 4}},
+     .want = {0, 1, 0, 1},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = add_relu_shapes,
+     .message = "add_relu: inputs [2, 3] f32 and [3, 2] f32"},
+    {.op = "add_relu_grad",
+     .build = add_relu_grad,
+     .inputs = 3,
+     .info = {F64(1, 3), F64(1, 3), F64(1, 3)},
+     .in = {{-1, 2, 0}, {5, 6, 7}, {1, -8, 1}},
+     .want = {0, -2, 0},
+     .want_count = 3,
+     .gradient = GRADIENT_NONE,
+     .wrong = add_relu_grad_shapes,
+     .message = "add_relu_grad: inputs [2, 3] f32 and [3, 2] f32"},
     {.op = "gelu",
      .build = gelu,
      .inputs = 1,

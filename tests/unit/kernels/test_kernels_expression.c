@@ -36,6 +36,8 @@ FORMULA(relu_grad, x[0] > 0 ? x[1] : 0)
 FORMULA(gelu, x[0] * cdf(x[0]))
 FORMULA(gelu_grad, x[1] * (cdf(x[0]) + x[0] * pdf(x[0])))
 FORMULA(leaky_relu, x[0] > 0 ? x[0] : ALPHA * x[0])
+FORMULA(add_relu, fmax(x[0] + x[1], 0))
+FORMULA(add_relu_grad, x[0] > 0 ? x[1] + x[2] : 0)
 FORMULA(leaky_relu_grad, x[0] > 0 ? x[1] : ALPHA * x[1])
 FORMULA(tanh, tanh(x[0]))
 FORMULA(tanh_grad, x[1] * (1 - x[0] * x[0]))
@@ -118,6 +120,8 @@ static const formula formulas[SR_KERNEL_COUNT] = {
     ROW(gelu, -6, 6, 8, FIRST),
     ROW(gelu_grad, -6, 6, 8, SECOND),
     ROW(leaky_relu, -2, 2, 2, 0),
+    ROW(add_relu, -2, 2, 1, 0),
+    ROW(add_relu_grad, -2, 2, 1, 0),
     ROW(leaky_relu_grad, -2, 2, 2, 0),
     ROW(tanh, -10, 10, 8, 0),
     ROW(tanh_grad, -1, 1, 8, SECOND),

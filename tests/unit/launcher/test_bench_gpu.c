@@ -158,8 +158,9 @@ static void check_flops(const sr_json *level) {
 static void test_resnet50(void **state) {
     (void)state;
     // MB for an image, of activations in 16 bits: the published model of each level. What is built
-    // recomputes some of them.
-    static const double megabytes[LEVELS] = {0, 475, 348, 280, 265, 230, 182};
+    // recomputes some of them. Level i has what graph/pass_fuse.c joins: the sums at the ends of 16
+    // blocks, of 11.0 MB, and of 15 gradients before them, of 10.2 MB, are not written and read.
+    static const double megabytes[LEVELS] = {0, 475 - 2 * (11.0 + 10.2), 348, 280, 265, 230, 182};
     const sr_json *level[LEVELS];
     sr_arena arena;
     sr_arena_init(&arena);
@@ -183,9 +184,9 @@ static void test_resnet50(void **state) {
     for (const sr_json *row = rows_of(level[0]); row; row = row->next)
         if (strncmp(sr_json_string(sr_json_get(row, "operator")), "conv2d", 6) == 0)
             check_convolution(row);
-    // As built, products in f32 bind; on tensor cores, bytes do.
+    // As built, products in f32 bind; on tensor cores, bytes do, but fewer than without pass_fuse.c.
     assert_true(bench_number(level[0], "share_by_flops") > 0.8);
-    assert_true(bench_number(level[1], "share_by_bytes") > 0.8);
+    assert_true(bench_number(level[1], "share_by_bytes") > 0.75);
     // Outputs of convolutions and blocks are kept, 33.9 MB for an image; what is alive beside them
     // at the peak, and parameters, make up the rest.
     assert_true(bench_number(level[LEVELS - 1], "memory_bytes") > 33.9e6 * BATCH);
