@@ -22,18 +22,14 @@ static __device__ int64_t output_at(const soft_conv_args &a, int axis, int64_t i
                                                                            : -1;
 }
 
-static __device__ int64_t tap_number(const soft_conv_args &a, int64_t i, int64_t taps) {
-    return a.slices == 1 && a.backwards ? taps - 1 - i : i;
-}
-
 // ---- Sums of a slice ----
 
 template <class T>
 static __device__ float forward(const soft_conv_args &a, int64_t i, int64_t slice) {
     const int64_t k = i % a.k, q = i / a.k % a.q, p = i / a.k / a.q % a.p, n = i / a.k / a.q / a.p;
     float sum = 0.0f;
-    for (int64_t t = 0; t < a.r * a.s; t++) {
-        const int64_t tap = tap_number(a, t, a.r * a.s), r = tap / a.s, s = tap % a.s;
+    for (int64_t tap = 0; tap < a.r * a.s; tap++) {
+        const int64_t r = tap / a.s, s = tap % a.s;
         const int64_t y = input_at(a, 0, p, r), x = input_at(a, 1, q, s);
         if (y < 0 || y >= a.h || x < 0 || x >= a.w)
             continue;
@@ -47,8 +43,8 @@ static __device__ float forward(const soft_conv_args &a, int64_t i, int64_t slic
 template <class T> static __device__ float data(const soft_conv_args &a, int64_t i, int64_t slice) {
     const int64_t c = i % a.c, x = i / a.c % a.w, y = i / a.c / a.w % a.h, n = i / a.c / a.w / a.h;
     float sum = 0.0f;
-    for (int64_t t = 0; t < a.r * a.s; t++) {
-        const int64_t tap = tap_number(a, t, a.r * a.s), r = tap / a.s, s = tap % a.s;
+    for (int64_t tap = 0; tap < a.r * a.s; tap++) {
+        const int64_t r = tap / a.s, s = tap % a.s;
         const int64_t p = output_at(a, 0, y, r, a.p), q = output_at(a, 1, x, s, a.q);
         if (p < 0 || q < 0)
             continue;
@@ -63,8 +59,8 @@ template <class T>
 static __device__ float filter(const soft_conv_args &a, int64_t i, int64_t slice) {
     const int64_t c = i % a.c, tap = i / a.c % (a.r * a.s), k = i / a.c / (a.r * a.s);
     float sum = 0.0f;
-    for (int64_t t = 0; t < a.n * a.p; t++) {
-        const int64_t row = tap_number(a, t, a.n * a.p), n = row / a.p, p = row % a.p;
+    for (int64_t row = 0; row < a.n * a.p; row++) {
+        const int64_t n = row / a.p, p = row % a.p;
         const int64_t y = input_at(a, 0, p, tap / a.s);
         if (y < 0 || y >= a.h)
             continue;

@@ -42,7 +42,7 @@ typedef struct soft_conv_args {
     int64_t k, r, s, p, q;   // of w and y
     int64_t pad[2], stride[2], dilation[2];
     int64_t slices;
-    // Each 0 or 1: the last slice, or the last tap, is added first; sums of slices are rounded to
+    // Each 0 or 1: the last slice is added first; sums of slices are rounded to
     // the type of the result; the slices of each element are added in an order that is drawn.
     int64_t backwards, rough, any_order;
 } soft_conv_args;

@@ -175,7 +175,6 @@ soft_conv_args soft_cudnn_arguments(const soft_plan *p) {
                         .stride = {v->stride[0], v->stride[1]},
                         .dilation = {v->dilation[0], v->dilation[1]},
                         .slices = 1,
-                        .backwards = 1,
                         .rough = soft_cudnn_set_to("rough")};
     if (c->engine.index == SPLIT) {
         a.slices = knob_value(c, 0);

@@ -321,6 +321,32 @@ static void test_knobs(void **state) {
     DNN(cudnnDestroy(handle));
 }
 
+// Each value of a knob has bits of its own.
+static void test_knob_values(void **state) {
+    const conv c = make_conv(FORWARD, CUDNN_DATA_BFLOAT16, plain_size, plain_window);
+    choice split = {.engine = 3,
+                    .knobs = 2,
+                    .types = {CUDNN_KNOB_TYPE_REDUCTION_MODE, CUDNN_KNOB_TYPE_SPLIT_K_SLC}};
+    uint16_t *bits[6];
+    cudnnHandle_t handle;
+    size_t bytes = 0;
+    (void)state;
+    DNN(cudnnCreate(&handle));
+    const cudaStream_t stream = make_stream();
+    (void)setenv("SOFT_CUDNN", "rough", 1);
+    for (int i = 0; i < 6; i++) {
+        split.values[0] = i % 2;
+        split.values[1] = 3 + i / 2;
+        bits[i] = bits_of(handle, stream, &c, &split, &bytes);
+        for (int j = 0; j < i; j++)
+            assert_memory_not_equal(bits[i], bits[j], bytes);
+    }
+    (void)unsetenv("SOFT_CUDNN");
+    for (int i = 0; i < 6; i++)
+        free(bits[i]);
+    DNN(cudnnDestroy(handle));
+}
+
 static void test_fallback(void **state) {
     const conv c = make_conv(FILTER, CUDNN_DATA_HALF, plain_size, plain_window);
     cudnnHandle_t handle;
@@ -434,10 +460,11 @@ static void test_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts), // a process of its own, as long as this one has no streams
-        cmocka_unit_test(test_results), cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_knobs),   cmocka_unit_test(test_fallback),
-        cmocka_unit_test(test_capture), cmocka_unit_test(test_read),
+        cmocka_unit_test(test_results),  cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_bits),     cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_knobs),    cmocka_unit_test(test_knob_values),
+        cmocka_unit_test(test_fallback), cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,11 @@ static void test_shapes(void **state) {
     c.kind = DATA;
     c.dilation[0] = 4;
     refuse_graph(&c, "backward data operation, axis 0");
+    c = usual(); // a window that is wider than the input with its paddings
+    c.w[3] = 8;
+    c.stride[1] = 2;
+    c.y[3] = 1;
+    refuse_graph(&c, "axis 1: of 5 positions with paddings 1 and 1, a window over 8");
     c = usual();
     c.pre[1] = -1;
     refuse_graph(&c, "axis 1: paddings -1 and 1");
