@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form and cheap values
-// are recomputed (graph/pass_recompute.c) where they should, and random networks give the same bits
-// with all passes and with none.
+// Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form, cheap values are
+// recomputed (graph/pass_recompute.c) and operators joined (graph/pass_fuse.c) where they should,
+// and random networks give the same bits with all passes and with none.
 #include "tests/unit/support/test_support.h"
 
 #include "autograd/gradients.h"
@@ -326,6 +326,49 @@ static uint64_t random_network(uint32_t seed, int optimize, sr_dtype dtype) {
     return n.hash;
 }
 
+// relu(h + conv(h)) and its gradient, on a device that runs launches one by one; the sum may be a
+// target, too. Returns the bits of what is delivered.
+static uint64_t run_sums(const char *device, int optimize, sr_dtype dtype, bool target,
+                         sr_text *text) {
+    const sr_conv2d_opts pointwise = {0};
+    pass_network n;
+    sr_target targets[2];
+    begin_on(&n, device, optimize, dtype);
+    const sr_tensor h = sr_relu(sr_conv2d(n.x, n.w, pointwise));
+    const sr_tensor sum = sr_add(sr_conv2d(h, n.w, pointwise), h);
+    sr_tensor gradient;
+    sr_gradients(sr_reduce_sum(sr_relu(sum)), SR_NONE, &n.w, 1, &gradient);
+    targets[0] = (sr_target){.tensor = gradient};
+    targets[1] = (sr_target){.tensor = sum};
+    assert_ok(sr_plan_text(run(&n, targets, target ? 2 : 1), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+static void test_sums_are_joined_with_relu(void **state) {
+    (void)state;
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+    sr_text text, plain;
+    sr_text_init(&text);
+    sr_text_init(&plain);
+    for (int i = 0; i < 3; i++) {
+        for (int target = 0; target < 2; target++) {
+            sr_text_clear(&text);
+            assert_true(run_sums("cpu-async", 0, dtypes[i], target, &text) ==
+                        run_sums("cpu-async", -1, dtypes[i], target, &plain));
+            assert_true((strstr(text.data, " add_relu/") != NULL) == !target);
+            assert_non_null(strstr(text.data, " add_relu_grad/"));
+            assert_true((strstr(text.data, " add/") != NULL) == target);
+        }
+    }
+    assert_null(strstr(plain.data, " add_relu"));
+    sr_text_clear(&text);
+    (void)run_sums("cpu", 0, SR_F32, false, &text); // which has chains
+    assert_null(strstr(text.data, " add_relu"));
+    sr_text_release(&text);
+    sr_text_release(&plain);
+}
+
 static void test_random_networks_keep_their_bits(void **state) {
     (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
@@ -345,6 +388,7 @@ int main(void) {
         cmocka_unit_test(test_formulas_take_part_in_chains),
         cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_a_run_computes_again),
+        cmocka_unit_test(test_sums_are_joined_with_relu),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
