@@ -72,16 +72,47 @@ static __device__ __forceinline__ void sr_put_last(E *p, const E (&v)[N]) {
     sr_put_by(p, v, [](auto *to, const auto &word) { __stcs(to, word); });
 }
 
-// Makes the compiler forget what it knows of v, which stays as it is: so that it converts elements
-// again where it would keep them in float, in twice as many registers.
-template <class E, int N> static __device__ __forceinline__ void sr_forget(E (&v)[N]) {
-    SR_UNROLL
-    for (int i = 0; i < (int)sizeof v / 4; i++) {
-        uint32_t word;
-        memcpy(&word, (const char *)(const void *)v + 4 * i, sizeof word);
-        asm("" : "+r"(word));
-        memcpy((char *)(void *)v + 4 * i, &word, sizeof word);
+// N elements as they are in memory, in as few registers: arrays of 2-byte elements have a register
+// for each.
+template <class E, int N> struct sr_packed {
+    static constexpr int bytes = (int)sizeof(E) * N, word_bytes = bytes < 4 ? bytes : 4;
+    typedef typename sr_word<word_bytes>::type word_type;
+    word_type word[bytes / word_bytes];
+
+    // Those from p on; zeros if they do not exist; 'last': they are not needed again.
+    __device__ __forceinline__ void load(const E *p, bool exist, bool last) {
+        const word_type *const from = (const word_type *)(const void *)p;
+        if (!exist)
+            memset((void *)word, 0, sizeof word);
+        else if (last)
+            sr_get_last(from, word);
+        else
+            sr_get(from, word);
     }
+    // Stores what this kernel does not read.
+    __device__ __forceinline__ void store(E *p) const { sr_put_last((word_type *)(void *)p, word); }
+};
+
+// v = the elements, in float.
+template <class T, int N>
+static __device__ __forceinline__ void sr_unpack(const sr_packed<typename T::type, N> &packed,
+                                                 float (&v)[N]) {
+    typename T::type element[N];
+    memcpy((void *)element, packed.word, sizeof element);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = T::load(&element[k]);
+}
+
+// The elements = v, rounded.
+template <class T, int N>
+static __device__ __forceinline__ void sr_pack(sr_packed<typename T::type, N> &packed,
+                                               const float (&v)[N]) {
+    typename T::type element[N];
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        T::store(&element[k], v[k]);
+    memcpy((void *)packed.word, (const void *)element, sizeof element);
 }
 
 // Elements i .. i + N - 1 of an argument of type T, in float.

@@ -4,11 +4,11 @@
 //
 // The channels are cut into slabs of at most 128 bytes of a row, and the rows of a slab into units:
 // a thread has one vector of at most 16 bytes of each of MOST_ROWS rows. Statistics are the mean
-// and the centred squares of a thread's rows, computed in two passes over registers, and joined as
+// and the centred squares of rows of a thread, computed in two passes over registers, and joined as
 // by Chan, Golub & LeVeque (1979); the gradient's are plain sums. Threads are joined by a tree,
 // units in short chains and a tree (join_all), groups of units first where there are many. So a sum
 // is a function of the request, and with D joins between a row and the total, the mean has an error
-// of at most (9 + 4 D) 2^-24 of the mean absolute value; no sum cancels where the mean is large.
+// of at most (5 + 4 D) 2^-24 of the mean absolute value; no sum cancels where the mean is large.
 //
 // batchnorm_train and _grad read their inputs twice, the second time from the second-level cache.
 // They are one kernel, whose blocks take items of work by a counter: the statistics of a unit, or
@@ -88,17 +88,6 @@ template <int N> static __device__ unit_part part_of(const slab_cut &s, int slab
     return part;
 }
 
-// v = N elements, or zeros if they do not exist; LAST: they are not needed again.
-template <bool LAST, class E, int N>
-static __device__ __forceinline__ void load_row(const E *p, bool exists, E (&v)[N]) {
-    if (!exists)
-        memset((void *)v, 0, sizeof v);
-    else if (LAST)
-        sr_get_last(p, v);
-    else
-        sr_get(p, v);
-}
-
 // ---- Joining partial sums ----
 
 // Of a channel: the mean and the centred squares of some rows, or two sums.
@@ -165,7 +154,7 @@ struct joining {
 template <class Join, class Load, class Rows>
 static __device__ partial_sum join_all(const joining &j, int n, const Load &load,
                                        const Rows &rows) {
-    enum { BATCH = 8 }; // loads that are under way together
+    enum { BATCH = 4 }; // loads that are under way together
     shared_sums &to = shared();
     const int each = (n + j.ways - 1) / j.ways, begin = j.way * each;
     const int end = begin + each < n ? begin + each : n;
@@ -238,37 +227,55 @@ static __device__ partial_sum join_unit(const slab_cut &s, int column, int threa
 struct moments {
     typedef join_statistics join;
 
-    template <class T, int N, class A>
-    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
-        typedef typename T::type element;
-        element x[MOST_ROWS][N];
-        SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++)
-            load_row<false>((const element *)a.x + part.first + i * part.step, i < part.rows, x[i]);
-        const float inverse = 1.0f / (part.rows > 0 ? (float)part.rows : 1.0f);
+    // Mean and centred squares of the first 'rows' rows of x.
+    template <class T, int N, int ROWS>
+    static __device__ void of_rows(const sr_packed<typename T::type, N> *x, int rows,
+                                   partial_sum (&out)[N]) {
+        const float inverse = 1.0f / (rows > 0 ? (float)rows : 1.0f);
+        float v[ROWS][N];
         SR_UNROLL
         for (int k = 0; k < N; k++)
             out[k] = {0, 0};
         SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++) {
+        for (int i = 0; i < ROWS; i++) {
+            sr_unpack<T>(x[i], v[i]); // zeros where there is no row
             SR_UNROLL
             for (int k = 0; k < N; k++)
-                out[k].first += T::load(&x[i][k]);
+                out[k].first += v[i][k];
         }
         SR_UNROLL
         for (int k = 0; k < N; k++)
             out[k].first *= inverse;
         SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++) {
-            if (i >= part.rows)
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= rows)
                 continue;
-            sr_forget(x[i]);
             SR_UNROLL
             for (int k = 0; k < N; k++) {
-                const float d = T::load(&x[i][k]) - out[k].first;
+                const float d = v[i][k] - out[k].first;
                 out[k].second += d * d;
             }
         }
+    }
+
+    // All rows are loaded, but half of them at a time are in float, for which registers suffice.
+    template <class T, int N, class A>
+    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
+        typedef typename T::type element;
+        enum { HALF = MOST_ROWS / 2 };
+        sr_packed<element, N> x[MOST_ROWS];
+        partial_sum second[N];
+        SR_UNROLL
+        for (int i = 0; i < MOST_ROWS; i++)
+            x[i].load((const element *)a.x + part.first + i * part.step, i < part.rows, false);
+        const int rows = part.rows < HALF ? part.rows : (int)HALF, more = part.rows - rows;
+        of_rows<T, N, HALF>(x, rows, out);
+        of_rows<T, N, HALF>(x + HALF, more, second);
+        const join_statistics join((float)rows, more > 0 ? (float)more : 1.0f);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            if (more > 0)
+                out[k] = join(out[k], second[k]);
     }
 
     template <class A>
@@ -292,26 +299,32 @@ struct products {
         typedef typename T::type element;
         enum { BATCH = 4 }; // rows whose loads are under way together
         float mean[N];
-        load_row<false>(a.mean + part.channel, part.rows > 0, mean);
+        if (part.rows > 0)
+            sr_get(a.mean + part.channel, mean);
+        else
+            memset(mean, 0, sizeof mean);
         SR_UNROLL
         for (int k = 0; k < N; k++)
             out[k] = {0, 0};
         SR_UNROLL
         for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            element x[BATCH][N], dy[BATCH][N];
+            sr_packed<element, N> x[BATCH], dy[BATCH];
             SR_UNROLL
             for (int i = 0; i < BATCH; i++) {
                 const int64_t at = part.first + (begin + i) * part.step;
-                load_row<false>((const element *)a.dy + at, begin + i < part.rows, dy[i]);
-                load_row<false>((const element *)a.x + at, begin + i < part.rows, x[i]);
+                const bool exist = begin + i < part.rows;
+                dy[i].load((const element *)a.dy + at, exist, false);
+                x[i].load((const element *)a.x + at, exist, false);
             }
             SR_UNROLL
             for (int i = 0; i < BATCH; i++) {
+                float v[N], g[N];
+                sr_unpack<T>(x[i], v);
+                sr_unpack<T>(dy[i], g);
                 SR_UNROLL
                 for (int k = 0; k < N; k++) {
-                    const float g = T::load(&dy[i][k]);
-                    out[k].first += g;
-                    out[k].second += g * (T::load(&x[i][k]) - mean[k]);
+                    out[k].first += g[k];
+                    out[k].second += g[k] * (v[k] - mean[k]);
                 }
             }
         }
@@ -343,17 +356,20 @@ struct normalise {
     static __device__ void rows(const A &a, const unit_part &part,
                                 const float (&f)[MOST_FACTORS][N]) {
         typedef typename T::type element;
-        element x[MOST_ROWS][N];
+        sr_packed<element, N> x[MOST_ROWS];
         SR_UNROLL
         for (int i = 0; i < MOST_ROWS; i++)
-            load_row<true>((const element *)a.x + part.first + i * part.step, i < part.rows, x[i]);
+            x[i].load((const element *)a.x + part.first + i * part.step, i < part.rows, true);
         SR_UNROLL
         for (int i = 0; i < MOST_ROWS; i++) {
+            float v[N];
+            sr_unpack<T>(x[i], v);
             SR_UNROLL
             for (int k = 0; k < N; k++)
-                T::store(&x[i][k], (T::load(&x[i][k]) - f[0][k]) * f[1][k] + f[2][k]);
+                v[k] = (v[k] - f[0][k]) * f[1][k] + f[2][k];
+            sr_pack<T>(x[i], v);
             if (i < part.rows)
-                sr_put_last((element *)a.y + part.first + i * part.step, x[i]);
+                x[i].store((element *)a.y + part.first + i * part.step);
         }
     }
 };
@@ -377,23 +393,25 @@ struct differentiate {
         enum { BATCH = 4 };
         SR_UNROLL
         for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            element x[BATCH][N], dy[BATCH][N];
+            sr_packed<element, N> x[BATCH], dy[BATCH];
             SR_UNROLL
             for (int i = 0; i < BATCH; i++) {
                 const int64_t at = part.first + (begin + i) * part.step;
-                load_row<true>((const element *)a.dy + at, begin + i < part.rows, dy[i]);
-                load_row<true>((const element *)a.x + at, begin + i < part.rows, x[i]);
+                const bool exist = begin + i < part.rows;
+                dy[i].load((const element *)a.dy + at, exist, true);
+                x[i].load((const element *)a.x + at, exist, true);
             }
             SR_UNROLL
             for (int i = 0; i < BATCH; i++) {
+                float v[N], g[N];
+                sr_unpack<T>(x[i], v);
+                sr_unpack<T>(dy[i], g);
                 SR_UNROLL
-                for (int k = 0; k < N; k++) {
-                    const float g = T::load(&dy[i][k]) - f[1][k];
-                    const float d = T::load(&x[i][k]) - f[0][k];
-                    T::store(&dy[i][k], (g - d * f[2][k]) * f[3][k]);
-                }
+                for (int k = 0; k < N; k++)
+                    g[k] = ((g[k] - f[1][k]) - (v[k] - f[0][k]) * f[2][k]) * f[3][k];
+                sr_pack<T>(dy[i], g);
                 if (begin + i < part.rows)
-                    sr_put_last((element *)a.dx + part.first + (begin + i) * part.step, dy[i]);
+                    dy[i].store((element *)a.dx + part.first + (begin + i) * part.step);
             }
         }
     }
