@@ -6,6 +6,7 @@
 
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
+#include "kernels/cuda/cublaslt_provider.h"
 #include "kernels/cuda/cuda_internal.h"
 #include "kernels/cuda/cudnn_provider.h"
 
@@ -63,7 +64,8 @@ static sr_status describe(int ordinal, sr_device_properties *out) {
 static char *numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
     struct cudaDeviceProp p;
     (void)features;
-    if (sr_cudnn_is_found() && cudaGetDeviceProperties(&p, ordinal) == cudaSuccess)
+    if ((sr_cudnn_is_found() || sr_cublaslt_is_found()) &&
+        cudaGetDeviceProperties(&p, ordinal) == cudaSuccess)
         (void)snprintf(out, SR_DEVICE_TEXT, "cuda %.40s, %d SMs", p.name, p.multiProcessorCount);
     else
         (void)snprintf(out, SR_DEVICE_TEXT, "cuda");
@@ -89,9 +91,10 @@ static char *details(int ordinal, char out[SR_DEVICE_IDENTITY]) {
     for (int i = 0; i < devices; i++)
         if (i != ordinal && cudaDeviceCanAccessPeer(&reached, ordinal, i) == cudaSuccess)
             peers += reached;
-    int length = snprintf(out, SR_DEVICE_IDENTITY, "CUDA %d.%d, driver of CUDA %d.%d, %s",
+    int length = snprintf(out, SR_DEVICE_IDENTITY, "CUDA %d.%d, driver of CUDA %d.%d, %s, %s",
                           runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
-                          sr_cudnn_is_found() ? sr_cudnn_version() : "no cuDNN");
+                          sr_cudnn_is_found() ? sr_cudnn_version() : "no cuDNN",
+                          sr_cublaslt_is_found() ? sr_cublaslt_version() : "no cuBLASLt");
     if (devices > 1)
         (void)snprintf(out + length, SR_DEVICE_IDENTITY - (size_t)length,
                        ", peer access to %d of %d others", peers, devices - 1);
@@ -110,14 +113,21 @@ static void close_device(sr_device *device) {
     device->state = NULL;
 }
 
+static void warn_of_missing(void) {
+    const bool convolutions = !sr_cudnn_is_found(), products = !sr_cublaslt_is_found();
+    if (convolutions || products)
+        SR_WARN("%s%s%s in bf16 and fp16 are slow: %s%s%s", convolutions ? "convolutions" : "",
+                convolutions && products ? " and " : "", products ? "matrix products" : "",
+                sr_cudnn_missing(), convolutions && products ? "; " : "", sr_cublaslt_missing());
+}
+
 static sr_status open_device(sr_device *device) {
     sr_cuda_device *state = sr_alloc(sizeof *state, "device");
     if (!state)
         return SR_E_MEMORY;
     (void)pthread_mutex_init(&state->memory_lock, NULL);
     (void)pthread_mutex_init(&state->log_lock, NULL);
-    if (!sr_cudnn_is_found())
-        SR_WARN("convolutions in bf16 and fp16 are slow: %s", sr_cudnn_missing());
+    warn_of_missing();
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     state->blocking = blocking && strcmp(blocking, "1") == 0;
     device->state = state;

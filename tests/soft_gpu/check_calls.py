@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the calls of CUDA or cuDNN that a library exports, or that a module makes, with the list of them.
+"""Compares the calls of CUDA or one of its libraries that a library exports, or that a module makes, with the list of them.
 
     tests/soft_gpu/check_calls.py api.def LIBRARY               exports exactly the calls of the runtime
     tests/soft_gpu/check_calls.py api.def --module MODULE       calls none that the list lacks
     tests/soft_gpu/check_calls.py cudnn_api.def --cudnn LIBRARY exports exactly the calls of cuDNN
+    tests/soft_gpu/check_calls.py cublaslt_api.def --cublaslt LIBRARY    of cuBLASLt
 """
 import re
 import subprocess
@@ -18,8 +19,8 @@ def symbols(library, kind, prefix):
 
 
 def main():
-    of_cudnn = sys.argv[2] == "--cudnn"
-    macro, prefix = ("SR_CUDNN_CALL", r"cudnn") if of_cudnn else ("SR_CUDA_CALL", r"cu(da)?[A-Z]")
+    macro, prefix = {"--cudnn": ("SR_CUDNN_CALL", r"cudnn"), "--cublaslt": ("SR_CUBLASLT_CALL", r"cublas")}.get(
+        sys.argv[2], ("SR_CUDA_CALL", r"cu(da)?[A-Z]"))
     with open(sys.argv[1], encoding="utf-8") as file:
         listed = set(re.findall(rf"^{macro}\((\w+)\)", file.read(), re.M))
     if not listed:

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers and matrix products by cuBLASLt on the test's device, beside sums in f64 of the
+// same factors: the problems of kernel_cases.c, and sizes with every remainder of 8 and 16.
+//
+// Weights and bias are rounded to the type of the activations, so the sums are of rounded ones.
+// Products of two factors are exact in fp32. Each of n additions, the one of a bias and the factor
+// alpha are rounded, by tensor cores toward zero, to at most 2^-23 of a partial sum in any order,
+// and no partial sum exceeds the sum of all absolute values; the result is rounded once more:
+//     |got - want| <= roundoff(T) |want| + (n + 2) 2^-23 (sum of |a b| + |bias|)
+// Repeated runs with other contents of the workspace have the same bits.
+#include "tests/unit/support/test_support.h"
+
+#include <math.h>
+
+#include "kernels/kernel_params.h"
+#include "kernels/reference_order.h"
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/kernel_problem.h"
+#include "tests/unit/support/device_run.h"
+
+static int checked, refused; // problems
+
+// Element [row][term] of a matrix of a batch is at 'first' + row row_step + term term_step.
+typedef struct factors {
+    int64_t rows, terms, columns, batches;
+    int a, b, bias, c; // arguments; bias: -1 for none
+    int64_t a_row, a_term, b_term, b_column;
+    double alpha;
+} factors;
+
+static factors factors_of(const problem *c) {
+    const sr_linear_params *p = (const void *)c->request.params;
+    const sr_matmul_params *m = (const void *)c->request.params;
+    if (c->request.kernel == SR_KERNEL_linear)
+        return (factors){p->n, p->c, p->k, 1, 0,    1, c->arg[2].role == NONE ? -1 : 2,
+                         3,    p->c, 1,    1, p->c, 1};
+    if (c->request.kernel == SR_KERNEL_linear_dx)
+        return (factors){p->n, p->k, p->c, 1, 0, 1, -1, 2, p->k, 1, p->c, 1, 1};
+    if (c->request.kernel == SR_KERNEL_linear_dw)
+        return (factors){p->k, p->n, p->c, 1, 1, 0, -1, 2, 1, p->k, p->c, 1, 1};
+    return (factors){m->rows,
+                     m->terms,
+                     m->columns,
+                     sr_matmul_batches(m),
+                     0,
+                     1,
+                     -1,
+                     2,
+                     m->transpose_a ? 1 : m->terms,
+                     m->transpose_a ? m->rows : 1,
+                     m->transpose_b ? 1 : m->columns,
+                     m->transpose_b ? m->terms : 1,
+                     (double)(float)m->alpha};
+}
+
+static sr_matmul_pair matrices_of(const problem *c, int64_t batch) {
+    const sr_matmul_pair first = {0, 0};
+    return c->request.kernel == SR_KERNEL_matmul
+               ? sr_matmul_pair_of((const void *)c->request.params, batch)
+               : first;
+}
+
+static double number(sr_dtype dtype, const void *p, int64_t i) {
+    float f;
+    uint16_t h;
+    if (dtype == SR_F32) {
+        memcpy(&f, (const char *)p + i * 4, sizeof f);
+        return (double)f;
+    }
+    memcpy(&h, (const char *)p + i * 2, sizeof h);
+    return (double)(dtype == SR_BF16 ? sr_bf16_to_f32(h) : sr_f16_to_f32(h));
+}
+
+// An argument in f64, rounded to the type of the activations.
+static double *rounded(const problem *c, const arrays *inputs, int i) {
+    double *out = zeros(c->arg[i].count);
+    for (int64_t k = 0; k < c->arg[i].count; k++)
+        out[k] = round_to(sr_kernel_activation(&c->request),
+                          number(c->request.dtype[i], inputs->p[i], k));
+    return out;
+}
+
+static void assert_products(const problem *c, const arrays *inputs, const void *got) {
+    const factors f = factors_of(c);
+    const sr_dtype result = c->request.dtype[f.c];
+    double *a = rounded(c, inputs, f.a), *b = rounded(c, inputs, f.b),
+           *bias = f.bias < 0 ? NULL : rounded(c, inputs, f.bias);
+    for (int64_t i = 0; i < f.batches * f.rows * f.columns; i++) {
+        const int64_t column = i % f.columns, row = i / f.columns % f.rows;
+        const sr_matmul_pair matrix = matrices_of(c, i / f.columns / f.rows);
+        const double *x = a + matrix.a * f.rows * f.terms + row * f.a_row;
+        const double *y = b + matrix.b * f.terms * f.columns + column * f.b_column;
+        double sum = 0, magnitude = 0;
+        for (int64_t t = 0; t < f.terms; t++) {
+            const double product = x[t * f.a_term] * y[t * f.b_term];
+            sum += product;
+            magnitude += fabs(product);
+        }
+        const double added = bias ? bias[column] : 0;
+        assert_near(sr_kernel_name(c->request.kernel), i, result, number(result, got, i),
+                    f.alpha * sum + added, 2 * (double)(f.terms + 2),
+                    fabs(f.alpha) * magnitude + fabs(added));
+    }
+    test_free(a);
+    test_free(b);
+    test_free(bias);
+}
+
+static void run(const problem *c, const sr_prepared *prepared, const sr_kernel_request *request,
+                const arrays *inputs) {
+    static const int fills[] = {0x00, 0xff};
+    const int result = request->args - 1;
+    arrays first = copy_arrays(c, inputs);
+    device_run(device_of_test(), prepared, request, first.p, 0xff);
+    assert_products(c, inputs, first.p[result]);
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++) {
+        arrays again = copy_arrays(c, inputs);
+        device_run(device_of_test(), prepared, request, again.p, fills[i]);
+        if (memcmp(again.p[result], first.p[result], bytes_of(c, result)) != 0)
+            fail_msg("%s: run %zu has other bits", prepared->entry->name, i + 2);
+        free_arrays(&again);
+    }
+    free_arrays(&first);
+}
+
+// The stand-in of the software GPU has an algorithm for each product, unless it is told otherwise.
+static bool must_serve(void) {
+    const char *mode = getenv("SOFT_CUBLASLT");
+    return strcmp(sr_device_get_properties(device_of_test())->model, "software GPU") == 0 &&
+           !(mode && strcmp(mode, "none") == 0);
+}
+
+// Called by the cases of kernel_cases.c.
+void check_problem(const problem *c) {
+    const sr_dtype dtype = sr_kernel_activation(&c->request);
+    if (dtype != SR_BF16 && dtype != SR_F16)
+        return;
+    sr_kernel_request request = c->request;
+    request.device = sr_device_get_properties(device_of_test())->kind;
+    const sr_kernel_entry *entry = sr_kernel_find_in(&request, "cublaslt");
+    if (!entry) {
+        if (must_serve())
+            fail_msg("no algorithm for %s in %s", sr_kernel_name(c->request.kernel),
+                     sr_dtype_name(dtype));
+        refused++;
+        return;
+    }
+    assert_string_equal(entry->numerics_class, "cublaslt");
+    sr_prepared prepared = {0};
+    assert_ok(sr_kernel_prepare_as(&request, entry, 0, &prepared));
+    arrays inputs = make_inputs(c);
+    run(c, &prepared, &request, &inputs);
+    free_arrays(&inputs);
+    sr_prepared_release(&prepared);
+    checked++;
+}
+
+// Whether the device has this provider's kernels. Without the library it has entries that serve no
+// request.
+static bool have_library(void) {
+    size_t count;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return false;
+    }
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(providers[i]->name, "cublaslt") != 0)
+            continue;
+        if (strcmp(providers[i]->version(), "not found") != 0)
+            return true;
+        test_skip("cuBLASLt is not found");
+        return false;
+    }
+    test_skip("this device has no provider cublaslt");
+    return false;
+}
+
+static void test_cases(void **state) {
+    static const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear_dx,
+                                           SR_KERNEL_linear_dw, SR_KERNEL_matmul};
+    (void)state;
+    if (!have_library())
+        return;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        kernel_cases[kernels[i]](kernels[i]);
+    assert_true(checked > 0);
+    print_message("%d problems, %d without an algorithm\n", checked, refused);
+}
+
+// A problem with the arguments that kernel_list.def says; a bias if the kernel has one.
+static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes, bool bias) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
+    problem c = {.terms = 1};
+    sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
+    for (int i = 0; i < count; i++) {
+        c.arg[i] = (argument){.role = arguments[i].type == SR_ARG_T ? ACTIVATION : PARAMETER,
+                              .output = arguments[i].role == SR_ARG_OUT,
+                              .count = sr_kernel_argument_count(&c.request, i)};
+        if (arguments[i].role == SR_ARG_OPT && !bias) {
+            c.arg[i] = (argument){.role = NONE};
+            c.request.dtype[i] = SR_DTYPE_COUNT;
+        }
+    }
+    check_problem(&c);
+}
+
+static void check_linear(int64_t n, int64_t channels, int64_t k) {
+    const sr_linear_params p = {n, channels, k};
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+        check(SR_KERNEL_linear, t, &p, sizeof p, true);
+        check(SR_KERNEL_linear, t, &p, sizeof p, false);
+        check(SR_KERNEL_linear_dx, t, &p, sizeof p, false);
+        check(SR_KERNEL_linear_dw, t, &p, sizeof p, false);
+    }
+}
+
+static void test_remainders_of_linear(void **state) {
+    (void)state;
+    if (!have_library())
+        return;
+    for (int64_t r = 1; r <= 17; r++) {
+        check_linear(r, 24, 40);
+        check_linear(19, 16 + r, 40);
+        check_linear(19, 24, 32 + r);
+        check_linear(r, r, r);
+    }
+    check_linear(1, 1, 300);
+    check_linear(1, 300, 1);
+    check_linear(300, 1, 1);
+}
+
+// Steps in matrices for a and b along three dimensions; a and b have so many matrices.
+typedef struct batch {
+    int64_t dim[SR_MATMUL_DIMS], a_step[SR_MATMUL_DIMS], b_step[SR_MATMUL_DIMS], a_count, b_count;
+} batch;
+
+// 'transposed': bit 0: a, bit 1: b.
+static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
+                             double alpha, int transposed) {
+    sr_matmul_params p = {.rows = rows,
+                          .terms = terms,
+                          .columns = columns,
+                          .a_count = batches->a_count,
+                          .b_count = batches->b_count,
+                          .alpha = alpha,
+                          .transpose_a = transposed % 2,
+                          .transpose_b = transposed / 2};
+    memcpy(p.dim, batches->dim, sizeof p.dim);
+    memcpy(p.a_step, batches->a_step, sizeof p.a_step);
+    memcpy(p.b_step, batches->b_step, sizeof p.b_step);
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++)
+        check(SR_KERNEL_matmul, t, &p, sizeof p, false);
+}
+
+static void check_matmul(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
+                         double alpha) {
+    for (int transposed = 0; transposed < 4; transposed++)
+        check_transposed(rows, terms, columns, batches, alpha, transposed);
+}
+
+static void test_remainders_of_matmul(void **state) {
+    static const batch one = {{1, 1, 1}, {0}, {0}, 1, 1},
+                       two = {{1, 1, 2}, {0, 0, 1}, {0, 0, 1}, 2, 2};
+    (void)state;
+    if (!have_library())
+        return;
+    for (int64_t r = 1; r <= 17; r++) {
+        check_matmul(r, 24, 40, &two, 0.125);
+        check_matmul(24, r, 40, &two, 1);
+        check_matmul(24, 40, r, &two, -3);
+        check_matmul(16 + r, 32 + r, 16 + r, &one, 1);
+    }
+}
+
+// Each of a and b repeated along none, some or all dimensions, in any combination; matrices in the
+// reverse order of the batches, and every second one.
+static void test_batches(void **state) {
+    static const int64_t dim[SR_MATMUL_DIMS] = {3, 2, 4};
+    static const batch reversed = {{2, 3, 2}, {1, 2, 6}, {6, 2, 1}, 12, 12},
+                       every_second = {{1, 1, 5}, {0, 0, 2}, {0, 0, 1}, 9, 5},
+                       none_but_last = {{1, 1, 5}, {0, 0, 0}, {0, 0, 0}, 1, 1};
+    (void)state;
+    if (!have_library())
+        return;
+    for (int repeated = 0; repeated < 64; repeated++) {
+        batch b = {.a_count = 1, .b_count = 1};
+        memcpy(b.dim, dim, sizeof dim);
+        for (int d = SR_MATMUL_DIMS - 1; d >= 0; d--) {
+            const bool a_repeats = repeated >> d & 1, b_repeats = repeated >> (d + 3) & 1;
+            b.a_step[d] = a_repeats ? 0 : b.a_count;
+            b.b_step[d] = b_repeats ? 0 : b.b_count;
+            b.a_count *= a_repeats ? 1 : dim[d];
+            b.b_count *= b_repeats ? 1 : dim[d];
+        }
+        check_transposed(5, 8, 3, &b, 1, repeated % 4);
+        check_transposed(8, 16, 24, &b, 0.5, repeated / 8 % 4);
+    }
+    check_matmul(8, 16, 24, &reversed, 1);
+    check_matmul(7, 9, 5, &reversed, 1);
+    check_matmul(8, 16, 24, &every_second, 1);
+    check_matmul(8, 16, 24, &none_but_last, 1);
+}
+
+// Sizes of vision transformers: many terms, many rows, a classifier.
+static void test_networks(void **state) {
+    static const batch heads = {{1, 2, 3}, {0, 3, 1}, {0, 3, 1}, 6, 6};
+    (void)state;
+    if (!have_library())
+        return;
+    check_linear(197, 384, 96);
+    check_linear(8, 384, 1000);
+    check_linear(2500, 64, 24);
+    check_matmul(197, 64, 50, &heads, 0.125);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_cases, arrays_free),
+        cmocka_unit_test_teardown(test_remainders_of_linear, arrays_free),
+        cmocka_unit_test_teardown(test_remainders_of_matmul, arrays_free),
+        cmocka_unit_test_teardown(test_batches, arrays_free),
+        cmocka_unit_test_teardown(test_networks, arrays_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
