@@ -25,7 +25,8 @@ typedef struct algorithm {
     int32_t splits;
     uint32_t reduction;
     uint32_t alignment[OPERANDS], bias_alignment;
-    uint32_t check; // of what is before
+    uint32_t unusable; // 1: its result says so
+    uint32_t check;    // of what is before
 } algorithm;
 _Static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm fits");
 
@@ -196,9 +197,10 @@ static int list(const product *p, const soft_preference *preference, algorithm b
         if (algo.workspace > preference->workspace || (kind == 0 && !may_split) ||
             (kind != 3 && !is_fast(p, base.alignment)))
             continue;
+        algo.unusable = kind == 1;
         result[count] = (cublasLtMatmulHeuristicResult_t){
             .workspaceSize = algo.workspace,
-            .state = kind == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
+            .state = algo.unusable ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
             .wavesCount = 1.0f};
         seal(&algo, &result[count++].algo);
     }
@@ -301,6 +303,9 @@ static cublasStatus_t check_call(const call *c) {
     if (a->product != hash_product(*p))
         return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
                                     "the algorithm was chosen for another product");
+    if (a->unusable)
+        return soft_cublaslt_refuse(CUBLAS_STATUS_NOT_SUPPORTED,
+                                    "an algorithm that heuristics list as not supported");
     if (a->workspace > c->workspace_bytes)
         return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
                                     "a workspace of %zu bytes; the algorithm needs %llu",
