@@ -42,7 +42,8 @@ struct sr_cublaslt_plan {
 
 // ---- Batches ----
 
-// Neighbouring dimensions whose steps continue each other are one; those of one matrix are none.
+// Neighbouring dimensions whose steps continue each other are joined; those of one matrix are left
+// out.
 static int join_axes(const sr_matmul_params *p, axis out[SR_MATMUL_DIMS]) {
     int count = 0;
     int64_t inner = 1; // results of the dimensions after d
