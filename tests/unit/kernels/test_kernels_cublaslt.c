@@ -15,10 +15,7 @@
 #include "kernels/kernel_params.h"
 #include "kernels/reference_order.h"
 #include "tests/unit/kernels/kernel_fixture.h"
-#include "tests/unit/kernels/kernel_problem.h"
-#include "tests/unit/support/device_run.h"
-
-static int checked, refused; // problems
+#include "tests/unit/kernels/library_kernels.h"
 
 // Element [row][term] of a matrix of a batch is at 'first' + row row_step + term term_step.
 typedef struct factors {
@@ -60,31 +57,11 @@ static sr_matmul_pair matrices_of(const problem *c, int64_t batch) {
                : first;
 }
 
-static double number(sr_dtype dtype, const void *p, int64_t i) {
-    float f;
-    uint16_t h;
-    if (dtype == SR_F32) {
-        memcpy(&f, (const char *)p + i * 4, sizeof f);
-        return (double)f;
-    }
-    memcpy(&h, (const char *)p + i * 2, sizeof h);
-    return (double)(dtype == SR_BF16 ? sr_bf16_to_f32(h) : sr_f16_to_f32(h));
-}
-
-// An argument in f64, rounded to the type of the activations.
-static double *rounded(const problem *c, const arrays *inputs, int i) {
-    double *out = zeros(c->arg[i].count);
-    for (int64_t k = 0; k < c->arg[i].count; k++)
-        out[k] = round_to(sr_kernel_activation(&c->request),
-                          number(c->request.dtype[i], inputs->p[i], k));
-    return out;
-}
-
 static void assert_products(const problem *c, const arrays *inputs, const void *got) {
     const factors f = factors_of(c);
     const sr_dtype result = c->request.dtype[f.c];
-    double *a = rounded(c, inputs, f.a), *b = rounded(c, inputs, f.b),
-           *bias = f.bias < 0 ? NULL : rounded(c, inputs, f.bias);
+    double *a = library_rounded(c, inputs, f.a), *b = library_rounded(c, inputs, f.b),
+           *bias = f.bias < 0 ? NULL : library_rounded(c, inputs, f.bias);
     for (int64_t i = 0; i < f.batches * f.rows * f.columns; i++) {
         const int64_t column = i % f.columns, row = i / f.columns % f.rows;
         const sr_matmul_pair matrix = matrices_of(c, i / f.columns / f.rows);
@@ -97,7 +74,7 @@ static void assert_products(const problem *c, const arrays *inputs, const void *
             magnitude += fabs(product);
         }
         const double added = bias ? bias[column] : 0;
-        assert_near(sr_kernel_name(c->request.kernel), i, result, number(result, got, i),
+        assert_near(sr_kernel_name(c->request.kernel), i, result, library_number(result, got, i),
                     f.alpha * sum + added, 2 * (double)(f.terms + 2),
                     fabs(f.alpha) * magnitude + fabs(added));
     }
@@ -106,119 +83,41 @@ static void assert_products(const problem *c, const arrays *inputs, const void *
     test_free(bias);
 }
 
-static void run(const problem *c, const sr_prepared *prepared, const sr_kernel_request *request,
-                const arrays *inputs) {
-    static const int fills[] = {0x00, 0xff};
-    const int result = request->args - 1;
-    arrays first = copy_arrays(c, inputs);
-    device_run(device_of_test(), prepared, request, first.p, 0xff);
-    assert_products(c, inputs, first.p[result]);
-    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++) {
-        arrays again = copy_arrays(c, inputs);
-        device_run(device_of_test(), prepared, request, again.p, fills[i]);
-        if (memcmp(again.p[result], first.p[result], bytes_of(c, result)) != 0)
-            fail_msg("%s: run %zu has other bits", prepared->entry->name, i + 2);
-        free_arrays(&again);
-    }
-    free_arrays(&first);
-}
-
-// The stand-in of the software GPU has an algorithm for each product, unless it is told otherwise.
-static bool must_serve(void) {
-    const char *mode = getenv("SOFT_CUBLASLT");
-    return strcmp(sr_device_get_properties(device_of_test())->model, "software GPU") == 0 &&
-           !(mode && strcmp(mode, "none") == 0);
-}
+static library cublaslt = {.provider = "cublaslt",
+                           .name = "cuBLASLt",
+                           .stand_in = "SOFT_CUBLASLT",
+                           .check = assert_products};
 
 // Called by the cases of kernel_cases.c.
 void check_problem(const problem *c) {
-    const sr_dtype dtype = sr_kernel_activation(&c->request);
-    if (dtype != SR_BF16 && dtype != SR_F16)
-        return;
-    sr_kernel_request request = c->request;
-    request.device = sr_device_get_properties(device_of_test())->kind;
-    const sr_kernel_entry *entry = sr_kernel_find_in(&request, "cublaslt");
-    if (!entry) {
-        if (must_serve())
-            fail_msg("no algorithm for %s in %s", sr_kernel_name(c->request.kernel),
-                     sr_dtype_name(dtype));
-        refused++;
-        return;
-    }
-    assert_string_equal(entry->numerics_class, "cublaslt");
-    sr_prepared prepared = {0};
-    assert_ok(sr_kernel_prepare_as(&request, entry, 0, &prepared));
-    arrays inputs = make_inputs(c);
-    run(c, &prepared, &request, &inputs);
-    free_arrays(&inputs);
-    sr_prepared_release(&prepared);
-    checked++;
-}
-
-// Whether the device has this provider's kernels. Without the library it has entries that serve no
-// request.
-static bool have_library(void) {
-    size_t count;
-    if (!device_of_test()) {
-        test_skip("this device runs the CPU's kernels");
-        return false;
-    }
-    const sr_provider *const *providers = sr_providers(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(providers[i]->name, "cublaslt") != 0)
-            continue;
-        if (strcmp(providers[i]->version(), "not found") != 0)
-            return true;
-        test_skip("cuBLASLt is not found");
-        return false;
-    }
-    test_skip("this device has no provider cublaslt");
-    return false;
+    library_check_problem(&cublaslt, c);
 }
 
 static void test_cases(void **state) {
     static const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear_dx,
                                            SR_KERNEL_linear_dw, SR_KERNEL_matmul};
     (void)state;
-    if (!have_library())
+    if (!library_is_there(&cublaslt))
         return;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         kernel_cases[kernels[i]](kernels[i]);
-    assert_true(checked > 0);
-    print_message("%d problems, %d without an algorithm\n", checked, refused);
-}
-
-// A problem with the arguments that kernel_list.def says; a bias if the kernel has one.
-static void check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes, bool bias) {
-    int count;
-    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
-    problem c = {.terms = 1};
-    sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
-    for (int i = 0; i < count; i++) {
-        c.arg[i] = (argument){.role = arguments[i].type == SR_ARG_T ? ACTIVATION : PARAMETER,
-                              .output = arguments[i].role == SR_ARG_OUT,
-                              .count = sr_kernel_argument_count(&c.request, i)};
-        if (arguments[i].role == SR_ARG_OPT && !bias) {
-            c.arg[i] = (argument){.role = NONE};
-            c.request.dtype[i] = SR_DTYPE_COUNT;
-        }
-    }
-    check_problem(&c);
+    assert_true(cublaslt.checked > 0);
+    print_message("%d problems, %d without an algorithm\n", cublaslt.checked, cublaslt.refused);
 }
 
 static void check_linear(int64_t n, int64_t channels, int64_t k) {
     const sr_linear_params p = {n, channels, k};
     for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
-        check(SR_KERNEL_linear, t, &p, sizeof p, true);
-        check(SR_KERNEL_linear, t, &p, sizeof p, false);
-        check(SR_KERNEL_linear_dx, t, &p, sizeof p, false);
-        check(SR_KERNEL_linear_dw, t, &p, sizeof p, false);
+        library_check(SR_KERNEL_linear, t, &p, sizeof p, true);
+        library_check(SR_KERNEL_linear, t, &p, sizeof p, false);
+        library_check(SR_KERNEL_linear_dx, t, &p, sizeof p, false);
+        library_check(SR_KERNEL_linear_dw, t, &p, sizeof p, false);
     }
 }
 
 static void test_remainders_of_linear(void **state) {
     (void)state;
-    if (!have_library())
+    if (!library_is_there(&cublaslt))
         return;
     for (int64_t r = 1; r <= 17; r++) {
         check_linear(r, 24, 40);
@@ -251,7 +150,7 @@ static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const
     memcpy(p.a_step, batches->a_step, sizeof p.a_step);
     memcpy(p.b_step, batches->b_step, sizeof p.b_step);
     for (sr_dtype t = SR_BF16; t <= SR_F16; t++)
-        check(SR_KERNEL_matmul, t, &p, sizeof p, false);
+        library_check(SR_KERNEL_matmul, t, &p, sizeof p, false);
 }
 
 static void check_matmul(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
@@ -264,7 +163,7 @@ static void test_remainders_of_matmul(void **state) {
     static const batch one = {{1, 1, 1}, {0}, {0}, 1, 1},
                        two = {{1, 1, 2}, {0, 0, 1}, {0, 0, 1}, 2, 2};
     (void)state;
-    if (!have_library())
+    if (!library_is_there(&cublaslt))
         return;
     for (int64_t r = 1; r <= 17; r++) {
         check_matmul(r, 24, 40, &two, 0.125);
@@ -282,7 +181,7 @@ static void test_batches(void **state) {
                        every_second = {{1, 1, 5}, {0, 0, 2}, {0, 0, 1}, 9, 5},
                        none_but_last = {{1, 1, 5}, {0, 0, 0}, {0, 0, 0}, 1, 1};
     (void)state;
-    if (!have_library())
+    if (!library_is_there(&cublaslt))
         return;
     for (int repeated = 0; repeated < 64; repeated++) {
         batch b = {.a_count = 1, .b_count = 1};
@@ -307,7 +206,7 @@ static void test_batches(void **state) {
 static void test_networks(void **state) {
     static const batch heads = {{1, 2, 3}, {0, 3, 1}, {0, 3, 1}, 6, 6};
     (void)state;
-    if (!have_library())
+    if (!library_is_there(&cublaslt))
         return;
     check_linear(197, 384, 96);
     check_linear(8, 384, 1000);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/kernels/library_kernels.h"
+
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/support/device_run.h"
+#include "tests/unit/support/test_support.h"
+
+double library_number(sr_dtype dtype, const void *p, int64_t i) {
+    float f;
+    uint16_t h;
+    if (dtype == SR_F32) {
+        memcpy(&f, (const char *)p + i * 4, sizeof f);
+        return (double)f;
+    }
+    memcpy(&h, (const char *)p + i * 2, sizeof h);
+    return (double)(dtype == SR_BF16 ? sr_bf16_to_f32(h) : sr_f16_to_f32(h));
+}
+
+double *library_rounded(const problem *c, const arrays *inputs, int i) {
+    double *out = zeros(c->arg[i].count);
+    for (int64_t k = 0; k < c->arg[i].count; k++)
+        out[k] = round_to(sr_kernel_activation(&c->request),
+                          library_number(c->request.dtype[i], inputs->p[i], k));
+    return out;
+}
+
+static void run(const library *l, const problem *c, const sr_prepared *prepared,
+                const sr_kernel_request *request, const arrays *inputs) {
+    static const int fills[] = {0x00, 0xff};
+    const int result = request->args - 1;
+    arrays first = copy_arrays(c, inputs);
+    device_run(device_of_test(), prepared, request, first.p, 0xff);
+    l->check(c, inputs, first.p[result]);
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++) {
+        arrays again = copy_arrays(c, inputs);
+        device_run(device_of_test(), prepared, request, again.p, fills[i]);
+        if (memcmp(again.p[result], first.p[result], bytes_of(c, result)) != 0)
+            fail_msg("%s: run %zu has other bits", prepared->entry->name, i + 2);
+        free_arrays(&again);
+    }
+    free_arrays(&first);
+}
+
+// The stand-in of the software GPU serves everything, unless it is told otherwise.
+static bool must_serve(const library *l) {
+    const char *mode = getenv(l->stand_in);
+    return strcmp(sr_device_get_properties(device_of_test())->model, "software GPU") == 0 && !mode;
+}
+
+void library_check_problem(library *l, const problem *c) {
+    const sr_dtype dtype = sr_kernel_activation(&c->request);
+    if (dtype != SR_BF16 && dtype != SR_F16)
+        return;
+    sr_kernel_request request = c->request;
+    request.device = sr_device_get_properties(device_of_test())->kind;
+    const sr_kernel_entry *entry = sr_kernel_find_in(&request, l->provider);
+    if (!entry) {
+        if (must_serve(l))
+            fail_msg("%s does not serve %s in %s", l->name, sr_kernel_name(c->request.kernel),
+                     sr_dtype_name(dtype));
+        l->refused++;
+        return;
+    }
+    assert_string_equal(entry->numerics_class, l->provider);
+    sr_prepared prepared = {0};
+    assert_ok(sr_kernel_prepare_as(&request, entry, 0, &prepared));
+    arrays inputs = make_inputs(c);
+    run(l, c, &prepared, &request, &inputs);
+    free_arrays(&inputs);
+    sr_prepared_release(&prepared);
+    l->checked++;
+}
+
+bool library_is_there(const library *l) {
+    char reason[96];
+    size_t count;
+    if (!device_of_test()) {
+        test_skip("this device runs the CPU's kernels");
+        return false;
+    }
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, l->provider) == 0 &&
+            strcmp(providers[i]->version(), "not found") != 0)
+            return true;
+    (void)snprintf(reason, sizeof reason, "%s is not found", l->name);
+    test_skip(reason);
+    return false;
+}
+
+void library_check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes, bool bias) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
+    problem c = {.terms = 1};
+    sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
+    for (int i = 0; i < count; i++) {
+        c.arg[i] = (argument){.role = arguments[i].type == SR_ARG_T ? ACTIVATION : PARAMETER,
+                              .output = arguments[i].role == SR_ARG_OUT,
+                              .count = sr_kernel_argument_count(&c.request, i)};
+        if (arguments[i].role == SR_ARG_OPT && !bias) {
+            c.arg[i] = (argument){.role = NONE};
+            c.request.dtype[i] = SR_DTYPE_COUNT;
+        }
+    }
+    check_problem(&c);
+}
