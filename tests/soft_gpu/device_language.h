@@ -194,11 +194,13 @@ template <class T> static inline T atomicMin(T *p, T v) {
     return old;
 }
 
+// The blocks of a launch run on one thread of the host, so only its compiler could reorder
+// accesses.
 static inline void __threadfence(void) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 static inline void __threadfence_block(void) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 // ---- Floating point ----

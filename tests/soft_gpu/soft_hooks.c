@@ -83,7 +83,7 @@ HOOK(__tsan_write_range, (void *p, size_t bytes)) {
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)
 
-HOOK(__tsan_atomic_thread_fence, (int order)) {
+HOOK(__tsan_atomic_signal_fence, (int order)) {
     (void)order;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
