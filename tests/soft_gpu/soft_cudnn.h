@@ -52,8 +52,9 @@ typedef struct soft_graph {
 
 typedef struct soft_engine {
     soft_graph graph;
-    int64_t index, notes;
+    int64_t index, notes, behaviors;
     cudnnBackendNumericalNote_t note[SOFT_CUDNN_NOTES];
+    cudnnBackendBehaviorNote_t behavior[SOFT_CUDNN_NOTES];
 } soft_engine;
 
 typedef struct soft_knob {

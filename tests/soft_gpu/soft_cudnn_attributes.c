@@ -77,6 +77,8 @@ static const attribute table[] = {
     ONE(ENGINE, ENGINE_GLOBAL_INDEX, INT64, engine.index),
     ROW(ENGINE, ENGINE_NUMERICAL_NOTE, NUMERICAL_NOTE, PLAIN, READ_ONLY, 0, SOFT_CUDNN_NOTES,
         engine.note, AT(engine.notes)),
+    ROW(ENGINE, ENGINE_BEHAVIOR_NOTE, BEHAVIOR_NOTE, PLAIN, READ_ONLY, 0, SOFT_CUDNN_NOTES,
+        engine.behavior, AT(engine.behaviors)),
 
     ONE(KNOB_CHOICE, KNOB_CHOICE_KNOB_TYPE, KNOB_TYPE, knob.type),
     ONE(KNOB_CHOICE, KNOB_CHOICE_KNOB_VALUE, INT64, knob.value),

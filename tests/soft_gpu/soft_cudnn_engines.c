@@ -102,6 +102,9 @@ cudnnStatus_t soft_cudnn_engine(soft_engine *e) {
         return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED, "engine %lld: there is none",
                                  (long long)e->index);
     const cudnnStatus_t status = soft_cudnn_check_support(&e->graph.operation);
+    e->behaviors = 1; // the one that takes a large tile is compiled when a plan is made
+    e->behavior[0] = info->index == LARGE ? CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
+                                          : CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API;
     e->notes = info->notes;
     for (int i = 0; i < info->notes; i++)
         e->note[i] = info->note[i];
