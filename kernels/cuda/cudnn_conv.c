@@ -13,7 +13,7 @@
 #define ALIGNMENT ((size_t)256) // of what a workspace holds
 
 typedef struct cudnn_conv {
-    const sr_cudnn_plan *plan;
+    sr_cudnn_plan *plan;
     sr_dtype dtype;
     sr_cudnn_filter_args filter, bias; // without addresses
     size_t filter_bytes;               // in the workspace, before that of the plan
@@ -31,7 +31,7 @@ static const sr_conv_params *params_of(const sr_kernel_request *request) {
 static bool supports(const sr_kernel_request *request) {
     const sr_conv_params *p = params_of(request);
     const sr_dtype dtype = sr_kernel_activation(request);
-    const sr_cudnn_plan *plan;
+    sr_cudnn_plan *plan;
     if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16) || p->groups != 1)
         return false;
     for (int i = 0; i < request->args; i++)
@@ -107,7 +107,7 @@ static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
 static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
                          sr_status (*launch)(const sr_kernel_launch *launch)) {
     const sr_conv_params *p = params_of(request);
-    const sr_cudnn_plan *plan;
+    sr_cudnn_plan *plan;
     SR_TRY(sr_cudnn_plan_find(request, &plan));
     if (!plan)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s has no engine for this convolution",

@@ -13,8 +13,16 @@ enum {
     ALIGNMENT = 16,    // of the tensors
     MOST_CHOICES = 16, // of the heuristics
     MOST_PARTS = 64,   // descriptors of a plan
+    PACKS = 1024,      // of a plan that are kept; then the oldest one makes room
     MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
 };
+
+// What an execution is given: its addresses, and the descriptor that names them. Plans that are
+// replayed have the same ones in every step, so a steady step makes none.
+typedef struct pack {
+    void *memory[SR_CUDNN_TENSORS], *workspace;
+    cudnnBackendDescriptor_t descriptor;
+} pack;
 
 struct sr_cudnn_plan {
     sr_cudnn_plan *next;
@@ -24,6 +32,9 @@ struct sr_cudnn_plan {
     sr_conv_params params;
     cudnnBackendDescriptor_t plan; // NULL: no engine
     int64_t workspace;
+    // Executions so far, at most PACKS; under the lock of handles.
+    pack *packs;
+    size_t count, capacity, oldest;
 };
 
 // What was made: descriptors are destroyed in the reverse order of their creation. After the first
@@ -287,7 +298,7 @@ static bool is_plan_of(const sr_cudnn_plan *plan, const sr_cudnn_plan *wanted) {
 }
 
 static sr_status find_or_make(const sr_cudnn_calls *calls, const sr_cudnn_plan *wanted,
-                              const sr_cudnn_plan **out) {
+                              sr_cudnn_plan **out) {
     for (*out = plans; *out; *out = (*out)->next)
         if (is_plan_of(*out, wanted))
             return SR_OK;
@@ -308,7 +319,7 @@ static sr_status find_or_make(const sr_cudnn_calls *calls, const sr_cudnn_plan *
     return SR_OK;
 }
 
-sr_status sr_cudnn_plan_find(const sr_kernel_request *request, const sr_cudnn_plan **out) {
+sr_status sr_cudnn_plan_find(const sr_kernel_request *request, sr_cudnn_plan **out) {
     const sr_cudnn_calls *calls = sr_cudnn_open();
     sr_cudnn_plan wanted = {.kernel = request->kernel, .dtype = sr_kernel_activation(request)};
     *out = NULL;
@@ -330,29 +341,75 @@ size_t sr_cudnn_plan_workspace(const sr_cudnn_plan *plan) {
     return (size_t)plan->workspace;
 }
 
-static sr_status execute(const sr_cudnn_plan *plan, void *stream,
-                         void *const memory[SR_CUDNN_TENSORS], void *workspace) {
+static sr_status make_pack(const sr_cudnn_plan *plan, making *m, pack *out) {
     static const int64_t ids[SR_CUDNN_TENSORS] = {SR_CUDNN_PICTURE, SR_CUDNN_FILTER,
                                                   SR_CUDNN_RESULT};
-    making m = {.calls = sr_cudnn_open()};
-    SR_TRY(sr_cudnn_handle(stream, &m.handle));
-    descriptor pack = create(&m, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    set(&m, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, SR_CUDNN_TENSORS, ids);
-    set(&m, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, SR_CUDNN_TENSORS,
-        (const void *)memory);
-    set(&m, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-    finalize(&m, pack, "naming the tensors");
-    if (m.status == CUDNN_STATUS_SUCCESS)
-        note(&m, m.calls->cudnnBackendExecute(m.handle, plan->plan, pack), "executing a plan");
-    const sr_status status =
-        m.status == CUDNN_STATUS_SUCCESS
-            ? SR_OK
-            : sr_cudnn_fail(m.status, "%s of %s", m.what, sr_kernel_name(plan->kernel));
-    undo(&m, 0);
-    return status;
+    descriptor d = create(m, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    set(m, d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, SR_CUDNN_TENSORS, ids);
+    set(m, d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, SR_CUDNN_TENSORS,
+        (const void *)out->memory);
+    set(m, d, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &out->workspace);
+    finalize(m, d, "naming the tensors");
+    if (m->status != CUDNN_STATUS_SUCCESS)
+        return sr_cudnn_fail(m->status, "%s of %s", m->what, sr_kernel_name(plan->kernel));
+    m->parts--; // kept by the plan
+    out->descriptor = d;
+    return SR_OK;
 }
 
-sr_status sr_cudnn_plan_execute(const sr_cudnn_plan *plan, void *stream,
+// Room for one more: a new one, or that of the oldest.
+static sr_status take_pack(sr_cudnn_plan *plan, const sr_cudnn_calls *calls, pack **out) {
+    if (plan->count == PACKS) {
+        *out = &plan->packs[plan->oldest++ % PACKS];
+        (void)calls->cudnnBackendDestroyDescriptor((*out)->descriptor);
+        return SR_OK;
+    }
+    void *packs = plan->packs;
+    SR_TRY(sr_grow(&packs, &plan->capacity, plan->count + 1, sizeof *plan->packs,
+                   "addresses of a convolution"));
+    plan->packs = packs;
+    *out = &plan->packs[plan->count++];
+    return SR_OK;
+}
+
+static sr_status find_pack(sr_cudnn_plan *plan, making *m, const pack *wanted, descriptor *out) {
+    pack *place;
+    for (size_t i = 0; i < plan->count; i++) {
+        if (memcmp(plan->packs[i].memory, wanted->memory, sizeof wanted->memory) == 0 &&
+            plan->packs[i].workspace == wanted->workspace) {
+            *out = plan->packs[i].descriptor;
+            return SR_OK;
+        }
+    }
+    pack made = *wanted;
+    SR_TRY(make_pack(plan, m, &made));
+    const sr_status status = take_pack(plan, m->calls, &place);
+    if (status != SR_OK) {
+        (void)m->calls->cudnnBackendDestroyDescriptor(made.descriptor);
+        return status;
+    }
+    *place = made;
+    *out = made.descriptor;
+    return SR_OK;
+}
+
+static sr_status execute(sr_cudnn_plan *plan, void *stream, void *const memory[SR_CUDNN_TENSORS],
+                         void *workspace) {
+    making m = {.calls = sr_cudnn_open()};
+    pack wanted = {.workspace = workspace};
+    descriptor given = NULL;
+    memcpy(wanted.memory, memory, sizeof wanted.memory);
+    SR_TRY(sr_cudnn_handle(stream, &m.handle));
+    const sr_status status = find_pack(plan, &m, &wanted, &given);
+    undo(&m, 0);
+    SR_TRY(status);
+    const cudnnStatus_t done = m.calls->cudnnBackendExecute(m.handle, plan->plan, given);
+    return done == CUDNN_STATUS_SUCCESS
+               ? SR_OK
+               : sr_cudnn_fail(done, "executing a plan of %s", sr_kernel_name(plan->kernel));
+}
+
+sr_status sr_cudnn_plan_execute(sr_cudnn_plan *plan, void *stream,
                                 void *const memory[SR_CUDNN_TENSORS], void *workspace) {
     sr_cudnn_lock();
     const sr_status status = execute(plan, stream, memory, workspace);

@@ -26,12 +26,11 @@ typedef enum sr_cudnn_tensor {
 
 // The plan of a request of conv2d, conv2d_dx or conv2d_dw on the current device, without its bias;
 // NULL if no engine serves it. It is made in the first call, and kept. Any thread.
-SR_NODISCARD sr_status sr_cudnn_plan_find(const sr_kernel_request *request,
-                                          const sr_cudnn_plan **out);
+SR_NODISCARD sr_status sr_cudnn_plan_find(const sr_kernel_request *request, sr_cudnn_plan **out);
 // Bytes that an execution needs, aligned to 256.
 size_t sr_cudnn_plan_workspace(const sr_cudnn_plan *plan);
 // Enqueues it on a stream of the plan's device.
-SR_NODISCARD sr_status sr_cudnn_plan_execute(const sr_cudnn_plan *plan, void *stream,
+SR_NODISCARD sr_status sr_cudnn_plan_execute(sr_cudnn_plan *plan, void *stream,
                                              void *const memory[SR_CUDNN_TENSORS], void *workspace);
 
 #ifdef __cplusplus

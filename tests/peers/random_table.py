@@ -39,6 +39,8 @@ NOT_COMPARED = {
     "batchnorm_sums": "has the bits of batchnorm_grad: tests/unit/kernels/test_kernels_sums.c",
     "batchnorm_dx": "has the bits of batchnorm_grad: tests/unit/kernels/test_kernels_sums.c",
     "lane_sum": "has more than one lane only in training: trainer/exchange",
+    "add_relu": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "add_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

@@ -512,7 +512,8 @@ static void share_workspace(void) {
     OK(cudaMemsetAsync(second.at_a, 0, BATCHES * A * 2, other));
     OK(cudaStreamSynchronize(other));
     OK(cudaStreamSynchronize(w.stream));
-    for (int i = 0; i < 60; i++) {
+    // Whether the streams meet is a matter of chance.
+    for (int i = 0; i < (right ? 60 : 5000) && wrong == 0; i++) {
         uint16_t host[BATCHES * D];
         CALL(multiply(&w));
         CALL(multiply(&second));
