@@ -224,24 +224,26 @@ static bool is_whole(making *m, const cublasLtMatmulAlgo_t *algorithm) {
          m->calls->cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
                                                         &splits, sizeof splits, &written),
          "asking what an algorithm does");
-    if (is_well(m))
+    if (is_well(m)) {
         note(m,
              m->calls->cublasLtMatmulAlgoConfigGetAttribute(algorithm,
                                                             CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
                                                             &scheme, sizeof scheme, &written),
              "asking what an algorithm does");
+    }
     return splits == 1 && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 static void choose(making *m, sr_cublaslt_plan *plan) {
     cublasLtMatmulHeuristicResult_t result[MOST_CHOICES];
     int count = 0;
-    if (is_well(m))
+    if (is_well(m)) {
         note(m,
              m->calls->cublasLtMatmulAlgoGetHeuristic(m->handle, plan->operation, plan->b, plan->a,
                                                       plan->c, plan->c, m->preference, MOST_CHOICES,
                                                       result, &count),
              "asking for algorithms");
+    }
     for (int i = 0; is_well(m) && !plan->found && i < count; i++) {
         if (result[i].state != CUBLAS_STATUS_SUCCESS || result[i].workspaceSize > WORKSPACE ||
             !is_whole(m, &result[i].algo))
@@ -300,10 +302,15 @@ static bool fits(const shape *s) {
            s->batch.count <= INT32_MAX;
 }
 
+// Products have no padding.
+static bool is_same(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(sr_cublaslt_product)) == 0;
+}
+
 static sr_status find_or_make(const sr_cublaslt_calls *calls, int ordinal,
                               const sr_cublaslt_product *product, const sr_cublaslt_plan **out) {
     for (*out = plans; *out; *out = (*out)->next)
-        if ((*out)->ordinal == ordinal && memcmp(&(*out)->product, product, sizeof *product) == 0)
+        if ((*out)->ordinal == ordinal && is_same(&(*out)->product, product))
             return SR_OK;
     sr_cublaslt_plan *plan = sr_alloc(sizeof *plan, "a plan of cuBLASLt");
     if (!plan)

@@ -93,12 +93,13 @@ static cublasStatus_t check_types(const product *p) {
 
 static cublasStatus_t check_layout(const soft_layout *l, const char *name, int32_t batches) {
     if (l->rows == 0 || l->columns == 0 || l->rows > INT32_MAX || l->columns > INT32_MAX ||
-        l->step < (int64_t)l->rows)
+        l->step < (int64_t)l->rows) {
         return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
                                     "%s has %llu rows, %llu columns and %lld from one column to "
                                     "the next",
                                     name, (unsigned long long)l->rows,
                                     (unsigned long long)l->columns, (long long)l->step);
+    }
     if (l->batches < 1 || l->batches != batches || l->batch_step < 0)
         return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
                                     "%s has %d batches, %lld elements each; A has %d", name,

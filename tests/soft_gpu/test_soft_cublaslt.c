@@ -529,7 +529,7 @@ static void share_workspace(void) {
 static void divide_sums(void) {
     setting s = usual;
     uint16_t host[BATCHES * A];
-    float first[BATCHES * D], again[BATCHES * D];
+    uint32_t first[BATCHES * D], again[BATCHES * D]; // bits of floats
     int other = 0;
     s.result = CUDA_R_32F;
     s.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
