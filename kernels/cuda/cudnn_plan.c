@@ -232,11 +232,12 @@ static bool make_plan(making *m, descriptor config, sr_cudnn_plan *out) {
     set(m, d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &m->handle);
     set_part(m, d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     finalize(m, d, "making a plan");
-    if (m->status == CUDNN_STATUS_SUCCESS)
+    if (m->status == CUDNN_STATUS_SUCCESS) {
         note(m,
              m->calls->cudnnBackendGetAttribute(d, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                                 CUDNN_TYPE_INT64, 1, &count, &out->workspace),
              "asking for a workspace");
+    }
     if (m->status != CUDNN_STATUS_SUCCESS) {
         if (is_refusal(m->status))
             undo(m, kept);
@@ -256,12 +257,13 @@ static void choose(making *m, descriptor graph, cudnnBackendHeurMode_t mode, sr_
     finalize(m, heuristics, "asking for engines");
     for (int i = 0; i < MOST_CHOICES; i++)
         config[i] = create(m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (m->status == CUDNN_STATUS_SUCCESS)
+    if (m->status == CUDNN_STATUS_SUCCESS) {
         note(m,
              m->calls->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CHOICES, &count,
                                                 config),
              "asking for engines");
+    }
     for (int64_t i = 0; m->status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_CHOICES; i++)
         if (is_wanted(m, config[i]) && make_plan(m, config[i], out))
             return;

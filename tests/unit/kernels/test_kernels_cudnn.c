@@ -132,9 +132,10 @@ static void test_shapes(void **state) {
     (void)state;
     if (!library_is_there(&cudnn))
         return;
-    for (int64_t channels = 1; channels <= 17; channels += 4)
+    for (int64_t channels = 1; channels <= 17; channels += 8)
         for (int64_t filters = 1; filters <= 17; filters += 8)
-            check_conv(5, channels, filters, 3, 1, 1, 1, 1);
+            check_conv(3, channels, filters, 3, 1, 1, 1, 1);
+    check_conv(4, 16, 24, 3, 1, 1, 1, 1);
     check_conv(9, 3, 8, 7, 2, 3, 3, 1);  // a stem
     check_conv(8, 16, 8, 1, 2, 0, 0, 1); // a shortcut
     check_conv(6, 8, 8, 2, 2, 0, 0, 1);
