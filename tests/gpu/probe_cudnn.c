@@ -35,7 +35,7 @@ enum { MAX_CONFIGS = 12, MAX_KNOBS = 32, RUNS = 9 };
 
 static const size_t pool_bytes = (size_t)8 << 30, flush_bytes = (size_t)256 << 20,
                     workspace_bytes = (size_t)2 << 30;
-static const float epsilon = 1e-5f;
+static float epsilon = 1e-5f;
 
 static void shape_text(const conv_shape *s, char out[64]) {
     snprintf(out, 64, "%lldx%lld %lld->%lld %lldx%lld/%lld", (long long)s->side, (long long)s->side,

@@ -392,7 +392,7 @@ static void test_narrow_slabs(void **state) {
 
 // One element that is no number spoils its channel and no other one.
 static void test_infinite_elements(void **state) {
-    static const double values[] = {INFINITY, -INFINITY, NAN};
+    static const double values[] = {(double)INFINITY, (double)-INFINITY, (double)NAN};
     static const int64_t ROWS = 700, CHANNELS = 24, SPOILT = 13;
     const sr_batchnorm_params norm = {ROWS, CHANNELS, eps};
     if (is_skipped())
