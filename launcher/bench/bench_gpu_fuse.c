@@ -460,7 +460,7 @@ static sr_status as_built(sr_gpu_program *p) {
 }
 
 const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
-    {"built", "kernels of the CUDA module: f32 multiplications and additions, nothing fused",
+    {"built", "kernels of class reference: f32 multiplications and additions; sums with ReLU",
      SR_GPU_SEPARATE, as_built},
     {"i", "products on tensor cores; nothing recomputed; one launch for all updates", SR_GPU_TENSOR,
      multiply_on_tensor_cores},
