@@ -62,13 +62,16 @@ static void fuse(fusion *f) {
     }
 }
 
-// Values of nodes that are gone have no uses, and no memory.
+// A value that is gone has no use, and so no memory; its node is the next one, to be a valid
+// number.
 static void remove_gone(fusion *f) {
     sr_program *p = f->p;
     size_t count = 0;
     for (size_t i = 0; i < p->node_count; i++) {
-        if (f->gone[i])
+        if (f->gone[i]) {
+            p->values[p->nodes[i].output[0]].node = (uint32_t)count;
             continue;
+        }
         p->nodes[count] = p->nodes[i];
         for (int k = 0; k < p->nodes[count].op->outputs; k++)
             p->values[p->nodes[count].output[k]].node = (uint32_t)count;

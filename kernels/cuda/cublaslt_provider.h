@@ -15,7 +15,7 @@ extern const sr_provider sr_provider_cublaslt;
 bool sr_cublaslt_is_found(void);
 // "cuBLASLt 13.1.0", or "not found". Static storage.
 const char *sr_cublaslt_version(void);
-// Why there is none, with the cure; "" if there is one. Static storage.
+// Why cuBLASLt cannot be used, and the cure; "" if it can. Static storage.
 const char *sr_cublaslt_missing(void);
 
 #ifdef __cplusplus

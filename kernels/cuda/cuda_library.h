@@ -16,7 +16,7 @@ typedef struct sr_cuda_library {
     const char *product;     // what to install, as "cuDNN 9 for CUDA 13"
     size_t major;            // of the versions that can be used
     char version[32];        // "not found" until one is accepted, then as "cuDNN 9.19.0"
-    char missing[256];       // why there is none, with the cure
+    char missing[256];       // why it cannot be used, and the cure
 } sr_cuda_library;
 
 // Opens the library that the loader finds, else that of a package in the virtual environment

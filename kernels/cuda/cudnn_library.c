@@ -91,8 +91,11 @@ sr_status sr_cudnn_handle(void *stream, cudnnHandle_t *out) {
                        ordinal);
     cudnnHandle_t *handle = &cudnn.handles[ordinal];
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    if (!*handle)
+    if (!*handle) {
         status = cudnn.calls.cudnnCreate(handle);
+        if (status != CUDNN_STATUS_SUCCESS)
+            *handle = NULL;
+    }
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnn.calls.cudnnSetStream(*handle, stream);
     if (status != CUDNN_STATUS_SUCCESS)

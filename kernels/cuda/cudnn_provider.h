@@ -15,7 +15,7 @@ extern const sr_provider sr_provider_cudnn;
 bool sr_cudnn_is_found(void);
 // "cuDNN 9.19.0", or "not found". Static storage.
 const char *sr_cudnn_version(void);
-// Why there is none, with the cure; "" if there is one. Static storage.
+// Why cuDNN cannot be used, and the cure; "" if it can. Static storage.
 const char *sr_cudnn_missing(void);
 
 #ifdef __cplusplus
