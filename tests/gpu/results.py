@@ -19,7 +19,8 @@ SECTIONS = (
       "ratio", "PyTorch's setting", "GPU", "kernels")),
     ("ceilings", "What the device can do", "Limits that a share of the limit refers to.",
      ("what", "figure", "unit", "how")),
-    ("torch", "PyTorch", "Training at 224 px: ResNet-50 of torchvision, other networks of timm.", ("network", "mode", "type", "batch", "images/s", "slowest block", "fastest block",
+    ("torch", "PyTorch", "Training at 224 px: ResNet-50 of torchvision, other networks of timm.",
+     ("network", "mode", "type", "batch", "images/s", "slowest block", "fastest block",
                    "GiB allocated", "GiB reserved", "versions")),
     ("lanes", "Lanes side by side in cuDNN", "Whether a lane's samples have the same bits alone and among those "
      "of other lanes, by the same engine and knobs: engines that the heuristics list for the lane alone, those "

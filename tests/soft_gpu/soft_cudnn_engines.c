@@ -99,7 +99,7 @@ void soft_cudnn_heuristics(soft_heuristics *h) {
 cudnnStatus_t soft_cudnn_engine(soft_engine *e) {
     const engine_info *info = find(e->index);
     if (!info)
-        return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED, "engine %lld: there is none",
+        return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED, "engine %lld does not exist",
                                  (long long)e->index);
     const cudnnStatus_t status = soft_cudnn_check_support(&e->graph.operation);
     e->behaviors = 1; // the one that takes a large tile is compiled when a plan is made

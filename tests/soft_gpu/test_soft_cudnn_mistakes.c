@@ -96,7 +96,7 @@ static void test_engines(void **state) {
         cudnnStatus_t status;
         const char *message;
     } wrong[] = {
-        {{.engine = 4}, CUDNN_STATUS_NOT_SUPPORTED, "engine 4: there is none"},
+        {{.engine = 4}, CUDNN_STATUS_NOT_SUPPORTED, "engine 4 does not exist"},
         {{.engine = 3, .knobs = 1, .values = {9}, .types = {CUDNN_KNOB_TYPE_SPLIT_K_SLC}},
          CUDNN_STATUS_BAD_PARAM,
          "engine 3: knob 17 cannot be 9"},

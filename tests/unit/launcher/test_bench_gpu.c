@@ -184,10 +184,10 @@ static void test_resnet50(void **state) {
     for (const sr_json *row = rows_of(level[0]); row; row = row->next)
         if (strncmp(sr_json_string(sr_json_get(row, "operator")), "conv2d", 6) == 0)
             check_convolution(row);
-    // As built, products in f32 bind; on tensor cores, bytes do, but fewer than without
-    // pass_fuse.c.
+    // As built, products in f32 bind; on tensor cores, bytes do, four times as much.
     assert_true(bench_number(level[0], "share_by_flops") > 0.8);
-    assert_true(bench_number(level[1], "share_by_bytes") > 0.75);
+    assert_true(bench_number(level[1], "share_by_bytes") >
+                4 * bench_number(level[1], "share_by_flops"));
     // Outputs of convolutions and blocks are kept, 33.9 MB for an image; what is alive beside them
     // at the peak, and parameters, make up the rest.
     assert_true(bench_number(level[LEVELS - 1], "memory_bytes") > 33.9e6 * BATCH);
