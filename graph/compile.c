@@ -10,6 +10,7 @@
 
 #include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
+#include "kernels/kernel_lanes.h"
 
 void sr_plan_free(sr_plan *plan) {
     if (!plan)
@@ -59,6 +60,7 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     memcpy(plan->program, p->bytes, p->byte_count);
     plan->program_bytes = p->byte_count;
     plan->hash = p->hash;
+    plan->lanes = p->lanes;
     plan->memory_count = (uint32_t)p->memory_count;
     plan->variable_count = (uint32_t)context->variable_count;
     plan->variable_moves = UINT64_MAX; // not filled yet
@@ -90,8 +92,11 @@ static void make_values(const sr_program *p, sr_plan *plan) {
     for (uint32_t i = 0; i < plan->value_count; i++) {
         sr_plan_value *v = &plan->values[i];
         const sr_program_value *from = &p->values[i];
+        const size_t bytes = sr_info_bytes(&from->info);
         *v = (sr_plan_value){.info = from->info,
-                             .bytes = sr_info_bytes(&from->info),
+                             .bytes = bytes,
+                             .lane_bytes = bytes,
+                             .lanes = 1,
                              .root = i,
                              .first = SR_NO_STEP};
         if (from->node == SR_REF_NONE)
@@ -110,6 +115,68 @@ static void make_values(const sr_program *p, sr_plan *plan) {
             v->root = plan->values[root].updated ? i : root;
         }
     }
+}
+
+// ---- Lanes ----
+
+static bool node_varies(const sr_plan *plan, const sr_program_node *node) {
+    bool varies = false;
+    for (int i = 0; i < node->op->inputs; i++)
+        varies |= node->input[i] != SR_REF_NONE && plan->values[node->input[i]].lanes > 1;
+    return varies;
+}
+
+static void give_each_lane(const sr_plan *plan, sr_plan_value *v) {
+    v->lanes = plan->lanes;
+    v->bytes = plan->lanes * sr_lane_stride(v->lane_bytes);
+}
+
+// What depends on an input has a value for each lane.
+static sr_status mark_lanes(const sr_program *p, sr_plan *plan) {
+    for (uint32_t i = 0; i < plan->value_count && plan->lanes > 1; i++)
+        if (plan->values[i].storage == SR_STORAGE_INPUT)
+            give_each_lane(plan, &plan->values[i]);
+    for (uint32_t i = 0; i < p->node_count && plan->lanes > 1; i++) {
+        const sr_program_node *node = &p->nodes[i];
+        if (!node_varies(plan, node))
+            continue;
+        for (int k = 0; k < node->op->outputs; k++)
+            give_each_lane(plan, &plan->values[node->output[k]]);
+        if (join_lanes(p, node) > 1 || node->op->updates)
+            return SR_FAIL(SR_E_UNSUPPORTED, "%s cannot run for lanes side by side",
+                           node->op->name);
+    }
+    for (uint32_t i = 0; i < plan->value_count; i++)
+        if (plan->values[i].lanes > 1 && plan->values[i].storage == SR_STORAGE_MEMORY)
+            return SR_FAIL(SR_E_UNSUPPORTED, "a value of lanes side by side cannot be kept");
+    return SR_OK;
+}
+
+// The arguments of which each lane has its own, which must lie behind each other without gaps for a
+// kernel that takes them as one.
+static uint32_t find_varying(const sr_plan *plan, const sr_launch *l, bool *gaps) {
+    uint32_t varies = 0;
+    for (int i = 0; i < l->args; i++) {
+        if (l->arg[i] == SR_REF_NONE || plan->values[l->arg[i]].lanes == 1)
+            continue;
+        varies |= 1U << i;
+        *gaps |= plan->values[l->arg[i]].lane_bytes % SR_LANE_ALIGN != 0;
+    }
+    return varies;
+}
+
+// Makes the request that of all lanes, or lets the kernel run for each of them.
+static void join_request(const sr_plan *plan, sr_launch *launch, sr_kernel_request *request) {
+    sr_kernel_request joined;
+    bool gaps = false;
+    const uint32_t varies = find_varying(plan, launch, &gaps);
+    launch->runs = 1;
+    if (varies == 0)
+        return;
+    if (!gaps && sr_kernel_join_lanes(request, (int)plan->lanes, varies, &joined))
+        *request = joined;
+    else
+        launch->runs = plan->lanes;
 }
 
 static void node_view(const sr_program *p, const sr_program_node *node, sr_view_arrays *arrays,
@@ -149,8 +216,12 @@ static uint32_t add_workspace(sr_plan *plan, size_t bytes) {
     if (!bytes)
         return SR_REF_NONE;
     uint32_t number = plan->value_count++;
-    plan->values[number] = (sr_plan_value){
-        .info = {.dtype = SR_U8, .rank = 1}, .bytes = bytes, .root = number, .first = SR_NO_STEP};
+    plan->values[number] = (sr_plan_value){.info = {.dtype = SR_U8, .rank = 1},
+                                           .bytes = bytes,
+                                           .lane_bytes = bytes,
+                                           .lanes = 1,
+                                           .root = number,
+                                           .first = SR_NO_STEP};
     return number;
 }
 
@@ -161,7 +232,7 @@ static void touch(sr_plan *plan, uint32_t value, uint32_t launch) {
     root->last = launch;
 }
 
-static void count_cost(const sr_node_view *view, sr_launch *launch) {
+static void count_cost(const sr_node_view *view, double lanes, sr_launch *launch) {
     for (int i = 0; i < view->inputs; i++)
         if (view->in[i].dtype != SR_DTYPE_COUNT)
             launch->bytes += (double)sr_info_bytes(&view->in[i]);
@@ -169,6 +240,8 @@ static void count_cost(const sr_node_view *view, sr_launch *launch) {
         launch->bytes += (double)sr_info_bytes(&view->out[i]);
     if (view->op->cost)
         view->op->cost(view, &launch->flops, &launch->bytes);
+    launch->flops *= lanes;
+    launch->bytes *= lanes;
 }
 
 // An alias usually needs no kernel; it needs a copy only if it is its own root.
@@ -248,12 +321,6 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
                           .line = recorded->line,
                           .layer = from->layer,
                           .backward = from->backward};
-    if (status == SR_OK)
-        status = prepare(plan, &request, &launch->prepared);
-    if (status != SR_OK) {
-        sr_error_prefix("%s:%d: %s", recorded->file, recorded->line, node->op->name);
-        return status;
-    }
     launch->args = request.args;
     launch->first_pointer = plan->arg_count;
     plan->arg_count += (uint32_t)launch->args;
@@ -261,6 +328,14 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
         launch->arg[i] = node->input[i];
     for (int i = 0; i < node->op->outputs; i++)
         launch->arg[view.inputs + i] = node->output[i];
+    if (status == SR_OK) {
+        join_request(plan, launch, &request);
+        status = prepare(plan, &request, &launch->prepared);
+    }
+    if (status != SR_OK) {
+        sr_error_prefix("%s:%d: %s", recorded->file, recorded->line, node->op->name);
+        return status;
+    }
     launch->workspace = add_workspace(plan, plan->prepared[launch->prepared].prepared.workspace);
     for (int i = 0; i < launch->args; i++)
         if (launch->arg[i] != SR_REF_NONE)
@@ -268,7 +343,7 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
     if (launch->workspace != SR_REF_NONE)
         touch(plan, launch->workspace, plan->launch_count);
     SR_TRY(add_join(p, plan, node, launch));
-    count_cost(&view, launch);
+    count_cost(&view, node_varies(plan, node) ? plan->lanes : 1, launch);
     plan->flops += launch->flops;
     plan->bytes += launch->bytes;
     plan->launch_count++;
@@ -379,6 +454,7 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     SR_TRY(allocate(context, plan));
     make_values(p, plan);
+    SR_TRY(mark_lanes(p, plan));
     plan->first_workspace = plan->value_count;
     SR_TRY(add_launches(context, plan));
     mark_targets(p, plan);
@@ -414,6 +490,15 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     return SR_OK;
 }
 
+int sr_plan_lanes(const sr_plan *plan) {
+    return (int)plan->lanes;
+}
+size_t sr_plan_target_stride(const sr_plan *plan, int target) {
+    uint32_t i = 0;
+    while (plan->sinks[i].target != (uint32_t)target)
+        i++;
+    return sr_plan_stride(&plan->values[plan->sinks[i].value]);
+}
 size_t sr_plan_peak_bytes(const sr_plan *plan) {
     return plan->range_bytes;
 }

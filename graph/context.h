@@ -123,6 +123,23 @@ typedef struct sr_target {
 // step: a step that repeats an earlier one is recognised during recording (repeat.c).
 SR_NODISCARD sr_status sr_compile(sr_context *context, const sr_target *targets, int count,
                                   sr_plan **out);
+// The same for 'lanes' lanes side by side: a replay computes the program for each of them, with the
+// bits of a replay for it alone. What depends on an input slot has a value for each lane, all else
+// is computed once. A slot's memory holds the values of the lanes, sr_lane_stride(bytes of one)
+// apart, and so do targets (sr_plan_target_stride). Only on devices that run beside the host;
+// SR_E_UNSUPPORTED on others, and for a program that joins lanes, updates variables or keeps
+// values.
+SR_NODISCARD sr_status sr_compile_lanes(sr_context *context, const sr_target *targets, int count,
+                                        int lanes, sr_plan **out);
+// Lanes of a plan.
+int sr_plan_lanes(const sr_plan *plan);
+// How many bytes a target of each lane is behind that of the lane before; 0: lanes share it.
+size_t sr_plan_target_stride(const sr_plan *plan, int target);
+
+#define SR_LANE_ALIGN ((size_t)64) // of the values of each lane
+static inline size_t sr_lane_stride(size_t bytes) {
+    return (bytes + SR_LANE_ALIGN - 1) / SR_LANE_ALIGN * SR_LANE_ALIGN;
+}
 
 // An executor: a stream (team of threads) with its own memory range and pointer tables. Plans of
 // one context can replay on several executors at the same time.
@@ -132,9 +149,9 @@ SR_NODISCARD sr_status sr_executor_create(sr_device *device, int threads, sr_exe
 // Waits for its replay first; NULL is legal.
 void sr_executor_free(sr_executor *executor);
 
-// Called for target 'index', possibly on a thread of the executor. Work that the call enqueues on
-// 'stream' (copies, kernels) runs after the target is complete and all reads of its 'after' are
-// done, and before the target's memory is reused.
+// Called for target 'index', possibly on a thread of the executor; 'data' and 'bytes' are those of
+// the first lane. Work that the call enqueues on 'stream' (copies, kernels) runs after the target
+// is complete and all reads of its 'after' are done, and before the target's memory is reused.
 typedef sr_status (*sr_sink_fn)(void *user, int index, sr_address data, size_t bytes,
                                 sr_stream *stream);
 
@@ -224,6 +241,7 @@ int sr_executor_get_profile(const sr_executor *executor, sr_node_profile *rows, 
 #define sr_read_later(...) (sr_at(__FILE__, __LINE__), sr_read_later(__VA_ARGS__))
 #define sr_keep(...) (sr_at(__FILE__, __LINE__), sr_keep(__VA_ARGS__))
 #define sr_compile(...) (sr_at(__FILE__, __LINE__), sr_compile(__VA_ARGS__))
+#define sr_compile_lanes(...) (sr_at(__FILE__, __LINE__), sr_compile_lanes(__VA_ARGS__))
 #define sr_tensor_info(...) (sr_at(__FILE__, __LINE__), sr_tensor_info(__VA_ARGS__))
 #endif
 #endif

@@ -83,10 +83,12 @@ static sr_status examine(sr_executor *e, uint32_t value, sr_check_fetch fetch, f
     const sr_plan_value *v = &e->plan->values[value];
     const void *values = NULL;
     *out = (findings){.first = -1};
-    if (bits_of[v->info.dtype].bytes == 0)
-        return SR_OK;
-    SR_TRY(fetch(e, e->table[v->root], v->bytes, &values));
-    *out = search(values, &v->info);
+    for (uint32_t lane = 0; lane < v->lanes && bits_of[v->info.dtype].bytes > 0 && out->count == 0;
+         lane++) {
+        const sr_address at = sr_address_add(e->table[v->root], lane * sr_plan_stride(v));
+        SR_TRY(fetch(e, at, v->lane_bytes, &values));
+        *out = search(values, &v->info);
+    }
     return SR_OK;
 }
 

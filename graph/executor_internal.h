@@ -75,8 +75,8 @@ SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,
                                                          sr_stream *stream) {
     for (uint32_t i = 0; e->run.sink && i < count; i++) {
         const sr_plan_value *value = &e->plan->values[sinks[i].value];
-        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[value->root], value->bytes,
-                           stream));
+        SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[value->root],
+                           value->lane_bytes, stream));
     }
     return SR_OK;
 }

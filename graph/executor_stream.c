@@ -89,15 +89,31 @@ static void read_times(sr_executor *e) {
 
 // ---- Replay ----
 
+// The arguments of one lane of a kernel that runs for each.
+static const sr_address *arguments_of(const sr_executor *e, const sr_launch *l, uint32_t lane,
+                                      sr_address moved[SR_KERNEL_MAX_ARGS]) {
+    const sr_address *first = e->arguments + l->first_pointer;
+    for (int i = 0; i < l->args && lane > 0; i++) {
+        const uint32_t value = l->arg[i];
+        const size_t stride = value == SR_REF_NONE ? 0 : sr_plan_stride(&e->plan->values[value]);
+        moved[i] = stride > 0 ? sr_address_add(first[i], lane * stride) : first[i];
+    }
+    return lane > 0 ? moved : first;
+}
+
 static sr_status launch(sr_executor *e, uint32_t number) {
     const sr_launch *l = &e->plan->launches[number];
     const sr_shared_prepared *shared = &e->plan->prepared[l->prepared];
-    const sr_kernel_call call = {.prepared = &shared->prepared,
-                                 .request = &shared->request,
-                                 .p = e->arguments + l->first_pointer,
-                                 .workspace = sr_executor_workspace(e, l),
-                                 .site = {l->op->name, l->file, l->line}};
-    return sr_stream_launch(e->stream, &call);
+    sr_address moved[SR_KERNEL_MAX_ARGS];
+    for (uint32_t lane = 0; lane < l->runs; lane++) {
+        const sr_kernel_call call = {.prepared = &shared->prepared,
+                                     .request = &shared->request,
+                                     .p = arguments_of(e, l, lane, moved),
+                                     .workspace = sr_executor_workspace(e, l),
+                                     .site = {l->op->name, l->file, l->line}};
+        SR_TRY(sr_stream_launch(e->stream, &call));
+    }
+    return SR_OK;
 }
 
 // Waits for all work on the stream.

@@ -20,7 +20,7 @@ static bool may_take(const sr_plan *plan, uint32_t launch, int output, int input
     uint32_t to = root_of(plan, l->arg[inputs + output]);
     const sr_plan_value *dying = &plan->values[from], *born = &plan->values[to];
     if (from == to || dying->pinned || born->pinned || dying->delivered || dying->last != launch ||
-        dying->bytes != born->bytes)
+        dying->bytes != born->bytes || dying->lanes != born->lanes)
         return false;
     for (int i = 0; i < l->args; i++)
         if (i != input && l->arg[i] != SR_REF_NONE && root_of(plan, l->arg[i]) == from)

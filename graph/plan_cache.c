@@ -10,6 +10,7 @@
 #include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/chooser.h"
+#include "kernels/kernel_lanes.h"
 
 typedef struct sr_plan_cache {
     sr_plan **plans;
@@ -30,7 +31,8 @@ void sr_plan_cache_free(sr_plan_cache *cache) {
 static sr_plan *find(const sr_plan_cache *cache, const sr_program *p) {
     for (size_t i = 0; i < cache->count; i++) {
         sr_plan *plan = cache->plans[i];
-        if (plan->hash == p->hash && plan->program_bytes == p->byte_count &&
+        if (plan->hash == p->hash && plan->lanes == p->lanes &&
+            plan->program_bytes == p->byte_count &&
             memcmp(plan->program, p->bytes, p->byte_count) == 0)
             return plan;
     }
@@ -137,13 +139,30 @@ static void hand_over_updates(sr_context *context) {
             context->has_updates = true;
 }
 
-sr_status sr_compile(sr_context *context, const sr_target *targets, int count, sr_plan **out) {
-    sr_wanted wanted = {.targets = targets, .target_count = count, .updates = true};
+static sr_status compile_wanted(sr_context *context, const sr_wanted *wanted, sr_plan **out) {
     int64_t start = sr_context_recorded(context);
-    SR_TRY(sr_program_build(context, &wanted));
+    SR_TRY(sr_program_build(context, wanted));
     context->stats.hash_ns += (uint64_t)(sr_clock_ns() - start);
     SR_TRY(sr_plan_get(context, out));
     if (context->has_updates)
         hand_over_updates(context);
     return SR_OK;
+}
+
+sr_status sr_compile(sr_context *context, const sr_target *targets, int count, sr_plan **out) {
+    const sr_wanted wanted = {.targets = targets, .target_count = count, .updates = true};
+    return compile_wanted(context, &wanted, out);
+}
+
+sr_status sr_compile_lanes(sr_context *context, const sr_target *targets, int count, int lanes,
+                           sr_plan **out) {
+    const sr_wanted wanted = {
+        .targets = targets, .target_count = count, .updates = true, .lanes = (uint32_t)lanes};
+    if (lanes < 1 || lanes > SR_KERNEL_MAX_LANES)
+        return SR_FAIL(SR_E_ARGUMENT, "%d lanes side by side; 1 to %d are possible", lanes,
+                       SR_KERNEL_MAX_LANES);
+    if (lanes > 1 && !sr_device_get_properties(context->device)->asynchronous)
+        return SR_FAIL(SR_E_UNSUPPORTED, "device %s runs lanes one by one",
+                       sr_device_get_properties(context->device)->name);
+    return compile_wanted(context, &wanted, out);
 }

@@ -23,8 +23,10 @@ typedef enum sr_storage {
 
 typedef struct sr_plan_value {
     sr_info info;
-    size_t bytes;
-    uint32_t root;  // the value whose memory it uses (itself, or another by alias or in place)
+    size_t bytes;      // of all lanes
+    size_t lane_bytes; // of one
+    uint32_t lanes;    // that have a value of their own, sr_lane_stride(lane_bytes) apart; or 1
+    uint32_t root;     // the value whose memory it uses (itself, or another by alias or in place)
     uint32_t first; // first step that accesses it (roots: all values stored there); a launch before
     uint32_t last;  // pass_chain.c; and the last one
     bool pinned;    // leaves and kept values: their memory is never reused
@@ -40,9 +42,10 @@ typedef struct sr_launch {
     const char *file;
     int line;
     sr_layer layer;
-    bool backward;      // a gradient, or a value that is computed again for one
-    bool joins;         // a replay stops behind it
-    uint32_t prepared;  // index in plan->prepared
+    bool backward;     // a gradient, or a value that is computed again for one
+    bool joins;        // a replay stops behind it
+    uint32_t runs;     // of its kernel, one for each lane; 1: it computes all lanes, or none varies
+    uint32_t prepared; // index in plan->prepared
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
@@ -138,12 +141,17 @@ struct sr_plan {
     size_t scratch_bytes; // per worker
     double flops, bytes;
     int64_t prepare_ns; // time in which providers prepared its kernels
+    uint32_t lanes;     // that a replay computes
     bool optimize;
     bool asynchronous; // the device runs launches one by one, so a step is one launch
 };
 
 static inline size_t sr_plan_aligned(size_t bytes) {
     return (bytes + SR_PLAN_ALIGN - 1) & ~(SR_PLAN_ALIGN - 1);
+}
+// How far the values of two lanes are apart; 0: they share one.
+static inline size_t sr_plan_stride(const sr_plan_value *v) {
+    return v->lanes > 1 ? sr_lane_stride(v->lane_bytes) : 0;
 }
 // Whether the value has its own memory in the range.
 static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {

@@ -34,6 +34,7 @@ void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *ou
                                  .params = request->params,
                                  .flops = l->flops,
                                  .bytes = l->bytes,
+                                 .runs = (int)l->runs,
                                  .args = l->args,
                                  .inputs = l->op->inputs,
                                  .workspace = memory_of(plan, l->workspace),

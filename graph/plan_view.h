@@ -13,11 +13,12 @@
 typedef struct sr_plan_launch_view {
     const char *op, *kernel, *file;
     int line;
-    sr_layer layer;     // of the network
-    bool backward;      // a gradient, or a value that is computed again for one
-    sr_kernel_id id;    // of what 'kernel' computes
-    const void *params; // its struct of kernels/kernel_params.h
-    double flops, bytes;
+    sr_layer layer;                     // of the network
+    bool backward;                      // a gradient, or a value that is computed again for one
+    sr_kernel_id id;                    // of what 'kernel' computes
+    const void *params;                 // its struct of kernels/kernel_params.h
+    double flops, bytes;                // of all lanes
+    int runs;                           // of the kernel in a replay: one for each lane, or 1
     int args, inputs;                   // the first 'inputs' arguments are read, the others written
     sr_info info[SR_KERNEL_MAX_ARGS];   // dtype SR_DTYPE_COUNT: absent
     uint32_t value[SR_KERNEL_MAX_ARGS]; // the value whose memory it uses; SR_PLAN_NO_VALUE: absent

@@ -296,6 +296,10 @@ static uint32_t request_ref(const sr_context *context, sr_tensor tensor) {
     return tensor.generation == 0 ? SR_REF_VARIABLE | (tensor.slot - 1) : tensor.slot;
 }
 
+static uint32_t lanes_of(const sr_wanted *wanted) {
+    return wanted->lanes > 0 ? wanted->lanes : 1;
+}
+
 static bool same_request(const sr_context *context, const sr_wanted *wanted) {
     const sr_program *p = context->recording.program;
     if (p->request_flags != request_flags(context, wanted) ||
@@ -334,7 +338,8 @@ static bool program_repeats(const sr_context *context, const sr_wanted *wanted) 
     const sr_recording *r = &context->recording;
     const sr_program *p = r->program;
     return p->repeats && !r->marked && p->built_nodes == r->node_count &&
-           p->built_values == r->value_count && same_request(context, wanted);
+           p->built_values == r->value_count && p->lanes == lanes_of(wanted) &&
+           same_request(context, wanted);
 }
 
 static sr_status bind_again(sr_context *context) {
@@ -384,6 +389,7 @@ sr_status sr_program_build(sr_context *context, const sr_wanted *wanted) {
         return bind_again(context);
     p->repeats = false;
     p->plan = NULL;
+    p->lanes = lanes_of(wanted);
     SR_TRY(build(context, wanted));
     return store_request(context, wanted);
 }

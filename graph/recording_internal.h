@@ -289,6 +289,7 @@ typedef struct sr_program {
     uint32_t *request; // refs of targets, their 'after', values to keep
     size_t request_count, request_capacity;
     unsigned request_flags;
+    uint32_t lanes;       // side by side
     struct sr_plan *plan; // of the cache, or NULL
 
     sr_program_value *values;
@@ -322,6 +323,7 @@ typedef struct sr_wanted {
     const uint32_t *keep; // refs of values that stay in memory of the step
     size_t keep_count;
     bool updates;            // all update nodes that have not run
+    uint32_t lanes;          // side by side; 0 as 1
     bool keep_for_gradients; // also keep what derivative rules of executed nodes read, and sr_keep
 } sr_wanted;
 

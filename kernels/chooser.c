@@ -61,7 +61,7 @@ int sr_chooser_candidates(const sr_kernel_request *request, const sr_kernel_entr
             const sr_kernel_entry *other = &provider[i]->entries[k];
             if (other != entry && other->kernel == entry->kernel &&
                 strcmp(other->numerics_class, entry->numerics_class) == 0 &&
-                other->supports(request))
+                sr_kernel_serves(other, request))
                 count = add(other, count, out);
         }
     }

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 4            // version of the structs below
+#define SR_KERNEL_ABI 5            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -91,12 +91,14 @@ typedef struct sr_worker {
 } sr_worker;
 
 // What an operator asks for. Arguments are in the order of the kernel's row in kernel_list.def;
-// an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer.
+// an absent optional one has dtype SR_DTYPE_COUNT and a NULL pointer. Requests are compared as
+// bytes.
 typedef struct sr_kernel_request {
     sr_device_kind device; // whose kernels are asked for
     sr_kernel_id kernel;
     int args;
-    uint32_t reserved; // 0: requests are compared as bytes
+    uint16_t lanes;    // 0: of one; else see kernels/kernel_lanes.h
+    uint16_t per_lane; // with lanes: bit i: each of them has an argument i of its own
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
     uint64_t
         params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, then zeros
@@ -197,6 +199,8 @@ typedef struct sr_kernel_entry {
     // which one is fastest (kernels/chooser.h). 'prepare' returns SR_E_UNSUPPORTED if this request
     // has no such variant.
     const char *const *variants;
+    bool lanes; // serves requests of several lanes, each with the bits that it has alone; an entry
+                // of class "reference" does so without, if no argument is per lane
 } sr_kernel_entry;
 
 // A provider's entries.
@@ -252,6 +256,8 @@ bool sr_kernel_is_reference(const sr_kernel_entry *entry);
 const sr_kernel_entry *sr_kernel_find(const sr_kernel_request *request);
 // The same, limited to one provider for the request's kind of device.
 const sr_kernel_entry *sr_kernel_find_in(const sr_kernel_request *request, const char *provider);
+// Whether an entry of the request's kernel can serve it, on this processor and for its lanes.
+bool sr_kernel_serves(const sr_kernel_entry *entry, const sr_kernel_request *request);
 // Finds and prepares: the entry that serves the request, or one with the same bits that the chooser
 // measured to be faster. SR_E_UNSUPPORTED, naming kernel, dtypes and device, if no entry serves it.
 SR_NODISCARD sr_status sr_kernel_prepare(const sr_kernel_request *request, sr_prepared *out);
@@ -282,8 +288,8 @@ sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype a
 // optional ones as absent. 'params' is the kernel's struct, 'bytes' long.
 void sr_kernel_request_init(sr_kernel_request *request, sr_device_kind device, sr_kernel_id kernel,
                             sr_dtype activation, const void *params, size_t bytes);
-// Number of elements of argument i of a request, from its params: 0 if it is absent, -1 if the
-// kernel has no such argument or is not in the list.
+// Number of elements of argument i of a request, those of all its lanes, from its params: 0 if it
+// is absent, -1 if the kernel has no such argument or is not in the list.
 int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);
 // Whether the number, presence and dtypes of the arguments match the list. Providers check all
 // further restrictions themselves.

@@ -58,8 +58,10 @@ int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i) {
     int count;
     if (sr_kernel_arguments(request->kernel, &count) == NULL || i < 0 || i >= count)
         return -1;
-    return request->dtype[i] == SR_DTYPE_COUNT ? 0
-                                               : rows[request->kernel].count_of(request->params, i);
+    if (request->dtype[i] == SR_DTYPE_COUNT)
+        return 0;
+    const int64_t lanes = request->per_lane >> i & 1 ? request->lanes : 1;
+    return lanes * rows[request->kernel].count_of(request->params, i);
 }
 
 sr_dtype sr_kernel_activation(const sr_kernel_request *request) {

@@ -292,6 +292,13 @@ typedef struct sr_attention_params {
     double scale;   // factor of the products of q and k
 } sr_attention_params;
 
+#define SR_FOLD_LEVELS 9 // of the tree
+// fold_lanes: x has 'lanes' values of 'count' elements, 'stride' elements apart.
+typedef struct sr_fold_params {
+    int64_t count, lanes, stride; // 1 <= lanes < 2^SR_FOLD_LEVELS
+    int32_t adds, reserved;       // 1: their sum is added to y
+} sr_fold_params;
+
 #ifdef __cplusplus
 }
 #endif

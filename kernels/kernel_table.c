@@ -34,13 +34,20 @@ bool sr_kernel_is_reference(const sr_kernel_entry *entry) {
     return strcmp(entry->numerics_class, SR_KERNEL_REFERENCE) == 0;
 }
 
-// The last entry that supports the request and is of class "reference", or of another.
+bool sr_kernel_serves(const sr_kernel_entry *entry, const sr_kernel_request *request) {
+    const bool lanes = request->lanes == 0 || entry->lanes ||
+                       (request->per_lane == 0 && sr_kernel_is_reference(entry));
+    return lanes && entry->supports(request);
+}
+
+// The last entry that serves the request and is of class "reference", or of another.
 static const sr_kernel_entry *find_among(const sr_kernel_entry *entries, size_t count,
                                          const sr_kernel_request *request, bool reference) {
     const sr_kernel_entry *found = NULL;
     for (size_t i = 0; i < count; i++)
         if (entries[i].kernel == request->kernel &&
-            sr_kernel_is_reference(&entries[i]) == reference && entries[i].supports(request))
+            sr_kernel_is_reference(&entries[i]) == reference &&
+            sr_kernel_serves(&entries[i], request))
             found = &entries[i];
     return found;
 }

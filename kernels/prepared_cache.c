@@ -64,25 +64,26 @@ static sr_status make_room(sr_prepared_cache *cache) {
     return SR_OK;
 }
 
-// With the lock held.
+// With the lock held. Nothing is allocated for a request that has an entry.
 static sr_status get(sr_prepared_cache *cache, const sr_kernel_request *request,
                      const sr_prepared_entry **out) {
+    if (cache->slot_count > 0)
+        *out = cache->slots[slot_of(cache->slots, cache->slot_count, request)];
+    if (cache->slot_count > 0 && *out)
+        return SR_OK;
     SR_TRY(make_room(cache));
-    sr_prepared_entry **slot = &cache->slots[slot_of(cache->slots, cache->slot_count, request)];
-    if (!*slot) {
-        sr_prepared_entry *entry = sr_alloc(sizeof *entry, "prepared kernels");
-        if (!entry)
-            return SR_E_MEMORY;
-        memcpy(&entry->request, request, sizeof *request); // with its padding
-        const sr_status status = sr_kernel_prepare(request, &entry->prepared);
-        if (status != SR_OK) {
-            sr_free(entry);
-            return status;
-        }
-        *slot = entry;
-        cache->count++;
+    sr_prepared_entry *entry = sr_alloc(sizeof *entry, "prepared kernels");
+    if (!entry)
+        return SR_E_MEMORY;
+    memcpy(&entry->request, request, sizeof *request); // with its padding
+    const sr_status status = sr_kernel_prepare(request, &entry->prepared);
+    if (status != SR_OK) {
+        sr_free(entry);
+        return status;
     }
-    *out = *slot;
+    cache->slots[slot_of(cache->slots, cache->slot_count, request)] = entry;
+    cache->count++;
+    *out = entry;
     return SR_OK;
 }
 

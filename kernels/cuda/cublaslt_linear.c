@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers, their gradients and products of batches by cuBLASLt, in bf16 and f16. Weights and
 // bias are rounded to the type of the activations first. Gradients of weights are fp32, as their
-// sums are.
+// sums are; those of lanes side by side are a batch.
 #include <string.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cublaslt_plan.h"
 #include "kernels/cuda/cublaslt_provider.h"
+#include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_round.h"
 
 typedef struct prepared_product {
@@ -24,6 +25,7 @@ static size_t aligned(size_t bytes) {
 
 static sr_cublaslt_product product_of_linear(const sr_kernel_request *request) {
     const sr_linear_params *p = (const void *)request->params;
+    const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
     sr_cublaslt_product out;
     memset(&out, 0, sizeof out);
     out.p.alpha = 1;
@@ -36,8 +38,10 @@ static sr_cublaslt_product product_of_linear(const sr_kernel_request *request) {
     } else if (request->kernel == SR_KERNEL_linear_dx) { // dy w
         out.p.rows = p->n, out.p.terms = p->k, out.p.columns = p->c;
     } else { // dy^T x
-        out.p.rows = p->k, out.p.terms = p->n, out.p.columns = p->c;
+        out.p.rows = p->k, out.p.terms = p->n / lanes, out.p.columns = p->c;
         out.p.transpose_a = 1;
+        out.p.a_count = out.p.b_count = out.p.dim[SR_MATMUL_DIMS - 1] = lanes;
+        out.p.a_step[SR_MATMUL_DIMS - 1] = out.p.b_step[SR_MATMUL_DIMS - 1] = lanes > 1;
     }
     return out;
 }
@@ -52,21 +56,50 @@ static sr_cublaslt_product product_of(const sr_kernel_request *request) {
     }
     out.dtype = sr_kernel_activation(request);
     out.result = request->dtype[request->args - 1];
+    out.lanes = request->lanes;
     return out;
 }
 
-// An algorithm that cannot be asked for now, for lack of memory, serves, so that this is an error
-// and no other choice.
-static bool supports(const sr_kernel_request *request) {
-    const sr_dtype dtype = sr_kernel_activation(request);
-    const sr_cublaslt_plan *plan;
-    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16))
+static bool take_lane_of_linear(sr_linear_params *p, int lanes) {
+    const int64_t n = p->n;
+    p->n /= lanes;
+    return p->n * lanes == n;
+}
+
+// Lanes are the first dimension of batches that is not 1 (kernels/kernel_lanes.c).
+static bool take_lane_of_matmul(sr_matmul_params *p, int lanes) {
+    int d = 0;
+    while (d + 1 < SR_MATMUL_DIMS && p->dim[d] == 1)
+        d++;
+    if (p->dim[d] != lanes)
         return false;
-    for (int i = 0; i < request->args; i++)
-        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
-            return false;
+    p->dim[d] = 1;
+    p->a_count /= p->a_step[d] > 0 ? lanes : 1;
+    p->b_count /= p->b_step[d] > 0 ? lanes : 1;
+    p->a_step[d] = p->b_step[d] = 0;
+    return true;
+}
+
+// The request of one of the lanes; false if the params are not those of lanes.
+static bool take_lane(const sr_kernel_request *request, sr_kernel_request *lane) {
+    *lane = *request;
+    lane->lanes = lane->per_lane = 0;
+    return request->kernel == SR_KERNEL_matmul
+               ? take_lane_of_matmul((void *)lane->params, request->lanes)
+               : take_lane_of_linear((void *)lane->params, request->lanes);
+}
+
+static sr_status find_plan(const sr_kernel_request *request, const sr_cublaslt_plan **out) {
     const sr_cublaslt_product product = product_of(request);
-    return sr_cublaslt_plan_find(&product, &plan) != SR_OK || plan;
+    sr_cublaslt_product of_lane;
+    sr_kernel_request lane;
+    *out = NULL;
+    if (request->lanes == 0)
+        return sr_cublaslt_plan_find(&product, NULL, out);
+    if (!take_lane(request, &lane))
+        return SR_OK;
+    of_lane = product_of(&lane);
+    return sr_cublaslt_plan_find(&product, &of_lane, out);
 }
 
 // ---- Launches ----
@@ -144,11 +177,17 @@ static sr_status launch_matmul(const sr_kernel_launch *launch) {
 
 // ---- Preparing ----
 
-static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
-                         sr_status (*launch)(const sr_kernel_launch *launch)) {
+static sr_status (*launch_of(sr_kernel_id kernel))(const sr_kernel_launch *launch) {
+    return kernel == SR_KERNEL_linear      ? launch_linear
+           : kernel == SR_KERNEL_linear_dx ? launch_linear_dx
+           : kernel == SR_KERNEL_linear_dw ? launch_linear_dw
+                                           : launch_matmul;
+}
+
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     const sr_cublaslt_product product = product_of(request);
     const sr_cublaslt_plan *plan;
-    SR_TRY(sr_cublaslt_plan_find(&product, &plan));
+    SR_TRY(find_plan(request, &plan));
     if (!plan)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s has no algorithm for this product",
                        sr_cublaslt_version());
@@ -165,33 +204,41 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
     out->workspace = s->bytes[0] + s->bytes[1] + sr_cublaslt_plan_workspace(plan);
     if (out->workspace > 0)
         out->workspace += SR_CUBLASLT_ALIGNMENT;
-    out->launch = launch;
+    out->launch = launch_of(request->kernel);
     out->state = s;
     out->state_free = sr_free;
     return SR_OK;
 }
 
-static sr_status prepare_linear(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_linear);
+// ---- What is served ----
+
+static bool serves_lanes(const sr_kernel_request *request) {
+    const uint16_t per_lane = request->kernel == SR_KERNEL_linear_dw ? 1 << 2 : 0;
+    sr_kernel_request lane;
+    return request->per_lane == per_lane && take_lane(request, &lane) &&
+           sr_cuda_keeps_lanes(request, &lane, prepare);
 }
 
-static sr_status prepare_linear_dx(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_linear_dx);
-}
-
-static sr_status prepare_linear_dw(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_linear_dw);
-}
-
-static sr_status prepare_matmul(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_matmul);
+// An algorithm that cannot be asked for now, for lack of memory, serves, so that this is an error
+// and no other choice; but for lanes, which have the same bits one by one.
+static bool supports(const sr_kernel_request *request) {
+    const sr_dtype dtype = sr_kernel_activation(request);
+    const sr_cublaslt_plan *plan;
+    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16))
+        return false;
+    for (int i = 0; i < request->args; i++)
+        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
+            return false;
+    if (request->lanes > 0)
+        return serves_lanes(request);
+    return find_plan(request, &plan) != SR_OK || plan;
 }
 
 #define ENTRY(id)                                                                                  \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/cublaslt", .provider = "cublaslt", .numerics_class = "cublaslt",             \
-        .supports = supports, .prepare = prepare_##id, .dtypes = "bf16 f16",                       \
+        .supports = supports, .prepare = prepare, .dtypes = "bf16 f16", .lanes = true,             \
     }
 
 static const sr_kernel_entry entries[] = {ENTRY(linear), ENTRY(linear_dx), ENTRY(linear_dw),

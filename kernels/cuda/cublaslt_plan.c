@@ -191,9 +191,12 @@ static void prefer(making *m, cublasLtMatmulPreferenceAttributes_t name, const v
              "limiting the algorithms");
 }
 
-static void make_preference(making *m, const sr_cublaslt_plan *plan) {
-    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
-    const uint64_t workspace = WORKSPACE;
+// Bytes that the addresses of all matrices are multiples of.
+typedef struct alignments {
+    uint32_t a, b, c;
+} alignments;
+
+static alignments alignments_of(const sr_cublaslt_plan *plan) {
     const shape *s = &plan->shape;
     uint64_t a = (uint64_t)s->batch.a, b = (uint64_t)s->batch.b, c = (uint64_t)s->batch.c;
     for (int i = 0; i < s->loops; i++) {
@@ -202,17 +205,24 @@ static void make_preference(making *m, const sr_cublaslt_plan *plan) {
         c |= (uint64_t)s->loop[i].c;
     }
     const uint64_t size = sr_dtype_size(plan->product.dtype);
-    const uint32_t align_a = alignment_of(a * size), align_b = alignment_of(b * size),
-                   align_c = alignment_of(c * sr_dtype_size(plan->product.result));
+    return (alignments){.a = alignment_of(a * size),
+                        .b = alignment_of(b * size),
+                        .c = alignment_of(c * sr_dtype_size(plan->product.result))};
+}
+
+static void make_preference(making *m, const sr_cublaslt_plan *plan) {
+    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+    const uint64_t workspace = WORKSPACE;
+    const alignments align = alignments_of(plan);
     if (is_well(m))
         note(m, m->calls->cublasLtMatmulPreferenceCreate(&m->preference),
              "limiting the algorithms");
     prefer(m, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     prefer(m, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme);
-    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align_b, sizeof align_b);
-    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align_a, sizeof align_a);
-    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align_c, sizeof align_c);
-    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align_c, sizeof align_c);
+    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align.b, sizeof align.b);
+    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align.a, sizeof align.a);
+    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align.c, sizeof align.c);
+    prefer(m, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align.c, sizeof align.c);
 }
 
 // Whether each sum has one order.
@@ -254,6 +264,24 @@ static void choose(making *m, sr_cublaslt_plan *plan) {
     }
 }
 
+// The algorithm of one lane, if it can compute all of them.
+static void take(making *m, const sr_cublaslt_plan *lane, sr_cublaslt_plan *plan) {
+    const alignments own = alignments_of(plan), needed = alignments_of(lane);
+    cublasLtMatmulHeuristicResult_t result;
+    memset(&result, 0, sizeof result);
+    plan->algorithm = lane->algorithm;
+    if (is_well(m)) {
+        note(m,
+             m->calls->cublasLtMatmulAlgoCheck(m->handle, plan->operation, plan->b, plan->a,
+                                               plan->c, plan->c, &plan->algorithm, &result),
+             "checking an algorithm");
+    }
+    plan->workspace = result.workspaceSize;
+    plan->found = is_well(m) && result.state == CUBLAS_STATUS_SUCCESS &&
+                  plan->workspace <= WORKSPACE && own.a >= needed.a && own.b >= needed.b &&
+                  own.c >= needed.c;
+}
+
 static void destroy_layout(const sr_cublaslt_calls *calls, cublasLtMatrixLayout_t *layout) {
     if (*layout)
         (void)calls->cublasLtMatrixLayoutDestroy(*layout);
@@ -275,13 +303,18 @@ static bool is_refusal(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static sr_status make(const sr_cublaslt_calls *calls, sr_cublaslt_plan *plan) {
+static sr_status make(const sr_cublaslt_calls *calls, const sr_cublaslt_plan *lane,
+                      sr_cublaslt_plan *plan) {
     making m = {.calls = calls};
     SR_TRY(sr_cublaslt_handle(&m.handle));
     make_operation(&m, plan);
     make_layouts(&m, plan);
-    make_preference(&m, plan);
-    choose(&m, plan);
+    if (lane) {
+        take(&m, lane, plan);
+    } else {
+        make_preference(&m, plan);
+        choose(&m, plan);
+    }
     if (m.preference)
         (void)calls->cublasLtMatmulPreferenceDestroy(m.preference);
     if (!plan->found)
@@ -308,7 +341,8 @@ static bool is_same(const void *a, const void *b) {
 }
 
 static sr_status find_or_make(const sr_cublaslt_calls *calls, int ordinal,
-                              const sr_cublaslt_product *product, const sr_cublaslt_plan **out) {
+                              const sr_cublaslt_product *product, const sr_cublaslt_plan *lane,
+                              const sr_cublaslt_plan **out) {
     for (*out = plans; *out; *out = (*out)->next)
         if ((*out)->ordinal == ordinal && is_same(&(*out)->product, product))
             return SR_OK;
@@ -321,7 +355,7 @@ static sr_status find_or_make(const sr_cublaslt_calls *calls, int ordinal,
     sr_status status = SR_OK;
     if (fits(&plan->shape)) {
         sr_cublaslt_lock();
-        status = make(calls, plan);
+        status = make(calls, lane, plan);
         sr_cublaslt_unlock();
     }
     if (status != SR_OK) {
@@ -334,7 +368,20 @@ static sr_status find_or_make(const sr_cublaslt_calls *calls, int ordinal,
     return SR_OK;
 }
 
-sr_status sr_cublaslt_plan_find(const sr_cublaslt_product *product, const sr_cublaslt_plan **out) {
+static sr_status find_for_lanes(const sr_cublaslt_calls *calls, int ordinal,
+                                const sr_cublaslt_product *product, const sr_cublaslt_product *lane,
+                                const sr_cublaslt_plan **out) {
+    const sr_cublaslt_plan *one = NULL;
+    if (lane) {
+        SR_TRY(find_or_make(calls, ordinal, lane, NULL, &one));
+        if (!one->found)
+            return SR_OK;
+    }
+    return find_or_make(calls, ordinal, product, one, out);
+}
+
+sr_status sr_cublaslt_plan_find(const sr_cublaslt_product *product, const sr_cublaslt_product *lane,
+                                const sr_cublaslt_plan **out) {
     const sr_cublaslt_calls *calls = sr_cublaslt_open();
     int ordinal = 0;
     *out = NULL;
@@ -344,7 +391,7 @@ sr_status sr_cublaslt_plan_find(const sr_cublaslt_product *product, const sr_cub
     if (error != cudaSuccess)
         return sr_cuda_fail(NULL, error, "asking for the device in use");
     (void)pthread_mutex_lock(&lock);
-    const sr_status status = find_or_make(calls, ordinal, product, out);
+    const sr_status status = find_for_lanes(calls, ordinal, product, lane, out);
     (void)pthread_mutex_unlock(&lock);
     if (*out && !(*out)->found)
         *out = NULL;

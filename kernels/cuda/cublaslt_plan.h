@@ -3,7 +3,8 @@
 //
 // The algorithm is the first one of cuBLASLt's heuristics that does not divide a sum between blocks
 // (split-K), so that each sum has one order. It follows from the product, the version of cuBLASLt
-// and the model of the GPU, never from a measurement. Sums are fp32.
+// and the model of the GPU, never from a measurement. Of lanes side by side it is that of one. Sums
+// are fp32.
 #ifndef SR_KERNELS_CUDA_CUBLASLT_PLAN_H
 #define SR_KERNELS_CUDA_CUBLASLT_PLAN_H
 
@@ -22,7 +23,7 @@ typedef struct sr_cublaslt_product {
     sr_dtype dtype, result; // of a, b and the bias: bf16 or f16; of c: the same, or f32 without a
                             // bias
     int32_t bias;           // 1: bias[columns] is added to each row of c
-    int32_t reserved;       // 0
+    int32_t lanes;          // side by side in the product; 0: one
 } sr_cublaslt_product;
 
 typedef struct sr_cublaslt_plan sr_cublaslt_plan;
@@ -35,8 +36,9 @@ typedef struct sr_cublaslt_memory {
 } sr_cublaslt_memory;
 
 // The plan of a product on the current device; NULL if no algorithm serves it. It is made in the
-// first call, and kept. Any thread.
+// first call, and kept. lane: the product of one of its lanes; NULL if there are none. Any thread.
 SR_NODISCARD sr_status sr_cublaslt_plan_find(const sr_cublaslt_product *product,
+                                             const sr_cublaslt_product *lane,
                                              const sr_cublaslt_plan **out);
 // Bytes that an execution needs.
 size_t sr_cublaslt_plan_workspace(const sr_cublaslt_plan *plan);

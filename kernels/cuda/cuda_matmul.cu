@@ -114,7 +114,8 @@ sr_status sr_cuda_prepare_matmul(const sr_kernel_request *request, sr_prepared *
     const conv_shape &s = a.shape;
     const int64_t batches = a.batches = s.groups, results = a.p.rows * a.p.columns;
     a.batch_blocks = row_tiles(&s) * s.leaves;
-    a.batch_sums = s.leaves > 1 ? s.leaves * results : 0;
+    // Those of each product begin at whole vectors.
+    a.batch_sums = s.leaves > 1 ? sr_blocks_of(s.leaves * results, 4) * 4 : 0;
     a.packed = sr_blocks_of(batches * a.batch_sums, 16) * 16;
     const int64_t elements = a.p.transpose_b ? a.p.b_count * a.p.terms * a.p.columns : 0;
     sr_cuda_making making(request, a, out);

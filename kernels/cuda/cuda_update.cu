@@ -209,6 +209,62 @@ SR_CUDA_KERNEL(cuda_limit, limit_args, 256, 0) {
     sr_store_vector<sr_f32>(a.g, i, a.count, g);
 }
 
+static __device__ void copy_vector(const float (&from)[LANES], float (&to)[LANES]) {
+    SR_UNROLL
+    for (int e = 0; e < LANES; e++)
+        to[e] = from[e];
+}
+
+static __device__ void add_vector(const float (&x)[LANES], float (&to)[LANES]) {
+    SR_UNROLL
+    for (int e = 0; e < LANES; e++)
+        to[e] = x[e] + to[e];
+}
+
+struct fold_args {
+    const float *x;
+    float *y;
+    void *workspace;
+    int64_t count, stride;
+    int32_t lanes, adds;
+};
+
+// level[k]: the sum of 2^k lanes, if bit k of the number of lanes so far is set.
+SR_CUDA_KERNEL(cuda_fold_lanes, fold_args, 256, 0) {
+    const int64_t i = sr_thread() * LANES;
+    if (i >= a.count)
+        return;
+    float level[SR_FOLD_LEVELS][LANES] = {}, sum[LANES] = {}, y[LANES] = {};
+    const float *x = a.x;
+    for (int32_t lane = 0; lane < a.lanes; lane++, x += a.stride) {
+        sr_load_vector<sr_f32>(x, i, a.count, sum);
+        SR_UNROLL
+        for (int k = 0; k < SR_FOLD_LEVELS; k++) {
+            if (!(lane >> k & 1)) {
+                copy_vector(sum, level[k]);
+                break;
+            }
+            add_vector(level[k], sum);
+        }
+    }
+    bool begun = false;
+    SR_UNROLL
+    for (int k = 0; k < SR_FOLD_LEVELS; k++) {
+        if (!(a.lanes >> k & 1))
+            continue;
+        if (begun)
+            add_vector(level[k], sum);
+        else
+            copy_vector(level[k], sum);
+        begun = true;
+    }
+    if (a.adds) {
+        sr_load_vector<sr_f32>(a.y, i, a.count, y);
+        add_vector(y, sum);
+    }
+    sr_store_vector<sr_f32>(a.y, i, a.count, sum);
+}
+
 struct squares_args {
     const float *x;
     double *s, *sums; // sums: of blocks
@@ -269,6 +325,13 @@ sr_status sr_cuda_prepare_ema(const sr_kernel_request *request, sr_prepared *out
 sr_status sr_cuda_prepare_limit(const sr_kernel_request *request, sr_prepared *out) {
     const limit_args a = {NULL, NULL, NULL, count_of(request)};
     return sr_cuda_elementwise(request, a, &cuda_limit_kernel, sr_blocks_for(a.count, LANES), out);
+}
+
+sr_status sr_cuda_prepare_fold_lanes(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_fold_params *p = sr_cuda_params<sr_fold_params>(request);
+    const fold_args a = {NULL, NULL, NULL, p->count, p->stride, (int32_t)p->lanes, p->adds};
+    return sr_cuda_elementwise(request, a, &cuda_fold_lanes_kernel, sr_blocks_for(a.count, LANES),
+                               out);
 }
 
 sr_status sr_cuda_prepare_add_squares(const sr_kernel_request *request, sr_prepared *out) {

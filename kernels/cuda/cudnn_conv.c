@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions by cuDNN: conv2d and its gradients in bf16 and f16, without groups. Weights are
 // rounded to the type of the activations, and so are their gradients, which are stored as fp32.
+// Of lanes side by side it serves conv2d and conv2d_dx.
 #include <string.h>
 
 #include "kernels/base/memory.h"
+#include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_round.h"
 #include "kernels/cuda/cudnn_filter.h"
 #include "kernels/cuda/cudnn_library.h"
@@ -25,19 +27,6 @@ static size_t aligned(size_t bytes) {
 
 static const sr_conv_params *params_of(const sr_kernel_request *request) {
     return (const sr_conv_params *)(const void *)request->params;
-}
-
-// An engine that fails for lack of memory serves, so that this is an error and no other choice.
-static bool supports(const sr_kernel_request *request) {
-    const sr_conv_params *p = params_of(request);
-    const sr_dtype dtype = sr_kernel_activation(request);
-    sr_cudnn_plan *plan;
-    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16) || p->groups != 1)
-        return false;
-    for (int i = 0; i < request->args; i++)
-        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
-            return false;
-    return sr_cudnn_plan_find(request, &plan) != SR_OK || plan;
 }
 
 // ---- Launches ----
@@ -109,8 +98,13 @@ static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
 
 // ---- Preparing ----
 
-static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
-                         sr_status (*launch)(const sr_kernel_launch *launch)) {
+static sr_status (*launch_of(sr_kernel_id kernel))(const sr_kernel_launch *launch) {
+    return kernel == SR_KERNEL_conv2d      ? launch_conv2d
+           : kernel == SR_KERNEL_conv2d_dx ? launch_conv2d_dx
+                                           : launch_conv2d_dw;
+}
+
+static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     const sr_conv_params *p = params_of(request);
     sr_cudnn_plan *plan;
     SR_TRY(sr_cudnn_plan_find(request, &plan));
@@ -130,29 +124,46 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out,
     if (request->kernel == SR_KERNEL_conv2d && request->dtype[2] != SR_DTYPE_COUNT)
         c->bias = (sr_cudnn_filter_args){.count = p->n * p->p * p->q * p->k, .channels = p->k};
     out->workspace = ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
-    out->launch = launch;
+    out->launch = launch_of(request->kernel);
     out->state = c;
     out->state_free = sr_free;
     return SR_OK;
 }
 
-static sr_status prepare_conv2d(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_conv2d);
+// ---- What is served ----
+
+static bool serves_lanes(const sr_kernel_request *request) {
+    sr_kernel_request lane = *request;
+    sr_conv_params *p = (void *)lane.params;
+    if (request->kernel == SR_KERNEL_conv2d_dw || request->per_lane != 0 ||
+        p->n % request->lanes != 0)
+        return false;
+    p->n /= request->lanes;
+    lane.lanes = 0;
+    return sr_cuda_keeps_lanes(request, &lane, prepare);
 }
 
-static sr_status prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_conv2d_dx);
-}
-
-static sr_status prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare(request, out, launch_conv2d_dw);
+// An engine that fails for lack of memory serves, so that this is an error and no other choice;
+// but for lanes, which have the same bits one by one.
+static bool supports(const sr_kernel_request *request) {
+    const sr_conv_params *p = params_of(request);
+    const sr_dtype dtype = sr_kernel_activation(request);
+    sr_cudnn_plan *plan;
+    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16) || p->groups != 1)
+        return false;
+    for (int i = 0; i < request->args; i++)
+        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
+            return false;
+    if (request->lanes > 0)
+        return serves_lanes(request);
+    return sr_cudnn_plan_find(request, &plan) != SR_OK || plan;
 }
 
 #define ENTRY(id)                                                                                  \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/cudnn", .provider = "cudnn", .numerics_class = "cudnn",                      \
-        .supports = supports, .prepare = prepare_##id, .dtypes = "bf16 f16",                       \
+        .supports = supports, .prepare = prepare, .dtypes = "bf16 f16", .lanes = true,             \
     }
 
 static const sr_kernel_entry entries[] = {ENTRY(conv2d), ENTRY(conv2d_dx), ENTRY(conv2d_dw)};

@@ -12,6 +12,7 @@
 enum {
     ALIGNMENT = 16,    // of the tensors
     MOST_CHOICES = 16, // of the heuristics
+    MOST_KNOBS = 32,   // of an engine
     MOST_PARTS = 64,   // descriptors of a plan
     PACKS = 1024,      // of a plan that are kept; then the oldest one makes room
     MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
@@ -24,13 +25,22 @@ typedef struct pack {
     cudnnBackendDescriptor_t descriptor;
 } pack;
 
+// What identifies an engine and how it computes.
+typedef struct choice {
+    int64_t engine, knobs; // knobs: how many; -1: not known
+    cudnnBackendKnobType_t type[MOST_KNOBS];
+    int64_t value[MOST_KNOBS];
+} choice;
+
 struct sr_cudnn_plan {
     sr_cudnn_plan *next;
     int ordinal; // of its device
+    int lanes;   // 0: one
     sr_kernel_id kernel;
     sr_dtype dtype;
     sr_conv_params params;
     cudnnBackendDescriptor_t plan; // NULL: no engine
+    choice choice;
     int64_t workspace;
     // Executions so far, at most PACKS; under the lock of handles.
     pack *packs;
@@ -248,6 +258,61 @@ static bool make_plan(making *m, descriptor config, sr_cudnn_plan *out) {
     return true;
 }
 
+// Reads an attribute of one element.
+static bool get(const making *m, descriptor d, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type, void *out) {
+    int64_t count = 0;
+    return m->calls->cudnnBackendGetAttribute(d, name, type, 1, &count, out) ==
+           CUDNN_STATUS_SUCCESS;
+}
+
+// The engine and knobs of a configuration.
+static void read_choice(making *m, descriptor config, choice *out) {
+    descriptor knob[MOST_KNOBS];
+    int64_t count = 0;
+    const int kept = m->parts;
+    descriptor engine = create(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    for (int i = 0; i < MOST_KNOBS; i++)
+        knob[i] = create(m, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    bool known =
+        m->status == CUDNN_STATUS_SUCCESS &&
+        get(m, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, &engine) &&
+        get(m, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &out->engine) &&
+        m->calls->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_KNOBS, &count,
+                                           knob) == CUDNN_STATUS_SUCCESS &&
+        count <= MOST_KNOBS;
+    for (int64_t i = 0; known && i < count; i++)
+        known =
+            get(m, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
+                &out->type[i]) &&
+            get(m, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &out->value[i]);
+    out->knobs = known ? count : -1;
+    undo(m, kept);
+}
+
+// The configuration of a choice, for another number of samples.
+static descriptor make_config(making *m, descriptor graph, const choice *c) {
+    descriptor knob[MOST_KNOBS];
+    descriptor engine = create(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    set_part(m, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+    set(m, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &c->engine);
+    finalize(m, engine, "taking an engine");
+    for (int64_t i = 0; i < c->knobs; i++) {
+        knob[i] = create(m, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        set(m, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &c->type[i]);
+        set(m, knob[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &c->value[i]);
+        finalize(m, knob[i], "taking an engine");
+    }
+    descriptor config = create(m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set_part(m, config, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    if (c->knobs > 0)
+        set(m, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, c->knobs,
+            knob);
+    finalize(m, config, "taking an engine");
+    return config;
+}
+
 static void choose(making *m, descriptor graph, cudnnBackendHeurMode_t mode, sr_cudnn_plan *out) {
     descriptor config[MOST_CHOICES];
     int64_t count = 0;
@@ -264,23 +329,33 @@ static void choose(making *m, descriptor graph, cudnnBackendHeurMode_t mode, sr_
                                                 config),
              "asking for engines");
     }
-    for (int64_t i = 0; m->status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_CHOICES; i++)
-        if (is_wanted(m, config[i]) && make_plan(m, config[i], out))
+    for (int64_t i = 0; m->status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_CHOICES; i++) {
+        if (is_wanted(m, config[i]) && make_plan(m, config[i], out)) {
+            read_choice(m, config[i], &out->choice);
             return;
+        }
+    }
 }
 
-static sr_status make(const sr_cudnn_calls *calls, sr_cudnn_plan *out) {
+static void choose_any(making *m, descriptor graph, sr_cudnn_plan *out) {
+    const int kept = m->parts;
+    choose(m, graph, CUDNN_HEUR_MODE_A, out);
+    if (!out->plan && (m->status == CUDNN_STATUS_SUCCESS || is_refusal(m->status))) {
+        undo(m, kept);
+        if (graph)
+            choose(m, graph, CUDNN_HEUR_MODE_FALLBACK, out);
+    }
+}
+
+// lane: the plan of one of the lanes; NULL: there are none.
+static sr_status make(const sr_cudnn_calls *calls, const sr_cudnn_plan *lane, sr_cudnn_plan *out) {
     making m = {.calls = calls};
     SR_TRY(sr_cudnn_handle(NULL, &m.handle));
     descriptor graph = make_graph(&m, out);
-    const int kept = m.parts;
-    choose(&m, graph, CUDNN_HEUR_MODE_A, out);
-    if (!out->plan && (m.status == CUDNN_STATUS_SUCCESS || is_refusal(m.status))) {
-        const bool described = graph != NULL;
-        undo(&m, kept);
-        if (described)
-            choose(&m, graph, CUDNN_HEUR_MODE_FALLBACK, out);
-    }
+    if (lane)
+        (void)make_plan(&m, make_config(&m, graph, &lane->choice), out);
+    else
+        choose_any(&m, graph, out);
     const bool failed = !out->plan && m.status != CUDNN_STATUS_SUCCESS && !is_refusal(m.status);
     const sr_status status =
         failed ? sr_cudnn_fail(m.status, "%s for %s", m.what, sr_kernel_name(out->kernel)) : SR_OK;
@@ -295,12 +370,12 @@ static sr_cudnn_plan *plans;
 
 static bool is_plan_of(const sr_cudnn_plan *plan, const sr_cudnn_plan *wanted) {
     return plan->ordinal == wanted->ordinal && plan->kernel == wanted->kernel &&
-           plan->dtype == wanted->dtype &&
+           plan->dtype == wanted->dtype && plan->lanes == wanted->lanes &&
            memcmp(&plan->params, &wanted->params, sizeof plan->params) == 0;
 }
 
 static sr_status find_or_make(const sr_cudnn_calls *calls, const sr_cudnn_plan *wanted,
-                              sr_cudnn_plan **out) {
+                              const sr_cudnn_plan *lane, sr_cudnn_plan **out) {
     for (*out = plans; *out; *out = (*out)->next)
         if (is_plan_of(*out, wanted))
             return SR_OK;
@@ -309,7 +384,7 @@ static sr_status find_or_make(const sr_cudnn_calls *calls, const sr_cudnn_plan *
         return SR_E_MEMORY;
     *plan = *wanted;
     sr_cudnn_lock();
-    const sr_status status = make(calls, plan);
+    const sr_status status = make(calls, lane, plan);
     sr_cudnn_unlock();
     if (status != SR_OK) {
         sr_free(plan);
@@ -321,9 +396,24 @@ static sr_status find_or_make(const sr_cudnn_calls *calls, const sr_cudnn_plan *
     return SR_OK;
 }
 
+// The engine of several lanes is that of one.
+static sr_status find_for_lanes(const sr_cudnn_calls *calls, const sr_cudnn_plan *wanted,
+                                sr_cudnn_plan **out) {
+    sr_cudnn_plan one = *wanted, *lane = NULL;
+    if (wanted->lanes > 0) {
+        one.lanes = 0;
+        one.params.n /= wanted->lanes;
+        SR_TRY(find_or_make(calls, &one, NULL, &lane));
+        if (!lane->plan || lane->choice.knobs < 0)
+            return SR_OK;
+    }
+    return find_or_make(calls, wanted, lane, out);
+}
+
 sr_status sr_cudnn_plan_find(const sr_kernel_request *request, sr_cudnn_plan **out) {
     const sr_cudnn_calls *calls = sr_cudnn_open();
-    sr_cudnn_plan wanted = {.kernel = request->kernel, .dtype = sr_kernel_activation(request)};
+    sr_cudnn_plan wanted = {
+        .kernel = request->kernel, .dtype = sr_kernel_activation(request), .lanes = request->lanes};
     *out = NULL;
     if (!calls)
         return SR_OK;
@@ -332,7 +422,7 @@ sr_status sr_cudnn_plan_find(const sr_kernel_request *request, sr_cudnn_plan **o
         return sr_cuda_fail(NULL, error, "asking for the device in use");
     memcpy(&wanted.params, request->params, sizeof wanted.params);
     (void)pthread_mutex_lock(&lock);
-    const sr_status status = find_or_make(calls, &wanted, out);
+    const sr_status status = find_for_lanes(calls, &wanted, out);
     (void)pthread_mutex_unlock(&lock);
     if (*out && !(*out)->plan)
         *out = NULL;

@@ -3,8 +3,8 @@
 //
 // The engine is the first one of cuDNN's heuristics that is deterministic, sums in fp32, filters
 // directly and was compiled beforehand. It follows from the request, the version of cuDNN and the
-// model of the GPU, never from a measurement. Activations are NHWC, weights KRSC; weights and their
-// gradients have the type of the activations.
+// model of the GPU, never from a measurement. Of lanes side by side it is that of one. Activations
+// are NHWC, weights KRSC; weights and their gradients have the type of the activations.
 #ifndef SR_KERNELS_CUDA_CUDNN_PLAN_H
 #define SR_KERNELS_CUDA_CUDNN_PLAN_H
 
@@ -25,7 +25,8 @@ typedef enum sr_cudnn_tensor {
 } sr_cudnn_tensor;
 
 // The plan of a request of conv2d, conv2d_dx or conv2d_dw on the current device, without its bias;
-// NULL if no engine serves it. It is made in the first call, and kept. Any thread.
+// NULL if no engine serves it. It is made in the first call, and kept. Lanes share the filter, and
+// divide the samples. Any thread.
 SR_NODISCARD sr_status sr_cudnn_plan_find(const sr_kernel_request *request, sr_cudnn_plan **out);
 // Bytes that an execution needs, aligned to 256.
 size_t sr_cudnn_plan_workspace(const sr_cudnn_plan *plan);

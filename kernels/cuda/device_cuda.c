@@ -121,13 +121,15 @@ static void warn_of_missing(void) {
                 sr_cudnn_missing(), convolutions && products ? "; " : "", sr_cublaslt_missing());
 }
 
+static pthread_once_t warned = PTHREAD_ONCE_INIT; // a process opens its device several times
+
 static sr_status open_device(sr_device *device) {
     sr_cuda_device *state = sr_alloc(sizeof *state, "device");
     if (!state)
         return SR_E_MEMORY;
     (void)pthread_mutex_init(&state->memory_lock, NULL);
     (void)pthread_mutex_init(&state->log_lock, NULL);
-    warn_of_missing();
+    (void)pthread_once(&warned, warn_of_missing);
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     state->blocking = blocking && strcmp(blocking, "1") == 0;
     device->state = state;

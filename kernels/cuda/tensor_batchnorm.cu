@@ -21,6 +21,9 @@
 //
 // Where the rows are few, a block has a slab and works on its units one after the other: the same
 // sums, and neither counters nor a kernel that clears them.
+//
+// Lanes side by side are cut one by one, so that each has the sums that it has alone, and their
+// slabs come one lane after the other.
 
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/tensor_slabs.h"
@@ -83,15 +86,15 @@ struct moments {
     }
 
     template <class A>
-    static __device__ void finish(const A &a, int64_t channel, const partial_sum &total) {
-        a.mean[channel] = total.first;
-        a.var[channel] = total.second / (float)a.cut.rows;
+    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
+        a.mean[statistic] = total.first;
+        a.var[statistic] = total.second / (float)a.cut.rows;
     }
 };
 
 // 1 / sqrt(var + eps) of a channel
-template <class A> static __device__ float inverse_deviation(const A &a, int64_t channel) {
-    return 1.0f / sqrtf(a.var[channel] + a.eps);
+template <class A> static __device__ float inverse_deviation(const A &a, int64_t statistic) {
+    return 1.0f / sqrtf(a.var[statistic] + a.eps);
 }
 
 // batchnorm_grad, _sums: dy, and dy (x - mean)
@@ -104,7 +107,7 @@ struct products {
         enum { BATCH = 4 }; // rows whose loads are under way together
         float mean[N];
         if (part.rows > 0)
-            sr_get(a.mean + part.channel, mean);
+            sr_get(a.mean + part.statistic, mean);
         else
             memset(mean, 0, sizeof mean);
         SR_UNROLL
@@ -135,9 +138,9 @@ struct products {
     }
 
     template <class A>
-    static __device__ void finish(const A &a, int64_t channel, const partial_sum &total) {
-        a.dbeta[channel] = total.first;
-        a.dgamma[channel] = total.second * inverse_deviation(a, channel);
+    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
+        a.dbeta[statistic] = total.first;
+        a.dgamma[statistic] = total.second * inverse_deviation(a, statistic);
     }
 };
 
@@ -147,9 +150,10 @@ struct products {
 // batchnorm_train, _infer: y = (x - mean) factor + beta, factor = gamma / sqrt(var + eps)
 struct normalise {
     template <class A>
-    static __device__ void fill(const A &a, int64_t channel, float (&f)[MOST_FACTORS]) {
-        f[0] = a.mean[channel];
-        f[1] = (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[channel] + a.eps);
+    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
+                                float (&f)[MOST_FACTORS]) {
+        f[0] = a.mean[statistic];
+        f[1] = (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[statistic] + a.eps);
         f[2] = a.beta ? a.beta[channel] : 0.0f;
         f[3] = 0;
     }
@@ -180,11 +184,12 @@ struct normalise {
 // s = 1 / sqrt(var + eps)
 struct differentiate {
     template <class A>
-    static __device__ void fill(const A &a, int64_t channel, float (&f)[MOST_FACTORS]) {
-        const float s = inverse_deviation(a, channel), inverse = 1.0f / (float)a.count;
-        f[0] = a.mean[channel];
-        f[1] = a.dbeta[channel] * inverse;
-        f[2] = s * (a.dgamma[channel] * inverse);
+    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
+                                float (&f)[MOST_FACTORS]) {
+        const float s = inverse_deviation(a, statistic), inverse = 1.0f / (float)a.count;
+        f[0] = a.mean[statistic];
+        f[1] = a.dbeta[statistic] * inverse;
+        f[2] = s * (a.dgamma[statistic] * inverse);
         f[3] = a.gamma ? a.gamma[channel] * s : s;
     }
 
@@ -318,22 +323,32 @@ struct tensor_functions {
 #define FUNCTIONS(name)                                                                            \
     { name##_kernels, name##_single_kernels }
 
-static int lanes_of(const sr_kernel_request *request) {
-    const int64_t lanes = sr_cuda_lanes(request->dtype[0]);
-    return sr_cuda_params<sr_rows_params>(request)->channels % lanes == 0 ? (int)lanes : 1;
+static int elements_of(const sr_kernel_request *request) {
+    const int64_t elements = sr_cuda_lanes(request->dtype[0]);
+    return sr_cuda_params<sr_rows_params>(request)->channels % elements == 0 ? (int)elements : 1;
 }
 
 static const sr_cuda_kernel *function_of(const sr_kernel_request *request,
                                          const tensor_functions &functions) {
-    return (lanes_of(request) > 1 ? functions.vectors : functions.single)[request->dtype[0]];
+    return (elements_of(request) > 1 ? functions.vectors : functions.single)[request->dtype[0]];
+}
+
+// Lanes with sums of their own; those that share their factors are one matrix.
+static int lanes_of(const sr_kernel_request *request) {
+    return request->per_lane != 0 ? request->lanes : 1;
+}
+
+static int64_t rows_of(const sr_kernel_request *request) {
+    return sr_cuda_params<sr_rows_params>(request)->rows / lanes_of(request);
 }
 
 // Threads across a slab, as a power of two. inputs: tensors that are read twice.
 static int32_t wide_bits_of(const sr_kernel_request *request, int inputs) {
-    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
-    const int64_t n = lanes_of(request), full = n > 1 ? 8 : 32;
-    const int64_t vectors = sr_blocks_for(p->channels, n), wide = vectors < full ? vectors : full;
-    const int64_t bytes = p->rows * wide * n * (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
+    const int64_t channels = sr_cuda_params<sr_rows_params>(request)->channels;
+    const int64_t n = elements_of(request), full = n > 1 ? 8 : 32;
+    const int64_t vectors = sr_blocks_for(channels, n), wide = vectors < full ? vectors : full;
+    const int64_t bytes =
+        rows_of(request) * wide * n * (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
     const bool narrow = bytes > LARGE_SLAB || (wide == vectors && bytes >= 2 * LEAST_SLAB);
     const int64_t most = narrow ? full / 2 : full;
     int32_t bits = 0;
@@ -343,15 +358,17 @@ static int32_t wide_bits_of(const sr_kernel_request *request, int inputs) {
 }
 
 static slab_cut cut_of(const sr_kernel_request *request, int inputs) {
-    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
     slab_cut s = {};
-    s.rows = p->rows;
-    s.channels = p->channels;
+    s.rows = rows_of(request);
+    s.channels = sr_cuda_params<sr_rows_params>(request)->channels;
+    s.lanes = lanes_of(request);
     s.wide_bits = wide_bits_of(request, inputs);
-    for (s.slab_bits = s.wide_bits; 1 << s.slab_bits < lanes_of(request) << s.wide_bits;)
+    for (s.slab_bits = s.wide_bits; 1 << s.slab_bits < elements_of(request) << s.wide_bits;)
         s.slab_bits++;
     s.slabs = (int32_t)sr_blocks_for(s.channels, 1 << s.slab_bits);
     s.units = (int32_t)sr_blocks_for(s.rows, (int64_t)MOST_ROWS << (THREAD_BITS - s.wide_bits));
+    s.all_slabs = s.lanes * s.slabs;
+    s.all_units = (uint32_t)s.all_slabs * (uint32_t)s.units;
     s.group = s.units;
     if (s.units > MOST_UNITS)
         for (s.group = LEAST_GROUP; (int64_t)s.group * s.group < s.units;)
@@ -367,13 +384,14 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs,
                               sr_prepared *out) {
     slab_cut &s = a.cut;
     s = cut_of(request, inputs);
-    const int64_t all = (int64_t)s.slabs * s.units, items = applies ? 2 * all : all;
+    const int64_t all = s.all_units;
+    const int64_t items = applies ? 2 * all : all;
     const bool counts = s.units > UNITS_OF_A_BLOCK;
-    const int64_t of_unit = (int64_t)THREADS * MOST_ROWS * lanes_of(request) *
+    const int64_t of_unit = (int64_t)THREADS * MOST_ROWS * elements_of(request) *
                             (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
     const int64_t ahead = s.units + sr_blocks_for(BYTES_AHEAD, of_unit);
     if (counts) {
-        const int64_t counters = 1 + (int64_t)s.slabs * (2 + s.groups);
+        const int64_t counters = 1 + (int64_t)s.all_slabs * (2 + s.groups);
         s.ahead = (int32_t)(applies && ahead < all ? ahead : all);
         s.counters = (int32_t)(sr_blocks_for(counters, 32) * 32); // partial sums begin a line
     }
@@ -381,10 +399,11 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs,
     if (counts)
         making.add_elements(clear, s.counters);
     const int64_t filling = items < FILLING_BLOCKS ? items : (int64_t)FILLING_BLOCKS;
-    const int64_t blocks = counts ? filling : (int64_t)s.slabs;
+    const int64_t blocks = counts ? filling : (int64_t)s.all_slabs;
     making.add(function_of(request, functions), blocks, THREADS, sizeof(shared_sums));
-    out->workspace = (size_t)s.counters * sizeof(uint32_t) +
-                     (size_t)(2 * ((int64_t)s.units + s.groups) * s.channels) * sizeof(float);
+    out->workspace =
+        (size_t)s.counters * sizeof(uint32_t) +
+        (size_t)(2 * s.lanes * ((int64_t)s.units + s.groups) * s.channels) * sizeof(float);
     return making.done();
 }
 
@@ -404,7 +423,7 @@ sr_status sr_tensor_prepare_batchnorm_moments(const sr_kernel_request *request, 
 sr_status sr_tensor_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
     tensor_grad_args a = {};
     a.eps = (float)sr_cuda_params<sr_batchnorm_params>(request)->eps;
-    a.count = sr_cuda_params<sr_batchnorm_params>(request)->rows;
+    a.count = rows_of(request);
     return prepare_sums(request, a, 2, true, FUNCTIONS(tensor_batchnorm_grad),
                         &tensor_batchnorm_grad_clear_kernel, out);
 }

@@ -3,13 +3,29 @@
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/kernel_params.h"
 
+// The arguments mean and var, dgamma and dbeta, of which lanes side by side have their own where
+// the kernel computes them.
+static uint16_t statistics_of(sr_kernel_id kernel) {
+    static const uint16_t statistics[SR_KERNEL_COUNT] = {
+        [SR_KERNEL_batchnorm_train] = 1 << 4 | 1 << 5,
+        [SR_KERNEL_batchnorm_moments] = 1 << 1 | 1 << 2,
+        [SR_KERNEL_batchnorm_grad] = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
+        [SR_KERNEL_batchnorm_sums] = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5,
+    };
+    return statistics[kernel];
+}
+
 // Batch norm. Params begin with sr_rows_params; the last bound is that of the items of a launch,
 // which are numbered in 32 bits (tensor_batchnorm.cu): a unit has at least 64 rows.
 static bool supports_rows(const sr_kernel_request *request) {
     const sr_rows_params *p = (const void *)request->params;
+    const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
+    if (request->lanes > 0 &&
+        (request->per_lane != statistics_of(request->kernel) || p->rows % lanes != 0))
+        return false;
     return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->rows > 0 &&
            p->channels > 0 && p->rows <= INT32_MAX && p->channels <= INT32_MAX &&
-           (p->rows / 64 + 1) * p->channels <= INT32_MAX / 2;
+           (p->rows / 64 + lanes) * p->channels <= INT32_MAX / 2;
 }
 
 #define ENTRY(id, supporting)                                                                      \
@@ -17,7 +33,7 @@ static bool supports_rows(const sr_kernel_request *request) {
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/" SR_CUDA_TENSOR, .provider = SR_CUDA_TENSOR,                                \
         .numerics_class = SR_CUDA_TENSOR, .supports = (supporting),                                \
-        .prepare = sr_tensor_prepare_##id, .dtypes = "f32 bf16 f16",                               \
+        .prepare = sr_tensor_prepare_##id, .dtypes = "f32 bf16 f16", .lanes = true,                \
     }
 
 static const sr_kernel_entry entries[] = {

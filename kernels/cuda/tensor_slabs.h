@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that sum over the rows of a matrix and then apply what follows to every element, slab by
 // slab: how they are cut, how partial sums are joined, and how blocks take work
-// (tensor_batchnorm.cu).
+// (tensor_batchnorm.cu). Of lanes side by side, each is a matrix with sums of its own.
 #ifndef SR_KERNELS_CUDA_TENSOR_SLABS_H
 #define SR_KERNELS_CUDA_TENSOR_SLABS_H
 
@@ -29,21 +29,45 @@ static const int64_t LARGE_SLAB = 16 << 20, LEAST_SLAB = 4 << 20;
 // Statistics are so many bytes ahead of what is applied.
 static const int64_t BYTES_AHEAD = 8 << 20;
 
-// How a request is cut.
+// How a request is cut. A lane is cut as if it were alone.
 struct slab_cut {
-    int64_t rows, channels;
-    int32_t wide_bits;     // 2^wide_bits threads are across a slab,
-    int32_t slab_bits;     // which has 2^slab_bits channels
-    int32_t slabs, units;  // units: of a slab
-    int32_t group, groups; // group: units of a group; groups: of a slab
-    int32_t counters;      // words before the partial sums in the workspace
-    int32_t ahead;         // items of statistics before the first other one; 0: without counters
+    int64_t rows, channels; // rows: of a lane
+    int32_t lanes;          // that have sums of their own
+    int32_t wide_bits;      // 2^wide_bits threads are across a slab,
+    int32_t slab_bits;      // which has 2^slab_bits channels
+    int32_t slabs, units;   // slabs: of a lane; units: of a slab
+    int32_t all_slabs;      // of all lanes
+    uint32_t all_units;     // of all slabs
+    int32_t group, groups;  // group: units of a group; groups: of a slab
+    int32_t counters;       // words before the partial sums in the workspace
+    int32_t ahead;          // items of statistics before the first other one; 0: without counters
 };
+
+// A unit of a slab of a lane. What a block works on is in shared memory, so that registers do not
+// hold it while a unit is read.
+struct unit_place {
+    int32_t lane, slab, unit;
+};
+
+// The place of a slab by its number, which counts the slabs of one lane after the other.
+static __device__ unit_place place_of(const slab_cut &s, int number, int unit) {
+    const int lane = number / s.slabs;
+    return {lane, number - lane * s.slabs, unit};
+}
+
+static __device__ int number_of(const slab_cut &s, const unit_place &at) {
+    return at.lane * s.slabs + at.slab;
+}
+
+// The place of a channel's statistics, which are [lanes][C].
+static __device__ int64_t statistic_of(const slab_cut &s, int lane, int64_t channel) {
+    return lane * s.channels + channel;
+}
 
 // What a thread has of a unit: N channels from 'channel' on, of 'rows' rows. 'first' is the first
 // element, and rows are 'step' elements apart.
 struct unit_part {
-    int64_t channel, first, step;
+    int64_t channel, statistic, first, step;
     int column, rows; // column: of its channels in the slab
 };
 
@@ -51,19 +75,20 @@ static __device__ int high_bits(const slab_cut &s) {
     return THREAD_BITS - s.wide_bits;
 }
 
-// The rows of the unit.
+// The first row of the unit in its lane.
 static __device__ int64_t unit_begin(const slab_cut &s, int unit) {
     return ((int64_t)unit * MOST_ROWS) << high_bits(s);
 }
 
-template <int N> static __device__ unit_part part_of(const slab_cut &s, int slab, int unit) {
+template <int N> static __device__ unit_part part_of(const slab_cut &s, const unit_place &at) {
     const int vector = threadIdx.x & ((1 << s.wide_bits) - 1), high = 1 << high_bits(s);
-    const int64_t row = unit_begin(s, unit) + (threadIdx.x >> s.wide_bits);
+    const int64_t row = unit_begin(s, at.unit) + (threadIdx.x >> s.wide_bits);
     const int64_t rows = (s.rows - row + high - 1) >> high_bits(s);
     unit_part part;
     part.column = vector * N;
-    part.channel = (((int64_t)slab << s.wide_bits) + vector) * N;
-    part.first = row * s.channels + part.channel;
+    part.channel = (((int64_t)at.slab << s.wide_bits) + vector) * N;
+    part.statistic = statistic_of(s, at.lane, part.channel);
+    part.first = (at.lane * s.rows + row) * s.channels + part.channel;
     part.step = s.channels << high_bits(s);
     part.rows = part.channel >= s.channels || rows < 0 ? 0
                 : rows < MOST_ROWS                     ? (int)rows
@@ -78,12 +103,20 @@ struct partial_sum {
     float first, second;
 };
 
+// What a block takes.
+enum work_kind { SUM, APPLY, END };
+struct work_item {
+    int32_t kind;
+    unit_place at;
+};
+
 // What the threads of a block share. rows: those of a partial sum.
 struct shared_sums {
     partial_sum thread[THREADS], warp[WARPS][MOST_SLAB];
     float thread_rows[THREADS], warp_rows[WARPS];
     float factor[MOST_FACTORS][MOST_SLAB];
-    uint32_t item, is_last;
+    uint32_t is_last;
+    work_item item[2]; // in turn, as a thread may still read one while the next is written
 };
 
 static __device__ shared_sums &shared(void) {
@@ -121,13 +154,13 @@ struct joining {
           way((int)threadIdx.x >> s.slab_bits), ways(THREADS >> s.slab_bits), bits(s.slab_bits) {}
 
     // Its place in a row.
-    __device__ int64_t place(const slab_cut &s, int slab) const {
-        return ((int64_t)slab << s.slab_bits) + channel;
+    __device__ int64_t place(const slab_cut &s, const unit_place &at) const {
+        return ((int64_t)at.slab << s.slab_bits) + channel;
     }
 
     // That place for the threads that have totals, if there is such a channel; otherwise -1.
-    __device__ int64_t total_of(const slab_cut &s, int slab) const {
-        const int64_t c = place(s, slab);
+    __device__ int64_t total_of(const slab_cut &s, const unit_place &at) const {
+        const int64_t c = place(s, at);
         return way == 0 && c < s.channels ? c : -1;
     }
 };
@@ -207,12 +240,13 @@ static __device__ partial_sum join_unit(const slab_cut &s, int column, int threa
 struct nothing {}; // is applied: the sums are the result
 
 // Writes the factors of a slab's channels, for all threads of the block.
-template <class Apply, class A> static __device__ void fill_factors(const A &a, int slab) {
+template <class Apply, class A>
+static __device__ void fill_factors(const A &a, const unit_place &at) {
     const joining j(a.cut);
-    const int64_t channel = j.total_of(a.cut, slab);
+    const int64_t channel = j.total_of(a.cut, at);
     float f[MOST_FACTORS];
     if (channel >= 0) {
-        Apply::fill(a, channel, f);
+        Apply::fill(a, channel, statistic_of(a.cut, at.lane, channel), f);
         SR_UNROLL
         for (int i = 0; i < MOST_FACTORS; i++)
             shared().factor[i][j.channel] = f[i];
@@ -221,8 +255,8 @@ template <class Apply, class A> static __device__ void fill_factors(const A &a, 
 }
 
 template <class Apply, class T, int N, class A>
-static __device__ void apply_unit(const A &a, int slab, int unit) {
-    const unit_part part = part_of<N>(a.cut, slab, unit);
+static __device__ void apply_unit(const A &a, const unit_place &at) {
+    const unit_part part = part_of<N>(a.cut, at);
     float f[MOST_FACTORS][N];
     if (part.rows == 0)
         return;
@@ -236,14 +270,15 @@ static __device__ void apply_unit(const A &a, int slab, int unit) {
 
 // The next item; of each slab: whether it is finished, its finished groups; of each group: its
 // finished units.
-static __device__ uint32_t *ready_of(uint32_t *counters, int slab) {
-    return counters + 1 + slab;
+static __device__ uint32_t *ready_of(uint32_t *counters, const slab_cut &s, const unit_place &at) {
+    return counters + 1 + number_of(s, at);
 }
-static __device__ uint32_t *groups_of(uint32_t *counters, const slab_cut &s, int slab) {
-    return counters + 1 + s.slabs + slab;
+static __device__ uint32_t *groups_of(uint32_t *counters, const slab_cut &s, const unit_place &at) {
+    return counters + 1 + s.all_slabs + number_of(s, at);
 }
-static __device__ uint32_t *units_of(uint32_t *counters, const slab_cut &s, int slab, int group) {
-    return counters + 1 + 2 * (int64_t)s.slabs + (int64_t)slab * s.groups + group;
+static __device__ uint32_t *units_of(uint32_t *counters, const slab_cut &s, const unit_place &at,
+                                     int group) {
+    return counters + 1 + 2 * (int64_t)s.all_slabs + (int64_t)number_of(s, at) * s.groups + group;
 }
 
 template <class A> static __device__ void clear_counters(const A &a) {
@@ -285,9 +320,11 @@ static __device__ void wait_until_ready(const uint32_t *ready) {
 
 // ---- Items ----
 
-// Partial sums of units [units][2][C], then of groups, behind the counters.
-template <class A> static __device__ float *partials_of(const A &a) {
-    return (float *)(void *)(a.counters + a.cut.counters);
+// Partial sums of a lane's units [units][2][C], then of its groups, behind the counters.
+template <class A> static __device__ float *partials_of(const A &a, int lane) {
+    const slab_cut &s = a.cut;
+    return (float *)(void *)(a.counters + s.counters) +
+           2 * lane * (int64_t)(s.units + s.groups) * s.channels;
 }
 
 static __device__ int64_t rows_between(const slab_cut &s, int first, int end) {
@@ -298,32 +335,34 @@ static __device__ int64_t rows_between(const slab_cut &s, int first, int end) {
 // Stores a channel's sum of a unit, or of a group, which has the number of units + that of the
 // group.
 template <class A>
-static __device__ void store_partial(const A &a, int number, int64_t channel,
+static __device__ void store_partial(const A &a, int lane, int number, int64_t channel,
                                      const partial_sum &sum) {
-    float *const to = partials_of(a) + 2 * (int64_t)number * a.cut.channels + channel;
+    float *const to = partials_of(a, lane) + 2 * (int64_t)number * a.cut.channels + channel;
     to[0] = sum.first;
     to[a.cut.channels] = sum.second;
 }
 
 // The statistics of one unit, stored in the workspace.
 template <class Sums, class T, int N, class A>
-static __device__ void sum_unit(const A &a, int slab, int unit) {
-    const unit_part part = part_of<N>(a.cut, slab, unit);
+static __device__ void sum_unit(const A &a, const unit_place &at) {
+    const unit_part part = part_of<N>(a.cut, at);
     partial_sum sum[N];
     Sums::template of_unit<T, N>(a, part, sum);
     const partial_sum total = join_unit<typename Sums::join>(a.cut, part.column, part.rows, sum);
-    const int64_t channel = joining(a.cut).total_of(a.cut, slab);
+    const int64_t channel = joining(a.cut).total_of(a.cut, at);
     if (channel >= 0)
-        store_partial(a, unit, channel, total);
+        store_partial(a, at.lane, at.unit, channel, total);
 }
 
 // Joins the units first .. end - 1 of a slab, or the groups, of 'each' units, that they are.
 template <class Sums, class A>
-static __device__ partial_sum join_partials(const A &a, int slab, int first, int end, int each) {
+static __device__ partial_sum join_partials(const A &a, const unit_place &at, int first, int end,
+                                            int each) {
     const slab_cut &s = a.cut;
     const joining j(s);
-    const int64_t place = j.place(s, slab), before = each > 1 ? s.units : 0;
-    const float *const from = partials_of(a) + 2 * (before + first / each) * s.channels + place;
+    const int64_t place = j.place(s, at), before = each > 1 ? s.units : 0;
+    const float *const from =
+        partials_of(a, at.lane) + 2 * (before + first / each) * s.channels + place;
     const int n = place < s.channels ? (end - first + each - 1) / each : 0;
     return join_all<typename Sums::join>(
         j, n,
@@ -339,96 +378,104 @@ static __device__ partial_sum join_partials(const A &a, int slab, int first, int
 
 // What comes after the statistics of a unit: the last one of its group joins the group, the last
 // group the slab.
-template <class Sums, class A> static __device__ void end_unit(const A &a, int slab, int unit) {
+template <class Sums, class A> static __device__ void end_unit(const A &a, const unit_place &at) {
     const slab_cut &s = a.cut;
-    const int group = unit / s.group, first = group * s.group;
+    const int group = at.unit / s.group, first = group * s.group;
     const int end = first + s.group < s.units ? first + s.group : s.units;
-    if (!arrive(units_of(a.counters, s, slab, group), end - first))
+    if (!arrive(units_of(a.counters, s, at, group), end - first))
         return;
-    partial_sum total = join_partials<Sums>(a, slab, first, end, 1);
-    const int64_t channel = joining(s).total_of(s, slab);
+    partial_sum total = join_partials<Sums>(a, at, first, end, 1);
+    const int64_t channel = joining(s).total_of(s, at);
     if (s.groups > 1) {
         if (channel >= 0)
-            store_partial(a, s.units + group, channel, total);
-        if (!arrive(groups_of(a.counters, s, slab), s.groups))
+            store_partial(a, at.lane, s.units + group, channel, total);
+        if (!arrive(groups_of(a.counters, s, at), s.groups))
             return;
-        total = join_partials<Sums>(a, slab, 0, s.units, s.group);
+        total = join_partials<Sums>(a, at, 0, s.units, s.group);
     }
     if (channel >= 0)
-        Sums::finish(a, channel, total);
-    set_ready(ready_of(a.counters, slab));
+        Sums::finish(a, statistic_of(s, at.lane, channel), total);
+    set_ready(ready_of(a.counters, s, at));
 }
 
-// An item: statistics number 'number', or the unit of this number is applied; numbers run over the
-// units of one slab after the other.
-struct work_item {
-    bool applies;
-    uint32_t number;
-};
+static __device__ work_item item_at(const slab_cut &s, work_kind kind, uint32_t number) {
+    const uint32_t slab = number / (uint32_t)s.units;
+    return {kind, place_of(s, (int)slab, (int)(number - slab * (uint32_t)s.units))};
+}
 
-// 'ahead' statistics come first, then in turn a unit that is applied and statistics, as long as
-// there are any.
-static __device__ work_item item_of(uint32_t item, uint32_t ahead, uint32_t all) {
+// Item number 'item'. 'ahead' statistics come first, then in turn a unit that is applied and
+// statistics, as long as there are any; the units of one slab after the other.
+template <bool APPLIES> static __device__ work_item item_of(const slab_cut &s, uint32_t item) {
+    const uint32_t all = s.all_units, ahead = (uint32_t)s.ahead;
     const uint32_t after = item - ahead, in_turn = 2 * (all - ahead);
+    if (item >= (APPLIES ? 2 * all : all))
+        return {END, {0, 0, 0}};
     if (item < ahead)
-        return {false, item};
+        return item_at(s, SUM, item);
     if (after >= in_turn)
-        return {true, after - (all - ahead)};
-    return {after % 2 == 0, after % 2 == 0 ? after / 2 : ahead + after / 2};
+        return item_at(s, APPLY, after - (all - ahead));
+    return after % 2 == 0 ? item_at(s, APPLY, after / 2) : item_at(s, SUM, ahead + after / 2);
 }
 
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_item(const A &a, const work_item &item) {
-    const int slab = (int)(item.number / (uint32_t)a.cut.units);
-    const int unit = (int)(item.number - (uint32_t)slab * (uint32_t)a.cut.units);
     if constexpr (!std::is_same<Apply, nothing>::value) {
-        if (item.applies) {
-            wait_until_ready(ready_of(a.counters, slab));
-            fill_factors<Apply>(a, slab);
-            apply_unit<Apply, T, N>(a, slab, unit);
+        if (item.kind == APPLY) {
+            wait_until_ready(ready_of(a.counters, a.cut, item.at));
+            fill_factors<Apply>(a, item.at);
+            apply_unit<Apply, T, N>(a, item.at);
             return;
         }
     }
-    sum_unit<Sums, T, N>(a, slab, unit);
-    end_unit<Sums>(a, slab, unit);
+    sum_unit<Sums, T, N>(a, item.at);
+    end_unit<Sums>(a, item.at);
 }
 
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_items(const A &a) {
     constexpr bool applies = !std::is_same<Apply, nothing>::value;
-    const uint32_t all = (uint32_t)a.cut.slabs * (uint32_t)a.cut.units;
     uint32_t next = 0;
     if (threadIdx.x == 0)
         next = atomicAdd(a.counters, 1u);
-    for (;;) {
+    for (int turn = 0;; turn ^= 1) {
         if (threadIdx.x == 0)
-            shared().item = next;
+            shared().item[turn] = item_of<applies>(a.cut, next);
         __syncthreads();
-        const uint32_t item = shared().item;
-        if (item >= (applies ? 2 * all : all))
+        const work_item &item = shared().item[turn];
+        if (item.kind == END)
             return;
         if (threadIdx.x == 0)
             next = atomicAdd(a.counters, 1u);
-        run_item<Sums, Apply, T, N>(a, item_of(item, (uint32_t)a.cut.ahead, all));
+        run_item<Sums, Apply, T, N>(a, item);
     }
+}
+
+// The next unit of the block.
+static __device__ const unit_place &take(const slab_cut &s, int turn, int number, int unit) {
+    if (threadIdx.x == 0)
+        shared().item[turn].at = place_of(s, number, unit);
+    __syncthreads();
+    return shared().item[turn].at;
 }
 
 // Without counters: a block has all units of a slab, first one and then the next slab.
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_slabs(const A &a) {
-    for (int slab = (int)blockIdx.x; slab < a.cut.slabs; slab += (int)gridDim.x) {
+    int turn = 0;
+    for (int number = (int)blockIdx.x; number < a.cut.all_slabs; number += (int)gridDim.x) {
         for (int unit = 0; unit < a.cut.units; unit++)
-            sum_unit<Sums, T, N>(a, slab, unit);
+            sum_unit<Sums, T, N>(a, take(a.cut, turn ^= 1, number, unit));
         __syncthreads();
-        const partial_sum total = join_partials<Sums>(a, slab, 0, a.cut.units, 1);
-        const int64_t channel = joining(a.cut).total_of(a.cut, slab);
+        const unit_place &at = shared().item[turn].at;
+        const partial_sum total = join_partials<Sums>(a, at, 0, a.cut.units, 1);
+        const int64_t channel = joining(a.cut).total_of(a.cut, at);
         if (channel >= 0)
-            Sums::finish(a, channel, total);
+            Sums::finish(a, statistic_of(a.cut, at.lane, channel), total);
         if constexpr (!std::is_same<Apply, nothing>::value) {
             __syncthreads();
-            fill_factors<Apply>(a, slab);
+            fill_factors<Apply>(a, at);
             for (int unit = 0; unit < a.cut.units; unit++)
-                apply_unit<Apply, T, N>(a, slab, unit);
+                apply_unit<Apply, T, N>(a, take(a.cut, turn ^= 1, number, unit));
         }
     }
 }
@@ -441,18 +488,19 @@ static __device__ void run_norm(const A &a) {
         run_slabs<Sums, Apply, T, N>(a);
 }
 
-// Units that are applied with factors that are known; of as many blocks as there are.
+// Units that are applied with factors that are known, which all lanes share; of as many blocks as
+// there are.
 template <class Apply, class T, int N, class A> static __device__ void apply_units(const A &a) {
     const int64_t items = (int64_t)a.cut.slabs * a.cut.units;
     int before = -1;
     for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-        const int slab = (int)(item % a.cut.slabs), unit = (int)(item / a.cut.slabs);
-        if (slab != before) {
+        const unit_place at = {0, (int)(item % a.cut.slabs), (int)(item / a.cut.slabs)};
+        if (at.slab != before) {
             __syncthreads();
-            fill_factors<Apply>(a, slab);
+            fill_factors<Apply>(a, at);
         }
-        before = slab;
-        apply_unit<Apply, T, N>(a, slab, unit);
+        before = at.slab;
+        apply_unit<Apply, T, N>(a, at);
     }
 }
 

@@ -140,6 +140,9 @@ class Digests(suite.Suite):
         for ranks in ((2, 3) if few else (2, 3, 4)):
             self.compare(precision, f"{ranks} ranks", self.train(f"{precision} r{ranks}", ranks, values))
         self.compare(precision, "3 threads", self.train(f"{precision} t3", 1, values, threads=3))
+        for lanes, ranks in ((1, 1), (2, 2), (3, 1)) if self.device else ():
+            self.compare(precision, f"{ranks} ranks, {lanes} lanes at once",
+                         self.train(f"{precision} at once {lanes}", ranks, values + [f"lanes_at_once={lanes}"]))
         if few:
             return
         self.compare(precision, "2 ranks, 2 threads", self.train(f"{precision} r2t2", 2, values, threads=2))

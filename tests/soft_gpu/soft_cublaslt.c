@@ -26,13 +26,15 @@ static void *allocate(size_t bytes) {
 }
 
 bool soft_cublaslt_set_to(const char *value) {
-    static const char *const known[] = {"", "none", "old", "split", "toward-zero", "unready"};
+    static const char *const known[] = {"",     "none",  "old",         "own",
+                                        "size", "split", "toward-zero", "unready"};
     const char *text = getenv("SOFT_CUBLASLT");
     bool found = !text;
     for (size_t i = 0; !found && i < sizeof known / sizeof *known; i++)
         found = strcmp(text, known[i]) == 0;
     if (!found)
-        soft_gpu_mistake("SOFT_CUBLASLT is '%s', not none, old, split, toward-zero or unready",
+        soft_gpu_mistake("SOFT_CUBLASLT is '%s', not none, old, own, size, split, toward-zero or "
+                         "unready",
                          text);
     return text && strcmp(text, value) == 0;
 }

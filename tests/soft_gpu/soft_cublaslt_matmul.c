@@ -2,7 +2,9 @@
 // The stand-in for cuBLASLt: algorithms of a product, and its execution.
 #include "tests/soft_gpu/soft_cublaslt.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/soft_gpu/soft_cublaslt_product.h"
@@ -18,15 +20,18 @@ typedef struct product {
     soft_layout layout[OPERANDS];
 } product;
 
+// One that divides sums, one that is listed although it cannot be used, one that keeps sums in the
+// workspace, and one that serves every product.
+typedef enum algorithm_kind { SPLIT, UNUSABLE, IN_WORKSPACE, SIMPLE, KINDS } algorithm_kind;
+
 // What an opaque algorithm holds.
 typedef struct algorithm {
-    uint64_t product; // hash
-    uint64_t workspace;
+    uint64_t product, form; // hashes: of the product, and of it without its sizes
+    algorithm_kind kind;
     int32_t splits;
     uint32_t reduction;
     uint32_t alignment[OPERANDS], bias_alignment;
-    uint32_t unusable; // 1: its result says so
-    uint32_t check;    // of what is before
+    uint32_t check; // of what is before
 } algorithm;
 _Static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm fits");
 
@@ -67,6 +72,13 @@ static product product_of(cublasLtMatmulDesc_t operation,
 static uint64_t hash_product(product p) {
     p.operation.bias = NULL;
     return hash(&p, sizeof p);
+}
+
+// What an algorithm can compute in other sizes, too.
+static uint64_t hash_form(product p) {
+    for (int i = 0; i < OPERANDS; i++)
+        p.layout[i] = (soft_layout){.type = p.layout[i].type};
+    return hash_product(p);
 }
 
 static cublasStatus_t check_types(const product *p) {
@@ -178,31 +190,51 @@ static bool is_fast(const product *p, const uint32_t alignment[OPERANDS]) {
     return true;
 }
 
-// In the order of their speed: one that divides sums, one that is listed although it cannot be
-// used, one that keeps sums in the workspace, and one that serves every product.
+static uint64_t workspace_of(algorithm_kind kind, const product *p) {
+    const uint64_t bytes = results_of(p) * sizeof(float);
+    return kind == SPLIT ? bytes * SPLITS : kind == SIMPLE ? 0 : bytes;
+}
+
+static cublasStatus_t status_of(algorithm_kind kind) {
+    return kind == UNUSABLE ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+
+// Twice as many results have another one.
+static int size_of_product(const product *p) {
+    int size = 0;
+    for (uint64_t n = results_of(p); n > 1; n /= 2)
+        size++;
+    return size;
+}
+
+// In the order of their speed, which for the last two depends on the size.
+static algorithm_kind kind_of(int number, const product *p) {
+    static const algorithm_kind kinds[2][KINDS] = {{SPLIT, UNUSABLE, IN_WORKSPACE, SIMPLE},
+                                                   {SPLIT, UNUSABLE, SIMPLE, IN_WORKSPACE}};
+    return kinds[size_of_product(p) % 2][number];
+}
+
 static int list(const product *p, const soft_preference *preference, algorithm base,
                 cublasLtMatmulHeuristicResult_t result[], int room) {
     const bool may_split = (preference->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 ||
                            soft_cublaslt_set_to("split");
-    const uint64_t bytes = results_of(p) * sizeof(float);
     int count = 0;
-    for (int kind = 0; kind < 4 && count < room; kind++) {
+    for (int number = 0; number < KINDS && count < room; number++) {
+        const algorithm_kind kind = kind_of(number, p);
         algorithm algo = base;
-        algo.splits = kind == 0 ? SPLITS : 1;
+        algo.kind = kind;
+        algo.splits = kind == SPLIT ? SPLITS : 1;
         algo.reduction =
-            kind == 0 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
-        algo.workspace = kind == 0 ? bytes * SPLITS : kind == 3 ? 0 : bytes;
+            kind == SPLIT ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
         for (int i = 0; i < OPERANDS; i++)
-            if (kind != 3 && algo.alignment[i] > FAST)
+            if (kind != SIMPLE && algo.alignment[i] > FAST)
                 algo.alignment[i] = FAST;
-        if (algo.workspace > preference->workspace || (kind == 0 && !may_split) ||
-            (kind != 3 && !is_fast(p, base.alignment)))
+        const uint64_t workspace = workspace_of(kind, p);
+        if (workspace > preference->workspace || (kind == SPLIT && !may_split) ||
+            (kind != SIMPLE && !is_fast(p, base.alignment)))
             continue;
-        algo.unusable = kind == 1;
         result[count] = (cublasLtMatmulHeuristicResult_t){
-            .workspaceSize = algo.workspace,
-            .state = algo.unusable ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS,
-            .wavesCount = 1.0f};
+            .workspaceSize = workspace, .state = status_of(kind), .wavesCount = 1.0f};
         seal(&algo, &result[count++].algo);
     }
     return count;
@@ -226,7 +258,7 @@ SOFT_GPU_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         return status;
     if (soft_cublaslt_set_to("none"))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    algorithm base = {.product = hash_product(p)};
+    algorithm base = {.product = hash_product(p), .form = hash_form(p)};
     memcpy(base.alignment, wanted->alignment, sizeof base.alignment);
     if (p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS) {
         base.bias_alignment = lowest_bit((uint64_t)(uintptr_t)p.operation.bias);
@@ -235,6 +267,66 @@ SOFT_GPU_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
                                         "no alignment of the bias is known: its pointer is NULL");
     }
     *returnAlgoCount = list(&p, wanted, base, heuristicResultsArray, requestedAlgoCount);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+// Products for which an algorithm of another one was checked.
+typedef struct checked {
+    struct checked *next;
+    uint64_t product_hash;
+    uint32_t algorithm_check;
+} checked;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static checked *all_checked;
+
+static bool serves(const algorithm *a, uint64_t product_hash) {
+    (void)pthread_mutex_lock(&mutex);
+    const checked *c = all_checked;
+    while (c && (c->product_hash != product_hash || c->algorithm_check != a->check))
+        c = c->next;
+    (void)pthread_mutex_unlock(&mutex);
+    return c || a->product == product_hash;
+}
+
+static void add_checked(const algorithm *a, uint64_t product_hash) {
+    if (serves(a, product_hash))
+        return;
+    checked *c = calloc(1, sizeof *c);
+    if (!c)
+        soft_gpu_mistake("no memory of the host is left");
+    c->product_hash = product_hash;
+    c->algorithm_check = a->check;
+    (void)pthread_mutex_lock(&mutex);
+    c->next = all_checked;
+    all_checked = c;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+SOFT_GPU_EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc, cublasLtMatrixLayout_t Adesc,
+    cublasLtMatrixLayout_t Bdesc, cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
+    const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
+    const cublasLtMatrixLayout_t layout[OPERANDS] = {Adesc, Bdesc, Cdesc, Ddesc};
+    const product p = product_of(operationDesc, layout);
+    const algorithm a = unseal(algo);
+    (void)soft_cublaslt_handle(lightHandle);
+    if (!result)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const cublasStatus_t status = check_product(&p);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    if (a.form != hash_form(p))
+        return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
+                                    "the algorithm was chosen for other types or operations");
+    const bool own = a.product == hash_product(p);
+    if (status_of(a.kind) != CUBLAS_STATUS_SUCCESS || (soft_cublaslt_set_to("own") && !own) ||
+        (a.kind != SIMPLE && !is_fast(&p, a.alignment)))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    add_checked(&a, hash_product(p));
+    result->state = CUBLAS_STATUS_SUCCESS; // and 'algo' stays as it was
+    result->workspaceSize = workspace_of(a.kind, &p);
+    result->wavesCount = 1.0f;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -301,16 +393,16 @@ static cublasStatus_t check_call(const call *c) {
     const algorithm *a = &c->algorithm;
     const int device = c->handle->device;
     range r[OPERANDS + 2] = {{NULL, 0, 0}};
-    if (a->product != hash_product(*p))
+    if (!serves(a, hash_product(*p)))
         return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
                                     "the algorithm was chosen for another product");
-    if (a->unusable)
+    if (a->kind == UNUSABLE)
         return soft_cublaslt_refuse(CUBLAS_STATUS_NOT_SUPPORTED,
                                     "an algorithm that heuristics list as not supported");
-    if (a->workspace > c->workspace_bytes)
-        return soft_cublaslt_refuse(CUBLAS_STATUS_INVALID_VALUE,
-                                    "a workspace of %zu bytes; the algorithm needs %llu",
-                                    c->workspace_bytes, (unsigned long long)a->workspace);
+    if (workspace_of(a->kind, p) > c->workspace_bytes)
+        return soft_cublaslt_refuse(
+            CUBLAS_STATUS_INVALID_VALUE, "a workspace of %zu bytes; the algorithm needs %llu",
+            c->workspace_bytes, (unsigned long long)workspace_of(a->kind, p));
     if (soft_gpu_stream_device(c->stream) != device)
         soft_gpu_mistake("cuBLASLt: a stream of device %d, a handle of device %d",
                          soft_gpu_stream_device(c->stream), device);
@@ -341,29 +433,32 @@ static soft_product_args arguments_of(const call *c, float alpha) {
         const void *given;
         void *written;
     } d = {c->operand[3]};
-    return (soft_product_args){.d = d.written,
-                               .a = c->operand[0],
-                               .b = c->operand[1],
-                               .bias = o->epilogue == CUBLASLT_EPILOGUE_BIAS ? o->bias : NULL,
-                               .workspace = c->algorithm.workspace > 0 ? c->workspace : NULL,
-                               .m = (int64_t)l[3].rows,
-                               .n = (int64_t)l[3].columns,
-                               .k = (int64_t)columns_of(&l[0], o->transpose_a),
-                               .batches = l[3].batches,
-                               .slices = c->algorithm.splits,
-                               .step_a = l[0].step,
-                               .step_b = l[1].step,
-                               .step_d = l[3].step,
-                               .batch_a = l[0].batch_step,
-                               .batch_b = l[1].batch_step,
-                               .batch_d = l[3].batch_step,
-                               .workspace_count = (int64_t)(c->workspace_bytes / sizeof(float)),
-                               .transpose_a = o->transpose_a == CUBLAS_OP_T,
-                               .transpose_b = o->transpose_b == CUBLAS_OP_T,
-                               .wide = l[3].type == CUDA_R_32F,
-                               .toward_zero = soft_cublaslt_set_to("toward-zero"),
-                               .any_order = c->algorithm.splits > 1,
-                               .alpha = alpha};
+    return (soft_product_args){
+        .d = d.written,
+        .a = c->operand[0],
+        .b = c->operand[1],
+        .bias = o->epilogue == CUBLASLT_EPILOGUE_BIAS ? o->bias : NULL,
+        .workspace = c->algorithm.kind == SIMPLE ? NULL : c->workspace,
+        .m = (int64_t)l[3].rows,
+        .n = (int64_t)l[3].columns,
+        .k = (int64_t)columns_of(&l[0], o->transpose_a),
+        .batches = l[3].batches,
+        .slices = c->algorithm.splits,
+        .step_a = l[0].step,
+        .step_b = l[1].step,
+        .step_d = l[3].step,
+        .batch_a = l[0].batch_step,
+        .batch_b = l[1].batch_step,
+        .batch_d = l[3].batch_step,
+        .workspace_count = (int64_t)(c->workspace_bytes / sizeof(float)),
+        .transpose_a = o->transpose_a == CUBLAS_OP_T,
+        .transpose_b = o->transpose_b == CUBLAS_OP_T,
+        .wide = l[3].type == CUDA_R_32F,
+        .toward_zero = soft_cublaslt_set_to("toward-zero"),
+        .any_order = c->algorithm.splits > 1,
+        // where bits shall depend on the size
+        .apart = soft_cublaslt_set_to("size") ? 1 + size_of_product(&c->product) : 0,
+        .alpha = alpha};
 }
 
 static cublasStatus_t enqueue(const call *c, soft_product_args *args, soft_product_step step,
@@ -383,7 +478,7 @@ static cublasStatus_t enqueue(const call *c, soft_product_args *args, soft_produ
 static cublasStatus_t run(const call *c, float alpha) {
     soft_product_args args = arguments_of(c, alpha);
     const int64_t results = (int64_t)results_of(&c->product);
-    if (c->algorithm.workspace == 0)
+    if (c->algorithm.kind == SIMPLE)
         return enqueue(c, &args, SOFT_PRODUCT_WHOLE, results);
     const cublasStatus_t status = enqueue(c, &args, SOFT_PRODUCT_SLICES, args.workspace_count);
     return status == CUBLAS_STATUS_SUCCESS ? enqueue(c, &args, SOFT_PRODUCT_ADD, results) : status;

@@ -21,9 +21,12 @@ static __device__ float sum_of(const soft_product_args &a, int64_t i, int64_t sl
     const int64_t first_b = batch * a.batch_b + column * (a.transpose_b ? 1 : a.step_b);
     const int64_t term_a = a.transpose_a ? 1 : a.step_a, term_b = a.transpose_b ? a.step_b : 1;
     float sum = 0.0f;
-    for (int64_t t = slice; t < a.k; t += a.slices)
+    for (int64_t t = slice; t < a.k; t += a.slices) {
         sum = add(a, sum,
                   sr_load<T>(a.a, first_a + t * term_a) * sr_load<T>(a.b, first_b + t * term_b));
+        if (t + 1 == a.apart)
+            sum = T::rounded(sum);
+    }
     return sum;
 }
 

@@ -37,6 +37,7 @@ typedef struct soft_product_args {
     int64_t wide;                      // 1: d is float
     int64_t toward_zero;               // 1: sums are rounded toward 0
     int64_t any_order;                 // 1: slices are added in an order that is drawn
+    int64_t apart;                     // so many terms have a sum of the results' type
     float alpha;
 } soft_product_args;
 

@@ -37,13 +37,15 @@ static void *allocate(size_t bytes) {
 // ---- Errors ----
 
 bool soft_cudnn_set_to(const char *value) {
-    static const char *const known[] = {"", "absent", "old", "none", "plans", "rough"};
+    static const char *const known[] = {"",    "absent", "few",   "none",
+                                        "old", "plans",  "rough", "samples"};
     const char *text = getenv("SOFT_CUDNN");
     bool found = !text;
     for (size_t i = 0; !found && i < sizeof known / sizeof *known; i++)
         found = strcmp(text, known[i]) == 0;
     if (!found)
-        soft_gpu_mistake("SOFT_CUDNN is '%s', not absent, old, none, plans or rough", text);
+        soft_gpu_mistake("SOFT_CUDNN is '%s', not absent, few, none, old, plans, rough or samples",
+                         text);
     return text && strcmp(text, value) == 0;
 }
 

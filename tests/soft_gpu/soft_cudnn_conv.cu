@@ -96,10 +96,11 @@ template <class T> static __device__ void add(const soft_conv_args &a) {
     if (i >= a.count)
         return;
     const uint32_t drawn = a.any_order ? soft_cudnn_draw() : 0;
-    const int64_t step = a.any_order   ? 1 + (drawn >> 8) % (a.slices - 1)
-                         : a.backwards ? a.slices - 1
-                                       : 1;
-    int64_t slice = a.any_order ? drawn % a.slices : a.backwards ? a.slices - 1 : 0;
+    const bool backwards = (a.backwards != 0) != (i >= a.turn);
+    const int64_t step = a.any_order ? 1 + (drawn >> 8) % (a.slices - 1)
+                         : backwards ? a.slices - 1
+                                     : 1;
+    int64_t slice = a.any_order ? drawn % a.slices : backwards ? a.slices - 1 : 0;
     float sum = 0.0f;
     for (int64_t n = 0; n < a.slices; n++) {
         sum += a.workspace[slice * a.count + i];

@@ -45,6 +45,7 @@ typedef struct soft_conv_args {
     // Each 0 or 1: the last slice is added first; sums of slices are rounded to
     // the type of the result; the slices of each element are added in an order that is drawn.
     int64_t backwards, rough, any_order;
+    int64_t turn; // elements from this one on are added up in the other direction
 } soft_conv_args;
 
 // is_half: fp16, else bf16.

@@ -16,6 +16,9 @@
 
 enum { PLAIN = 0, SPLIT = 3, ATOMIC = 5, LARGE = 11 };
 enum { ATOMIC_SLICES = 7, SLICES_MAX = 8, WORKSPACE_MULTIPLE = 256 };
+// Samples that engines with knobs take at most, and those before the first one with other bits, if
+// they are set to.
+enum { FEW = 4, ALIKE = 2 };
 
 typedef struct knob_range {
     cudnnBackendKnobType_t type;
@@ -178,7 +181,7 @@ soft_conv_args soft_cudnn_arguments(const soft_plan *p) {
                         .stride = {v->stride[0], v->stride[1]},
                         .dilation = {v->dilation[0], v->dilation[1]},
                         .slices = 1,
-                        .rough = soft_cudnn_set_to("rough")};
+                        .rough = soft_cudnn_set_to("rough") || soft_cudnn_set_to("samples")};
     if (c->engine.index == SPLIT) {
         a.slices = knob_value(c, 0);
         a.backwards = knob_value(c, 1);
@@ -186,6 +189,7 @@ soft_conv_args soft_cudnn_arguments(const soft_plan *p) {
         a.slices = ATOMIC_SLICES;
         a.any_order = a.rough = 1;
     }
+    a.turn = soft_cudnn_set_to("samples") ? ALIKE * (a.count / a.n) : a.count;
     return a;
 }
 
@@ -196,6 +200,11 @@ cudnnStatus_t soft_cudnn_plan(soft_plan *p) {
     if (c->engine.index == LARGE || soft_cudnn_set_to("plans"))
         return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED,
                                  "execution plan: engine %lld has no kernel for this graph",
+                                 (long long)c->engine.index);
+    if (soft_cudnn_set_to("few") && find(c->engine.index)->knobs > 0 &&
+        c->engine.graph.operation.x.dim[0] > FEW)
+        return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED,
+                                 "execution plan: engine %lld has no kernel for so many samples",
                                  (long long)c->engine.index);
     const soft_conv_args a = soft_cudnn_arguments(p);
     const int64_t sums = a.slices > 1 ? a.slices * a.count * (int64_t)sizeof(float) : 0;

@@ -230,6 +230,54 @@ static void test_algorithms(void **state) {
     expect_clean(list_algorithms);
 }
 
+// Whether the chosen algorithm serves the product that is described now; then there is a workspace
+// for it.
+static cublasStatus_t check(work *w) {
+    cublasLtMatmulHeuristicResult_t result = {.workspaceSize = 0};
+    const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+        w->handle, w->operation, w->a, w->b, w->d, w->d, &w->result[w->choice].algo, &result);
+    w->workspace_bytes = result.workspaceSize;
+    w->workspace = w->workspace_bytes > 0 ? device_alloc(w->workspace_bytes) : NULL;
+    return status;
+}
+
+// Half of the columns of B and D.
+static void describe_half(work *w, cudaDataType_t result) {
+    w->b = layout_of(CUDA_R_16BF, K, N / 2, K, B);
+    w->d = layout_of(result, M, N / 2, M, D);
+}
+
+// An algorithm that was checked serves another product, with a workspace for that one.
+static void check_algorithms(void) {
+    for (int choice = 0; choice < 2; choice++) {
+        work whole = begin_usual(), w = begin();
+        CALL(multiply(&whole));
+        describe(&w, &usual);
+        choose(&w, choice);
+        const size_t before = w.workspace_bytes;
+        CALL(check(&w)); // its own
+        if (w.workspace_bytes != before)
+            exit(8);
+        describe_half(&w, CUDA_R_16BF);
+        CALL(check(&w));
+        if (w.workspace_bytes != before / 2)
+            exit(8);
+        OK(cudaMemsetAsync(w.at_d, 0, BATCHES * D * 2, w.stream));
+        CALL(multiply(&w));
+        uint16_t want[BATCHES * D], got[BATCHES * D];
+        download(want, whole.at_d, sizeof want, whole.stream);
+        download(got, w.at_d, sizeof got, w.stream);
+        for (int i = 0; i < BATCHES * D; i++)
+            if (got[i] != (i % D < D / 2 ? want[i] : 0))
+                exit(8);
+    }
+}
+
+static void test_checks(void **state) {
+    (void)state;
+    expect_clean(check_algorithms);
+}
+
 // A graph has what was captured.
 static void capture(void) {
     work w = begin_usual();
@@ -347,6 +395,53 @@ static void use_other_product(void) {
     if (!right)
         w.b = layout_of(CUDA_R_16BF, K, N, K, B + 8);
     finish(&w);
+}
+
+static void check_other_type(void) {
+    work w = begin_usual();
+    describe_half(&w, right ? CUDA_R_16BF : CUDA_R_16F);
+    exit(check(&w) == CUBLAS_STATUS_SUCCESS ? 0 : 7);
+}
+
+static void check_other_operation(void) {
+    work w = begin_usual();
+    const uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    if (!right)
+        CALL(cublasLtMatmulDescSetAttribute(w.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                            sizeof epilogue));
+    exit(check(&w) == CUBLAS_STATUS_SUCCESS ? 0 : 7);
+}
+
+static void check_misaligned(void) {
+    work w = begin_usual();
+    if (!right)
+        w.b = layout_of(CUDA_R_16BF, K, N, K, B + 1);
+    exit(check(&w) == CUBLAS_STATUS_SUCCESS ? 0 : 7);
+}
+
+static void check_unusable(void) {
+    work w = begin_usual();
+    for (int i = 0; !right && i < w.results; i++)
+        if (w.result[i].state != CUBLAS_STATUS_SUCCESS)
+            w.choice = i;
+    exit(check(&w) == CUBLAS_STATUS_SUCCESS ? 0 : 7);
+}
+
+static void check_for_other(void) {
+    work w = begin_usual();
+    if (!right)
+        describe_half(&w, CUDA_R_16BF);
+    (void)setenv("SOFT_CUBLASLT", "own", 1);
+    exit(check(&w) == CUBLAS_STATUS_SUCCESS ? 0 : 7);
+}
+
+static void test_refused_checks(void **state) {
+    (void)state;
+    expect_refused(check_other_type, "no product of types");
+    expect_refused(check_other_operation, "for other types or operations");
+    expect_refused(check_misaligned, "");
+    expect_refused(check_unusable, "");
+    expect_refused(check_for_other, "");
 }
 
 static void use_small_workspace(void) {
@@ -558,14 +653,11 @@ static void test_wrong_results(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_algorithms),
-        cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_refused_products),
-        cmocka_unit_test(test_refused_descriptions),
-        cmocka_unit_test(test_refused_executions),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_wrong_results),
+        cmocka_unit_test(test_products),         cmocka_unit_test(test_algorithms),
+        cmocka_unit_test(test_checks),           cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_refused_products), cmocka_unit_test(test_refused_descriptions),
+        cmocka_unit_test(test_refused_checks),   cmocka_unit_test(test_refused_executions),
+        cmocka_unit_test(test_mistakes),         cmocka_unit_test(test_wrong_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -651,6 +651,26 @@ static void make_no_plan(void) {
     exit(count == 5 ? 0 : 1);
 }
 
+// Engines with knobs refuse five samples, and one remains.
+static void take_few_samples(void) {
+    cudnnHandle_t handle;
+    (void)setenv("SOFT_CUDNN", "few", 1);
+    DNN(cudnnCreate(&handle));
+    for (int64_t n = 4; n <= 5; n++) {
+        conv c = usual();
+        descriptor configs[CONFIGS], plan;
+        int64_t workspace;
+        int plans = 0;
+        c.x[0] = c.y[0] = n;
+        const int count = list(make_graph(handle, &c), configs);
+        for (int i = 0; i < count; i++)
+            plans += is_deterministic(configs[i]) &&
+                     try_plan(handle, configs[i], &plan, &workspace) == CUDNN_STATUS_SUCCESS;
+        if (plans != (n == 4 ? 3 : 1))
+            exit(1);
+    }
+}
+
 static void misspell(void) {
     (void)setenv("SOFT_CUDNN", "rouhg", 1);
     (void)cudnnGetVersion();
@@ -662,6 +682,7 @@ static void test_settings(void **state) {
     expect_clean(be_old);
     expect_clean(find_none);
     expect_clean(make_no_plan);
+    expect_clean(take_few_samples);
     expect_abort(misspell, "SOFT_CUDNN is 'rouhg'");
 }
 

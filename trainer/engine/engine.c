@@ -13,6 +13,7 @@
 #include "kernels/base/pool.h"
 #include "kernels/base/watch.h"
 #include "kernels/chooser.h"
+#include "kernels/kernel_lanes.h"
 #include "trainer/engine/engine_trace_internal.h"
 #include "trainer/engine/fingerprint.h"
 #include "trainer/engine/param_groups.h"
@@ -122,14 +123,18 @@ static sr_status create_run(sr_engine *e, int index, bool trains) {
     sr_lane_run *run = &e->runs[index];
     run->engine = e;
     for (int i = 0; i < 2; i++) {
-        sr_input_set_init(&run->inputs[i], e->device);
+        sr_input_set_init(&run->inputs[i], e->device, e->most_at_once);
         if (trains)
             SR_TRY(sr_input_feed_reserve(&e->feed, &run->inputs[i]));
     }
-    sr_lane_settings *settings = sr_alloc_array(2, sizeof *settings, "lane settings");
-    if (!settings)
+    const size_t count = 2 * (size_t)e->most_at_once;
+    sr_lane_settings *settings = sr_alloc_array(count, sizeof *settings, "lane settings");
+    run->ahead = sr_alloc_array((size_t)e->most_at_once, sizeof *run->ahead, "lane settings");
+    if (!settings || !run->ahead) {
+        sr_free(settings);
         return SR_E_MEMORY;
-    const sr_status status = sr_device_register_host(e->device, settings, 2 * sizeof *settings);
+    }
+    const sr_status status = sr_device_register_host(e->device, settings, count * sizeof *settings);
     if (status != SR_OK)
         sr_free(settings);
     else
@@ -137,12 +142,36 @@ static sr_status create_run(sr_engine *e, int index, bool trains) {
     return status;
 }
 
+// The most lanes that an executor can compute side by side, fewer than 'below' (0: any number).
+// Lanes that wait for others at a stop, and those that are searched for a first value that is not
+// finite, run one by one.
+static int lanes_of_executor(const sr_engine *e, int below) {
+    const int lanes = e->lane_end - e->lane_begin, asked = (int)e->recipe->lanes_at_once;
+    if (!sr_device_get_properties(e->device)->asynchronous || e->norm_lanes > 1 ||
+        e->recipe->debug_nan)
+        return 1;
+    int most = asked > 0 && asked < lanes ? asked : lanes;
+    most = most < SR_KERNEL_MAX_LANES ? most : SR_KERNEL_MAX_LANES;
+    most = below > 0 && most >= below ? below - 1 : most;
+    while (most > 1 && lanes % most != 0)
+        most--;
+    return most > 1 ? most : 1;
+}
+
+static sr_status reserve_sums(const sr_engine *e) {
+    for (int s = 0; s < e->set_count; s++)
+        SR_TRY(sr_exchange_reserve(e->sets[s]->exchange, e->executor_count, e->at_once));
+    return SR_OK;
+}
+
 // As many lanes at a time as the device takes, or as a group has; on a CPU as there are cores, and
 // left-over cores join the lanes' teams.
 static sr_status create_executors(sr_engine *e, bool one) {
     const int most = sr_device_get_properties(e->device)->executors;
     const int usual = most && most < e->threads ? most : e->threads;
-    e->executor_count = one ? 1 : sr_engine_lanes_at_once(e, usual);
+    e->at_once = e->most_at_once = one ? 1 : lanes_of_executor(e, 0);
+    const int turns = (e->lane_end - e->lane_begin) / e->at_once;
+    e->executor_count = one ? 1 : sr_engine_lanes_at_once(e, usual < turns ? usual : turns);
     e->running_lanes = e->executor_count;
     if (!most && usual < e->running_lanes) // more at a time would share its cores
         e->running_lanes = usual;
@@ -156,9 +185,7 @@ static sr_status create_executors(sr_engine *e, bool one) {
         if (e->recipe->debug_nan)
             SR_TRY(sr_executor_set_checking(e->executors[i], e->context));
     }
-    for (int s = 0; s < e->set_count && !one; s++)
-        SR_TRY(sr_exchange_reserve(e->sets[s]->exchange, e->executor_count));
-    return SR_OK;
+    return one ? SR_OK : reserve_sums(e);
 }
 
 static void use_chooser(const sr_recipe *recipe, const sr_device *device) {
@@ -252,8 +279,10 @@ void sr_engine_free(sr_engine *e) {
             sr_input_set_release(&e->runs[i].inputs[k]);
         if (e->runs && e->runs[i].settings)
             sr_device_unregister_host(e->device, e->runs[i].settings);
-        if (e->runs)
+        if (e->runs) {
             sr_free(e->runs[i].settings);
+            sr_free(e->runs[i].ahead);
+        }
     }
     for (int i = 0; i < SR_MAX_PHASES; i++)
         sr_phase_free(e->phases[i]);
@@ -392,9 +421,10 @@ static void lane_values(sr_engine *e, const sr_lane_recording *r, sr_param_set *
     }
 }
 
-// Records the lane program of a phase and compiles it. *count targets belong to target_segment[].
-static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step, sr_plan **plan,
-                              int *count) {
+// Records the lane program of a phase and compiles it for so many lanes side by side. *count
+// targets belong to target_segment[].
+static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step, int lanes,
+                              sr_plan **plan, int *count) {
     sr_param_set *set = phase->set;
     sr_lane_recording r;
     SR_TRY(begin_record(e, phase, step, &e->feed.lane, &r));
@@ -415,7 +445,30 @@ static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step,
     }
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_statistics_check(&e->statistics));
-    return sr_compile(e->context, e->targets, *count, plan);
+    return sr_compile_lanes(e->context, e->targets, *count, lanes, plan);
+}
+
+// The bytes that the values of the largest phase need for the lanes that run side by side.
+static sr_status measure_lanes(sr_engine *e, uint64_t *bytes) {
+    *bytes = 0;
+    SR_TRY(use_size(e, e->image_height, e->image_width));
+    for (int p = 0; p < e->phase_count; p++) {
+        sr_plan *plan;
+        int count;
+        SR_TRY(record_phase(e, e->phases[p], 0, e->at_once, &plan, &count));
+        if (sr_plan_peak_bytes(plan) > *bytes)
+            *bytes = sr_plan_peak_bytes(plan);
+    }
+    return SR_OK;
+}
+
+sr_status sr_engine_fit_lanes(sr_engine *e, uint64_t room, uint64_t *bytes) {
+    SR_TRY(measure_lanes(e, bytes));
+    while (*bytes > room && e->at_once > 1) {
+        e->at_once = lanes_of_executor(e, e->at_once);
+        SR_TRY(measure_lanes(e, bytes));
+    }
+    return reserve_sums(e);
 }
 
 // ---- Running ----
@@ -432,7 +485,7 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     SR_TRY(sr_exchange_step_begin(set->exchange, step));
     sr_status status = use_size_of(e, step);
     if (status == SR_OK)
-        status = record_phase(e, phase, step, &plan, &count);
+        status = record_phase(e, phase, step, e->at_once, &plan, &count);
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
         status = sr_engine_run_lanes(e, set, step, plan, count, source);
@@ -464,6 +517,7 @@ sr_engine_info sr_engine_get_info(const sr_engine *e) {
                            .lane_begin = e->lane_begin,
                            .lane_end = e->lane_end,
                            .executors = e->executor_count,
+                           .at_once = e->at_once,
                            .threads = e->threads};
     memcpy(info.mean, e->mean, sizeof info.mean);
     memcpy(info.std, e->std, sizeof info.std);
@@ -493,7 +547,7 @@ sr_status sr_engine_compile_size(sr_engine *e, int phase, int64_t height, int64_
                                  sr_plan **out) {
     int count;
     SR_TRY(use_size(e, height, width));
-    return record_phase(e, e->phases[phase], 0, out, &count);
+    return record_phase(e, e->phases[phase], 0, 1, out, &count);
 }
 
 sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
@@ -506,8 +560,9 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
 static sr_status replay_once(sr_engine *e, sr_plan *plan, const sr_slot *slot,
                              const sr_lane_settings *settings, sr_sink_fn to, void *user) {
     sr_input_set *set = &e->runs[0].inputs[0];
-    e->runs[0].ahead.arrays = 0;
-    SR_TRY(sr_input_feed_fill(&e->feed, slot, settings, false, set));
+    for (int i = 0; i < e->most_at_once; i++)
+        e->runs[0].ahead[i].arrays = 0;
+    SR_TRY(sr_input_feed_fill(&e->feed, slot, settings, false, set, 0));
     const sr_run replay = {.inputs = set->slots, .sink = to, .user = user};
     SR_TRY(sr_executor_begin(e->executors[0], plan, &replay));
     return sr_executor_wait(e->executors[0]);

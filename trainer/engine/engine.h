@@ -58,7 +58,8 @@ typedef struct sr_engine_info {
     int infers; // the set that inference uses
     int64_t batch, lane_samples, image_height, image_width;
     int lanes, lane_begin, lane_end; // of the batch; lanes of this rank
-    int executors, threads;          // lanes that run at a time; threads of all of them
+    int executors, threads;          // replays that run at a time; threads of all of them
+    int at_once;                     // lanes of a replay, side by side
 } sr_engine_info;
 // The info is constant; its pointers are borrowed until the engine is freed.
 sr_engine_info sr_engine_get_info(const sr_engine *engine);
@@ -84,8 +85,12 @@ int sr_engine_phases_due(const sr_engine *engine, int64_t step);
 SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step,
                                       const sr_lane_source *source);
 
-// Records and compiles a phase's lane program without running it (reports, benchmarks). The plan is
-// borrowed as with sr_compile.
+// *bytes: what the values of the largest phase need in a replay. On a device that runs beside the
+// host, fewer lanes run side by side from now on if that is more than 'room'. Does not change a
+// bit. Between steps.
+SR_NODISCARD sr_status sr_engine_fit_lanes(sr_engine *engine, uint64_t room, uint64_t *bytes);
+// Records and compiles a phase's program of one lane without running it (reports, benchmarks). The
+// plan is borrowed as with sr_compile.
 SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
 // The same for pictures of another size than the step's largest.
 SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int64_t height,

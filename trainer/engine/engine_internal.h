@@ -14,17 +14,19 @@ typedef struct sr_engine_result {
     size_t capacity;
 } sr_engine_result;
 
-// One executor's current lane.
+// One executor's current lanes: one, or on a device that runs beside the host several side by side.
 typedef struct sr_lane_run {
     sr_engine *engine;
     const sr_param_set *set; // that its phase trains
-    int lane, target_count;
+    const sr_plan *plan;
+    int lane; // the first
+    int target_count;
     bool busy;
     bool holds_inputs;          // the source's memory is read until the lane is complete
-    sr_lane_settings *settings; // [2], for each set
+    sr_lane_settings *settings; // [2][most_at_once], for each set
     sr_input_set inputs[2];     // one is filled while the other is read
     int next;                   // the set to fill
-    sr_slot ahead;              // copied there ahead of the request; no arrays: none
+    sr_slot *ahead;             // [most_at_once]: copied there ahead of requests; no arrays: none
     uint64_t ahead_source;      // sr_lane_source.number: the addresses of closed sources are reused
 } sr_lane_run;
 
@@ -57,6 +59,8 @@ struct sr_engine {
 
     sr_executor **executors;
     int executor_count, threads;
+    int at_once;       // lanes of an executor, side by side; they divide the rank's lanes
+    int most_at_once;  // that executors have inputs for
     int running_lanes; // that compute at a time; the others wait at a stop
     sr_lane_run *runs; // one for each executor
     sr_target *targets;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lanes of a step: replaying a phase's plan for each lane of this rank, one on each executor at
-// a time, and handing what it delivers to the exchange.
+// a time, or several side by side, and handing what it delivers to the exchange.
 //
 // Lanes that share statistics (sync_bn) run breadth-first. Each has an executor of its own and runs
 // up to a stop of the plan. There the values of all lanes of its group, including those on other
@@ -30,7 +30,8 @@ static sr_status put_unreported(const sr_lane_run *run, sr_stream *stream) {
         if (t < run->target_count && run->engine->target_segment[t] == i)
             t++;
         else
-            SR_TRY(sr_exchange_put(set->exchange, run->lane, i, sr_address_none(), 0, stream));
+            SR_TRY(sr_exchange_put_lanes(set->exchange, run->lane, run->engine->at_once, i,
+                                         sr_address_none(), 0, 0, stream));
     }
     return SR_OK;
 }
@@ -47,7 +48,9 @@ static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_s
                        "scalar '%s' of task %s has %zu bytes; at most %zu are exchanged",
                        set->segments[segment].name, run->engine->task->name, bytes,
                        SR_FLAT_ALIGN * sizeof(float));
-    return sr_exchange_put(set->exchange, run->lane, segment, data, count, stream);
+    const int64_t stride = (int64_t)(sr_plan_target_stride(run->plan, index) / sizeof(float));
+    return sr_exchange_put_lanes(set->exchange, run->lane, run->engine->at_once, segment, data,
+                                 stride, count, stream);
 }
 
 // A value that is not finite (debug.nan) is detected when a lane is enqueued, or when it is
@@ -91,53 +94,59 @@ static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
     return same;
 }
 
-// Fills the next set of an executor with a lane's inputs. Returns when they have arrived.
-static sr_status fill_inputs(const lane_step *s, sr_lane_run *run, int lane, const sr_slot *slot) {
+// Fills lane 'at' of the next set of an executor. Returns when the inputs have arrived.
+static sr_status fill_inputs(const lane_step *s, sr_lane_run *run, int lane, int at,
+                             const sr_slot *slot) {
     sr_engine *e = s->engine;
-    sr_lane_settings *settings = &run->settings[run->next];
-    const bool copied = run->ahead.arrays > 0 && run->ahead_source == s->source->number &&
-                        has_same_arrays(&run->ahead, slot);
-    run->ahead.arrays = 0;
+    sr_lane_settings *settings = &run->settings[run->next * e->most_at_once + at];
+    sr_slot *ahead = &run->ahead[at];
+    const bool copied =
+        ahead->arrays > 0 && run->ahead_source == s->source->number && has_same_arrays(ahead, slot);
+    ahead->arrays = 0;
     settings->trains = true;
     sr_engine_set_key(e, (uint32_t)s->step, (uint32_t)lane, settings->key);
     settings->stop[0] = sr_stop_requested() ? 1.0f : 0.0f;
     settings->loss_seed[0] = (float)sr_param_set_loss_seed(s->set);
     const sr_status status =
-        sr_input_feed_fill(&e->feed, slot, settings, copied, &run->inputs[run->next]);
+        sr_input_feed_fill(&e->feed, slot, settings, copied, &run->inputs[run->next], at);
     if (status != SR_OK)
         sr_error_prefix("step %lld, lane %d", (long long)s->step, lane);
     return status;
 }
 
-// If inputs are copied, they are copied while the executor still computes its previous lane. If
+// Loads the lanes that begin with this one. If inputs are copied, they are copied while the
+// executor still computes its previous lanes. If
 // they are read in place, this waits for the executor first, so that the source never has more
 // lanes in use than there are executors.
-static sr_status load_lane(const lane_step *s, int i, int lane) {
+static sr_status load_lanes(const lane_step *s, int i, int lane) {
     const sr_lane_source *source = s->source;
     sr_lane_run *run = &s->engine->runs[i];
     sr_slot slot = {0};
     const bool in_place = sr_input_set_in_place(&run->inputs[0]);
     if (in_place)
         SR_TRY(finish(s->engine, i, source));
-    SR_TRY(source->get(source->user, lane, &slot));
-    const sr_status status = fill_inputs(s, run, lane, &slot);
-    if (status != SR_OK || !in_place)
-        source->done(source->user, lane);
-    SR_TRY(status);
+    for (int at = 0; at < s->engine->at_once; at++) {
+        SR_TRY(source->get(source->user, lane + at, &slot));
+        const sr_status status = fill_inputs(s, run, lane + at, at, &slot);
+        if (status != SR_OK || !in_place)
+            source->done(source->user, lane + at);
+        SR_TRY(status);
+    }
     SR_TRY(finish(s->engine, i, source));
     run->holds_inputs = in_place;
     return SR_OK;
 }
 
 static int executor_of(const sr_engine *e, int lane) {
-    return (lane - e->lane_begin) % e->executor_count;
+    return (lane - e->lane_begin) / e->at_once % e->executor_count;
 }
 
-static sr_status start_lane(const lane_step *s, int lane) {
+static sr_status start_lanes(const lane_step *s, int lane) {
     const int i = executor_of(s->engine, lane);
     sr_lane_run *run = &s->engine->runs[i];
-    SR_TRY(load_lane(s, i, lane));
+    SR_TRY(load_lanes(s, i, lane));
     run->set = s->set;
+    run->plan = s->plan;
     run->lane = lane;
     run->target_count = s->target_count;
     run->busy = true;
@@ -149,27 +158,29 @@ static sr_status start_lane(const lane_step *s, int lane) {
     return with_lane(sr_executor_begin(s->engine->executors[i], s->plan, &replay), lane);
 }
 
-// If inputs are copied, starts to copy those of each executor's next lane while it computes its
-// last lane of this phase. An error of such a copy is reported later, when the lane is requested.
+// If inputs are copied, starts to copy those of each executor's next lanes while it computes its
+// last ones of this phase. An error of such a copy is reported later, when the lane is requested.
 static void copy_ahead(sr_engine *e, const sr_lane_source *source) {
     if (!source->ahead || sr_input_set_in_place(&e->runs[0].inputs[0]))
         return;
-    for (int i = 0; i < e->executor_count; i++) {
-        sr_lane_run *run = &e->runs[i];
-        if (!source->ahead(source->user, e->lane_begin + i, &run->ahead)) {
-            run->ahead.arrays = 0;
+    for (int n = 0; n < e->executor_count * e->at_once; n++) {
+        const int at = n % e->at_once;
+        sr_lane_run *run = &e->runs[n / e->at_once];
+        sr_slot *slot = &run->ahead[at];
+        if (!source->ahead(source->user, e->lane_begin + n, slot)) {
+            slot->arrays = 0;
             return; // then those of later lanes are not ready either
         }
         run->ahead_source = source->number;
-        if (sr_input_feed_copy(&e->feed, &run->ahead, &run->inputs[run->next]) != SR_OK)
-            run->ahead.arrays = 0;
+        if (sr_input_feed_copy(&e->feed, slot, &run->inputs[run->next], at) != SR_OK)
+            slot->arrays = 0;
     }
 }
 
 static sr_status run_apart(const lane_step *s) {
     sr_engine *e = s->engine;
-    for (int lane = e->lane_begin; lane < e->lane_end; lane++)
-        SR_TRY(start_lane(s, lane));
+    for (int lane = e->lane_begin; lane < e->lane_end; lane += e->at_once)
+        SR_TRY(start_lanes(s, lane));
     copy_ahead(e, s->source);
     return SR_OK;
 }
@@ -270,7 +281,7 @@ static sr_status pass_stop(const lane_step *s, lane_wave wave) {
 static sr_status run_wave(const lane_step *s, lane_wave wave) {
     for (int lane = wave.begin; lane < wave.end; lane++) {
         SR_TRY(wait_for_turn(s, wave, lane));
-        SR_TRY(start_lane(s, lane));
+        SR_TRY(start_lanes(s, lane));
     }
     for (int stop = 0; stop < sr_plan_stop_count(s->plan); stop++)
         SR_TRY(pass_stop(s, wave));

@@ -330,35 +330,38 @@ static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, boo
 }
 
 static sr_status copy_arrays(const sr_input_feed *feed, const sr_array *const *arrays,
-                             sr_input_set *set) {
+                             sr_input_set *set, int lane) {
     for (int i = 0; i < feed->inputs; i++)
         if (arrays[i])
-            SR_TRY(sr_input_set_fill(set, i, arrays[i]->data, bytes_of(arrays[i]), feed->copies));
+            SR_TRY(sr_input_set_fill(set, i, lane, arrays[i]->data, bytes_of(arrays[i]),
+                                     feed->copies));
     return SR_OK;
 }
 
-static sr_status copy_settings(const sr_input_feed *feed, const sr_lane_settings *settings,
-                               sr_input_set *set) {
-    SR_TRY(sr_input_set_fill(set, INPUT_KEY, settings->key, sizeof settings->key, feed->copies));
-    if (!settings->trains)
+static sr_status copy_settings(const sr_input_feed *feed, const sr_lane_settings *s,
+                               sr_input_set *set, int lane) {
+    SR_TRY(sr_input_set_fill(set, INPUT_KEY, lane, s->key, sizeof s->key, feed->copies));
+    if (!s->trains)
         return SR_OK;
-    SR_TRY(sr_input_set_fill(set, INPUT_STOP, settings->stop, sizeof settings->stop, feed->copies));
-    return sr_input_set_fill(set, INPUT_LOSS_SEED, settings->loss_seed, sizeof settings->loss_seed,
+    SR_TRY(sr_input_set_fill(set, INPUT_STOP, lane, s->stop, sizeof s->stop, feed->copies));
+    return sr_input_set_fill(set, INPUT_LOSS_SEED, lane, s->loss_seed, sizeof s->loss_seed,
                              feed->copies);
 }
 
-sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot, sr_input_set *set) {
+sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot, sr_input_set *set,
+                             int lane) {
     const sr_array *arrays[SR_TASK_INPUTS];
     SR_TRY(find_arrays(feed, slot, true, arrays));
-    return copy_arrays(feed, arrays, set);
+    return copy_arrays(feed, arrays, set, lane);
 }
 
 sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
-                             const sr_lane_settings *settings, bool copied, sr_input_set *set) {
+                             const sr_lane_settings *settings, bool copied, sr_input_set *set,
+                             int lane) {
     const sr_array *arrays[SR_TASK_INPUTS];
     SR_TRY(find_arrays(feed, slot, settings->trains, arrays));
     if (!copied)
-        SR_TRY(copy_arrays(feed, arrays, set));
-    SR_TRY(copy_settings(feed, settings, set));
+        SR_TRY(copy_arrays(feed, arrays, set, lane));
+    SR_TRY(copy_settings(feed, settings, set, lane));
     return sr_input_feed_wait(feed);
 }

@@ -47,20 +47,20 @@ SR_NODISCARD sr_status sr_input_feed_record(const sr_input_feed *feed, const sr_
 sr_tensor sr_input_feed_record_stop(sr_context *context);
 sr_tensor sr_input_feed_record_loss_seed(sr_context *context);
 
-// Reserves memory in a set for a lane in training, so that steps allocate nothing.
+// Reserves memory in a set for its lanes in training, so that steps allocate nothing.
 SR_NODISCARD sr_status sr_input_feed_reserve(const sr_input_feed *feed, sr_input_set *set);
-// Fills a set with the arrays of a slot: with its settings, for inference without targets. Returns
-// when they have arrived. 'copied': sr_input_feed_copy has already copied these arrays to the set.
-// SR_E_ARGUMENT for an array that is missing; in training SR_E_SHAPE for a type or shape that
-// differs from feed->lane, and SR_E_DATA for a label of feed->classes or more: kernels cannot stop
-// a run on every device.
+// Fills a lane of a set with the arrays of a slot: with its settings, for inference without
+// targets. Returns when they have arrived. 'copied': sr_input_feed_copy has already copied these
+// arrays to the set. SR_E_ARGUMENT for an array that is missing; in training SR_E_SHAPE for a type
+// or shape that differs from feed->lane, and SR_E_DATA for a label of feed->classes or more:
+// kernels cannot stop a run on every device.
 SR_NODISCARD sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
                                           const sr_lane_settings *settings, bool copied,
-                                          sr_input_set *set);
-// Starts to copy the arrays of a lane of training to a set, with the same errors. The arrays must
-// not change until sr_input_feed_wait.
+                                          sr_input_set *set, int lane);
+// Starts to copy the arrays of a slot of training to a lane of a set, with the same errors. The
+// arrays must not change until sr_input_feed_wait.
 SR_NODISCARD sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot,
-                                          sr_input_set *set);
+                                          sr_input_set *set, int lane);
 // Waits until all copies are complete.
 SR_NODISCARD sr_status sr_input_feed_wait(sr_input_feed *feed);
 

@@ -2,8 +2,8 @@
 // Inputs of a replay on the device (input_set.h).
 #include "trainer/engine/input_set.h"
 
-void sr_input_set_init(sr_input_set *set, sr_device *device) {
-    *set = (sr_input_set){.device = device};
+void sr_input_set_init(sr_input_set *set, sr_device *device, int lanes) {
+    *set = (sr_input_set){.device = device, .lanes = lanes};
 }
 
 void sr_input_set_release(sr_input_set *set) {
@@ -17,17 +17,18 @@ bool sr_input_set_in_place(const sr_input_set *set) {
 }
 
 sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t bytes) {
-    if (sr_input_set_in_place(set) || bytes <= set->capacity[slot])
+    const size_t all = (size_t)set->lanes * sr_lane_stride(bytes);
+    if (sr_input_set_in_place(set) || all <= set->capacity[slot])
         return SR_OK;
     if (set->capacity[slot])
         sr_device_free(set->device, set->memory[slot]);
     set->capacity[slot] = 0;
-    SR_TRY(sr_device_alloc(set->device, bytes, "inputs of lanes", &set->memory[slot]));
-    set->capacity[slot] = bytes;
+    SR_TRY(sr_device_alloc(set->device, all, "inputs of lanes", &set->memory[slot]));
+    set->capacity[slot] = all;
     return SR_OK;
 }
 
-sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host, size_t bytes,
+sr_status sr_input_set_fill(sr_input_set *set, int slot, int lane, const void *host, size_t bytes,
                             sr_stream *stream) {
     if (sr_input_set_in_place(set)) {
         set->slots[slot] = sr_device_host_address(set->device, host);
@@ -35,5 +36,6 @@ sr_status sr_input_set_fill(sr_input_set *set, int slot, const void *host, size_
     }
     SR_TRY(sr_input_set_reserve(set, slot, bytes));
     set->slots[slot] = set->memory[slot];
-    return sr_stream_upload(stream, set->memory[slot], host, bytes);
+    const sr_address to = sr_address_add(set->memory[slot], (size_t)lane * sr_lane_stride(bytes));
+    return sr_stream_upload(stream, to, host, bytes);
 }

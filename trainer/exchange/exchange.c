@@ -106,16 +106,29 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     return x->measure ? sr_exchange_agreement_create(x) : SR_OK;
 }
 
+// The most nodes of the tree that the lanes of a replay are.
+static int most_nodes(const sr_exchange *x, int lanes) {
+    sr_lane_range nodes[SR_LANE_MAX_SUBTREES];
+    int most = 1;
+    for (int lane = x->lane_first; lane < x->lane_last; lane += lanes) {
+        const int end = lane + lanes < x->lane_last ? lane + lanes : x->lane_last;
+        const int count = sr_lane_subtrees(x->lanes, lane, end, nodes);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 // A tree of n local lanes in order holds one buffer for each level and one to write (lane_tree.h),
-// one more for each further sub-tree and each further lane at a time; never more than lanes.
-sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once) {
+// one more for each further sub-tree and each further node at a time; never more than lanes.
+sr_status sr_exchange_reserve(sr_exchange *x, int replays, int lanes_of_replay) {
     sr_lane_range subtrees[SR_LANE_MAX_SUBTREES];
     int lanes = x->lane_last - x->lane_first, trees = 0, levels = 0;
     int further = sr_lane_subtrees(x->lanes, x->lane_first, x->lane_last, subtrees) - 1;
-    while (lanes >> (levels + 1))
+    const int nodes = replays * most_nodes(x, lanes_of_replay);
+    while (lanes / lanes_of_replay >> (levels + 1))
         levels++;
     SR_TRY(sr_exchange_prepare_adds(x));
-    int most = levels + 1 + further + (lanes_at_once > 1 ? lanes_at_once - 1 : 0);
+    int most = levels + 1 + further + (nodes > 1 ? nodes - 1 : 0);
     for (int i = 0; i < x->bucket_count; i++)
         trees += x->buckets[i].tree != NULL;
     return sr_lane_pool_reserve(x->pool, (size_t)trees * (size_t)(most < lanes ? most : lanes));
@@ -269,15 +282,15 @@ static int bucket_of(const sr_exchange *x, int64_t element) {
 }
 
 // Elements [from, to) of the flat space, which lie in one segment.
-static sr_status put_range(sr_exchange *x, int lane, int64_t from, int64_t to, sr_address data,
+static sr_status put_range(sr_exchange *x, const sr_lane_values *values, int64_t from, int64_t to,
                            sr_stream *stream) {
     for (int bucket = bucket_of(x, to - 1); from < to; bucket++) {
         const sr_exchange_bucket *b = &x->buckets[bucket];
         const int64_t begin = from > b->begin ? from : b->begin;
+        sr_lane_values part = *values;
         bool complete = false;
-        SR_TRY(sr_lane_tree_put(b->tree, lane, begin - b->begin, to - begin,
-                                sr_address_add(data, (size_t)(begin - from) * sizeof(float)),
-                                stream, &complete));
+        part.data = sr_address_add(values->data, (size_t)(begin - from) * sizeof(float));
+        SR_TRY(sr_lane_tree_put(b->tree, &part, begin - b->begin, to - begin, stream, &complete));
         if (complete)
             bucket_is_ready(x, bucket);
         to = begin;
@@ -285,22 +298,51 @@ static sr_status put_range(sr_exchange *x, int lane, int64_t from, int64_t to, s
     return SR_OK;
 }
 
-sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data, int64_t count,
+// The lanes of one node of the tree.
+static sr_status put_node(sr_exchange *x, const sr_lane_values *values, int segment, int64_t count,
                           sr_stream *stream) {
+    const sr_segment *s = &x->segments[segment];
+    const sr_lane_values zeros = {.lanes = values->lanes, .data = x->zeros};
+    const int64_t middle = s->begin + count;
+    SR_TRY(put_range(x, values, s->begin, middle, stream));
+    return put_range(x, &zeros, middle, s->begin + s->count, stream);
+}
+
+static sr_status put_lanes(sr_exchange *x, const sr_lane_values *values, int segment, int64_t count,
+                           sr_stream *stream) {
+    sr_lane_range nodes[SR_LANE_MAX_SUBTREES];
+    const sr_lane_range all = values->lanes;
+    const int parts = sr_lane_subtrees(x->lanes, all.begin, all.end, nodes);
+    for (int i = 0; i < parts; i++) {
+        const int64_t before = (nodes[i].begin - all.begin) * values->stride;
+        const sr_lane_values part = {
+            .lanes = nodes[i],
+            .data = sr_address_add(values->data, (size_t)before * sizeof(float)),
+            .stride = values->stride};
+        SR_TRY(put_node(x, &part, segment, count, stream));
+    }
+    return SR_OK;
+}
+
+sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes, int segment, sr_address data,
+                                int64_t stride, int64_t count, sr_stream *stream) {
+    const sr_lane_values values = {.lanes = {lane, lane + lanes}, .data = data, .stride = stride};
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
         return sr_exchange_failure(x);
-    SR_TRY(check_put(x, lane, segment, data, count));
-    const sr_segment *s = &x->segments[segment];
-    const int64_t middle = s->begin + count;
-    sr_status status = put_range(x, lane, s->begin, middle, data, stream);
-    if (status == SR_OK)
-        status = put_range(x, lane, middle, s->begin + s->count, x->zeros, stream);
+    for (int i = 0; i < lanes; i++)
+        SR_TRY(check_put(x, lane + i, segment, data, count));
+    const sr_status status = put_lanes(x, &values, segment, count, stream);
     if (status != SR_OK) {
         sr_exchange_fail(x, status, sr_error_message());
         return sr_exchange_failure(x);
     }
     atomic_fetch_add_explicit(&x->puts, 1, memory_order_relaxed);
     return SR_OK;
+}
+
+sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data, int64_t count,
+                          sr_stream *stream) {
+    return sr_exchange_put_lanes(x, lane, 1, segment, data, 0, count, stream);
 }
 
 // With the lock held: waits for the end of the step. The machine's deadlines end every wait for a

@@ -109,9 +109,10 @@ SR_NODISCARD sr_status sr_exchange_create(sr_comm *comm, const sr_exchange_optio
 // Collective, between steps: repeats the comparison of sr_exchange_create. For callers that have
 // written their own initial values to V.
 SR_NODISCARD sr_status sr_exchange_compare(sr_exchange *x);
-// Reserves memory for the partial sums of 'lanes_at_once' lanes that run concurrently and arrive in
-// order, so that steps allocate nothing, regardless of timing. Call it before the first step.
-SR_NODISCARD sr_status sr_exchange_reserve(sr_exchange *x, int lanes_at_once);
+// Reserves memory for the partial sums of 'replays' that run concurrently and arrive in order, each
+// with so many of this rank's lanes at once, so that steps allocate nothing, regardless of timing.
+// Call it before the first step.
+SR_NODISCARD sr_status sr_exchange_reserve(sr_exchange *x, int replays, int lanes);
 // Frees the exchange. After a failure this may take some seconds: it waits until no rank accesses
 // this rank's memory any more.
 void sr_exchange_free(sr_exchange *x);
@@ -128,6 +129,11 @@ SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // completed first should be placed last.
 SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data,
                                        int64_t count, sr_stream *stream);
+// The same for lanes [lane, lane + lanes), whose contributions are 'stride' elements apart (0: they
+// have the same), with the same bits.
+SR_NODISCARD sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes, int segment,
+                                             sr_address data, int64_t stride, int64_t count,
+                                             sr_stream *stream);
 // A value that lanes join in the middle of a step.
 typedef struct sr_exchange_part {
     int64_t count;

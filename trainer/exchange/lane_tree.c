@@ -234,11 +234,32 @@ sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address int
     return sr_stream_launch(stream, &call);
 }
 
+sr_status sr_lane_pool_fold(sr_lane_pool *pool, sr_stream *stream, sr_address into,
+                            const sr_lane_values *values, int64_t count, bool adds) {
+    const sr_fold_params params = {.count = count,
+                                   .lanes = values->lanes.end - values->lanes.begin,
+                                   .stride = values->stride,
+                                   .adds = adds};
+    const sr_prepared_entry *kernel;
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, sr_device_get_properties(pool->device)->kind,
+                           SR_KERNEL_fold_lanes, SR_F32, &params, sizeof params);
+    SR_TRY(sr_prepared_cache_get(pool->kernels, &request, &kernel));
+    const sr_address p[] = {values->data, into};
+    const sr_kernel_call call = {.prepared = &kernel->prepared,
+                                 .request = &kernel->request,
+                                 .p = p,
+                                 .site = {.what = "sum over lanes"}};
+    return sr_stream_launch(stream, &call);
+}
+
 // ---- one bucket
 
+// What arrives: a lane, or the lanes of a node at once.
 typedef struct lane_leaf {
     lane_buffer *buffer; // being written; NULL before the first part and after the last
-    bool adds;           // 'buffer' is the sibling's, and this lane is added to it
+    bool adds;           // 'buffer' is the sibling's, and this one is added to it
+    int end;             // of its lanes
     int64_t left;        // elements still to come
 } lane_leaf;
 
@@ -252,7 +273,7 @@ struct sr_lane_tree {
     int lanes, first, last;
     int64_t elements, covered;
     sr_lane_pool *pool;
-    lane_leaf *leaves; // per lane of the rank
+    lane_leaf *leaves; // per first lane of what arrives
     waiting *waiting;  // per first lane of a node
     int leaves_done, merging;
     int subtree_count;
@@ -328,11 +349,20 @@ static lane_buffer *take_node(sr_lane_tree *tree, int begin, int level) {
     return buffer;
 }
 
-// The buffer that a lane is written to: its complete sibling's, to be added to, or a new one. The
+static lane_node node_of(sr_lane_range lanes) {
+    lane_node at = {.begin = lanes.begin};
+    while (width(at.level) < lanes.end - lanes.begin)
+        at.level++;
+    return at;
+}
+
+// The buffer that a node is written to: its complete sibling's, to be added to, or a new one. The
 // stream first waits for other streams' work on it.
-static sr_status open_leaf(sr_lane_tree *tree, int lane, sr_stream *stream) {
-    lane_leaf *own = &tree->leaves[lane - tree->first];
-    own->buffer = take_node(tree, lane ^ 1, 0);
+static sr_status open_leaf(sr_lane_tree *tree, sr_lane_range lanes, sr_stream *stream) {
+    lane_leaf *own = &tree->leaves[lanes.begin - tree->first];
+    const lane_node at = node_of(lanes);
+    own->end = lanes.end;
+    own->buffer = take_node(tree, sibling_begin(at), at.level);
     own->adds = own->buffer != NULL;
     if (!own->adds)
         SR_TRY(take_buffer(tree->pool, &own->buffer));
@@ -378,47 +408,63 @@ static sr_status complete_node(sr_lane_tree *tree, lane_node at, lane_buffer *bu
     return status;
 }
 
-static sr_status close_leaf(sr_lane_tree *tree, int lane, sr_stream *stream, bool *complete) {
-    lane_leaf *own = &tree->leaves[lane - tree->first];
+static sr_status close_leaf(sr_lane_tree *tree, sr_lane_range lanes, sr_stream *stream,
+                            bool *complete) {
+    lane_leaf *own = &tree->leaves[lanes.begin - tree->first];
     lane_buffer *buffer = own->buffer;
+    lane_node at = node_of(lanes);
     own->buffer = NULL;
-    tree->leaves_done++;
-    lane_node at =
-        own->adds ? (lane_node){.begin = lane & ~1, .level = 1} : (lane_node){.begin = lane};
+    tree->leaves_done += lanes.end - lanes.begin;
+    if (own->adds)
+        at =
+            (lane_node){.begin = is_left(at) ? at.begin : sibling_begin(at), .level = at.level + 1};
     return complete_node(tree, at, buffer, stream, complete);
 }
 
-sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
-                           sr_address data, sr_stream *stream, bool *complete) {
+// Writes or adds elements of some lanes to a node's buffer.
+static sr_status fold(sr_lane_tree *tree, const sr_lane_values *values, sr_address to, bool adds,
+                      int64_t count, sr_stream *stream) {
+    const int lanes = values->lanes.end - values->lanes.begin;
+    if (lanes > 1)
+        return sr_lane_pool_fold(tree->pool, stream, to, values, count, adds);
+    return adds ? sr_lane_pool_add(tree->pool, stream, to, values->data, count)
+                : sr_stream_copy(stream, to, values->data, (size_t)count * sizeof(float));
+}
+
+static sr_status check_values(const sr_lane_tree *tree, sr_lane_range lanes, int64_t offset,
+                              int64_t count) {
+    if (lanes.begin < tree->first || lanes.end > tree->last || lanes.begin >= lanes.end ||
+        offset < 0 || count < 0 || offset + count > tree->elements)
+        return SR_FAIL(SR_E_ARGUMENT, "lanes %d to %d give elements %lld to %lld of %lld",
+                       lanes.begin, lanes.end - 1, (long long)offset, (long long)(offset + count),
+                       (long long)tree->elements);
+    return SR_OK;
+}
+
+sr_status sr_lane_tree_put(sr_lane_tree *tree, const sr_lane_values *values, int64_t offset,
+                           int64_t count, sr_stream *stream, bool *complete) {
+    const sr_lane_range lanes = values->lanes;
     *complete = false;
-    if (lane < tree->first || lane >= tree->last || offset < 0 || count < 0 ||
-        offset + count > tree->elements)
-        return SR_FAIL(SR_E_ARGUMENT, "lane %d gives elements %lld to %lld of %lld", lane,
-                       (long long)offset, (long long)(offset + count), (long long)tree->elements);
+    SR_TRY(check_values(tree, lanes, offset, count));
     if (count == 0)
         return SR_OK;
-    lane_leaf *own = &tree->leaves[lane - tree->first];
+    lane_leaf *own = &tree->leaves[lanes.begin - tree->first];
     pthread_mutex_lock(&tree->lock);
     sr_status status = SR_OK;
-    if (own->left < count)
-        status = SR_FAIL(SR_E_ARGUMENT, "lane %d gives more elements than it has", lane);
+    if (own->left < count || (own->buffer && own->end != lanes.end))
+        status = SR_FAIL(SR_E_ARGUMENT, "lane %d gives more elements than it has", lanes.begin);
     else if (!own->buffer)
-        status = open_leaf(tree, lane, stream);
+        status = open_leaf(tree, lanes, stream);
     const sr_address memory = own->buffer ? own->buffer->memory : sr_address_none();
     const bool adds = own->adds;
     pthread_mutex_unlock(&tree->lock);
     SR_TRY(status);
-
-    const sr_address to = sr_address_add(memory, (size_t)offset * sizeof(float));
-    if (adds)
-        SR_TRY(sr_lane_pool_add(tree->pool, stream, to, data, count));
-    else
-        SR_TRY(sr_stream_copy(stream, to, data, (size_t)count * sizeof(float)));
-
+    SR_TRY(fold(tree, values, sr_address_add(memory, (size_t)offset * sizeof(float)), adds, count,
+                stream));
     pthread_mutex_lock(&tree->lock);
     own->left -= count;
     if (own->left == 0)
-        status = close_leaf(tree, lane, stream, complete);
+        status = close_leaf(tree, lanes, stream, complete);
     pthread_mutex_unlock(&tree->lock);
     return status;
 }

@@ -58,21 +58,34 @@ size_t sr_lane_pool_peak(const sr_lane_pool *pool);
 SR_NODISCARD sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address into,
                                         sr_address from, int64_t count);
 
+// What arrives at once, with the same bits as one after the other: the values of the lanes of one
+// node of the tree, the first of them at 'data', each 'stride' elements behind the one before.
+typedef struct sr_lane_values {
+    sr_lane_range lanes;
+    sr_address data;
+    int64_t stride; // 0: all lanes have the same value
+} sr_lane_values;
+// Enqueues into[i] = sum, or into[i] + sum, of the lanes' elements, in the order of the tree.
+SR_NODISCARD sr_status sr_lane_pool_fold(sr_lane_pool *pool, sr_stream *stream, sr_address into,
+                                         const sr_lane_values *values, int64_t count, bool adds);
+
 // One bucket of 'elements' elements, of which each lane contributes 'covered' (the others are
 // zero). Buffers in use: at most one per node that is complete without its sibling, and one per
-// lane that is being written; a lane whose sibling is complete is added to it in place. So lanes
-// that arrive in order need at most log2 L + 1 buffers; n lanes at a time need n - 1 more. Locked
+// node that is being written; one whose sibling is complete is added to it in place. So lanes that
+// arrive in order need at most log2 L + 1 buffers; n nodes at a time need n - 1 more. Locked
 // inside.
 typedef struct sr_lane_tree sr_lane_tree;
 SR_NODISCARD sr_status sr_lane_tree_create(int lanes, int first, int last, int64_t elements,
                                            int64_t covered, sr_lane_pool *pool, sr_lane_tree **out);
 void sr_lane_tree_free(sr_lane_tree *tree);
-// Elements [offset, offset + count) of one lane: the copy or addition is enqueued when the call
-// returns. All parts of a lane must use one stream, from one thread at a time; several lanes may
-// arrive at the same time. *complete becomes true in the one call after which all sub-trees are
-// final once sr_lane_tree_ready.
-SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
-                                        sr_address data, sr_stream *stream, bool *complete);
+// Elements [offset, offset + count) of these lanes, whose values of them begin at 'data': the copy
+// or addition is enqueued when the call returns. All parts of a lane must use one stream, from one
+// thread at a time, and come with the same lanes; several nodes may arrive at the same time.
+// *complete becomes true in the one call after which all sub-trees are final once
+// sr_lane_tree_ready.
+SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, const sr_lane_values *values,
+                                        int64_t offset, int64_t count, sr_stream *stream,
+                                        bool *complete);
 // Whether the device has finished all work that was enqueued for a complete tree.
 bool sr_lane_tree_ready(const sr_lane_tree *tree);
 // The same for a stream: work enqueued on it from now on runs after all of that work.

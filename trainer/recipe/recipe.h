@@ -164,6 +164,7 @@ typedef struct sr_recipe {
     } progressive;            // of square images
     int64_t batch;            // global
     int64_t lanes;            // if not given: a power of two
+    int64_t lanes_at_once;    // that a GPU computes side by side, at most; 0: all
     int64_t sync_bn;          // lanes that share batch statistics; 1: each has its own
     double epochs;            // 0 if the length is given in steps
     int64_t steps;            // 0 if the length is given in epochs

@@ -83,6 +83,11 @@ static const sr_option recipe_options[] = {
      "lanes that share the BatchNorm statistics of their samples: a number that divides lanes, or "
      "all; so many lanes are computed side by side",
      SR_OPT_STRING, AT(raw_sync_bn), "1", 0, 0, NULL, NUMERICS},
+    {"lanes_at_once",
+     "lanes that a GPU computes side by side, at most; a rank takes a number that divides its "
+     "lanes "
+     "(0: as many as memory has room for)",
+     SR_OPT_INT, AT(recipe.lanes_at_once), "0", 0, 256, NULL, NEUTRAL},
     {"epochs", "length of training, in passes over the data; this or steps is required",
      SR_OPT_FLOAT, AT(recipe.epochs), NULL, 1e-9, 1e9, NULL, NUMERICS},
     {"steps", "length of training in steps, instead of epochs", SR_OPT_INT, AT(recipe.steps), NULL,

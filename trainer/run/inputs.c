@@ -386,33 +386,29 @@ static uint64_t usable_memory(sr_device *device, int sharing, char out[128]) {
     return usable;
 }
 
-// Bytes of a rank's parameters and optimiser state, and of the activations of the largest phase.
-static sr_status measure_step(sr_engine *engine, uint64_t *activations, uint64_t *state) {
-    const sr_engine_info e = sr_engine_get_info(engine);
-    *activations = *state = 0;
-    for (int p = 0; p < e.phases; p++) {
-        sr_plan *plan;
-        SR_TRY(sr_engine_compile(engine, p, &plan));
-        if (sr_plan_peak_bytes(plan) > *activations)
-            *activations = sr_plan_peak_bytes(plan);
-    }
-    for (int s = 0; s < e.sets; s++) {
+// Bytes of a rank's parameters and optimiser state.
+static uint64_t measure_state(sr_engine *engine) {
+    uint64_t state = 0;
+    for (int s = 0; s < sr_engine_get_info(engine).sets; s++) {
         const sr_param_set_info set = sr_param_set_get_info(sr_engine_get_set(engine, s));
-        *state += (uint64_t)set.elements * (uint64_t)set.arrays * sizeof(float);
-        *state += (uint64_t)set.scratch * sizeof(float);
+        state += (uint64_t)set.elements * (uint64_t)set.arrays * sizeof(float);
+        state += (uint64_t)set.scratch * sizeof(float);
     }
-    return SR_OK;
+    return state;
 }
 
 sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const sr_device_properties *device = sr_device_get_properties(e.device);
     const int sharing = (ranks + device->count - 1) / device->count; // ranks of the fullest device
-    uint64_t activations, state;
+    uint64_t activations;
     sr_evaluation_needs evaluation;
     char need[16], lane[16], have[128];
-    SR_TRY(measure_step(engine, &activations, &state));
+    const uint64_t state = measure_state(engine);
     const uint64_t usable = usable_memory(e.device, sharing, have);
+    // A sixteenth is left to libraries, which allocate when their kernels first run.
+    const uint64_t share = usable / (uint64_t)sharing / 16 * 15;
+    SR_TRY(sr_engine_fit_lanes(engine, share > state ? share - state : 0, &activations));
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
     if (all > usable) {
         return sr_recipe_fail(

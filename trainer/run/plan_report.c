@@ -59,7 +59,7 @@ static sr_status print_groups(const sr_recipe_optimizer *settings, const sr_mode
     return status;
 }
 
-static void print_memory(const sr_param_set *set, const sr_plan *plan, int executors) {
+static void print_memory(const sr_param_set *set, const sr_plan *plan, int lanes_at_once) {
     const sr_param_set_info info = sr_param_set_get_info(set);
     char text[16];
     uint64_t flat = (uint64_t)info.elements * sizeof(float);
@@ -72,7 +72,7 @@ static void print_memory(const sr_param_set *set, const sr_plan *plan, int execu
     (void)printf("  activations of a lane           %s",
                  sr_text_bytes(sr_plan_peak_bytes(plan), text));
     (void)printf(" (live bound %s), %d at a time\n",
-                 sr_text_bytes(sr_plan_live_bound_bytes(plan), text), executors);
+                 sr_text_bytes(sr_plan_live_bound_bytes(plan), text), lanes_at_once);
 }
 
 static void print_device(const sr_engine *engine) {
@@ -130,7 +130,7 @@ static sr_status report_phase(sr_engine *engine, int p) {
         SR_TRY(print_groups(&e.recipe->sets[phase.set].optimizer, model));
     (void)printf("\n%d operators per lane, %.3f GFLOP, %.1f MB touched, forward and backward\n",
                  sr_plan_node_count(plan), sr_plan_flops(plan) * 1e-9, sr_plan_bytes(plan) * 1e-6);
-    print_memory(set, plan, e.executors);
+    print_memory(set, plan, e.executors * e.at_once);
     return SR_OK;
 }
 

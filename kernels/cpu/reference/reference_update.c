@@ -145,6 +145,34 @@ static sr_status limit(const sr_kernel_args *args, int64_t block, sr_worker *wor
     return SR_OK;
 }
 
+// Where bit k of the number of lanes so far is set, level[k] has the sum of 2^k of them.
+static sr_status fold_lanes(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
+    (void)worker;
+    const sr_fold_params *p = args->params;
+    const float *x = args->p[0];
+    float *y = args->p[1];
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, p->count);
+    for (int64_t i = r.begin; i < r.end; i++) {
+        float level[SR_FOLD_LEVELS] = {0}, sum = 0;
+        for (int64_t lane = 0; lane < p->lanes; lane++) {
+            int k = 0;
+            sum = x[lane * p->stride + i];
+            for (; lane >> k & 1; k++)
+                sum = level[k] + sum;
+            level[k] = sum;
+        }
+        int k = 0;
+        while (!(p->lanes >> k & 1))
+            k++;
+        sum = level[k];
+        for (k++; p->lanes >> k; k++)
+            if (p->lanes >> k & 1)
+                sum = level[k] + sum;
+        y[i] = p->adds ? y[i] + sum : sum;
+    }
+    return SR_OK;
+}
+
 // The square of an f32 is exact in f64.
 static sr_status add_squares_leaf(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
@@ -208,6 +236,10 @@ sr_status sr_reference_prepare_ema(const sr_kernel_request *request, sr_prepared
 
 sr_status sr_reference_prepare_limit(const sr_kernel_request *request, sr_prepared *out) {
     return prepare(limit, request, out);
+}
+
+sr_status sr_reference_prepare_fold_lanes(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare(fold_lanes, request, out);
 }
 
 sr_status sr_reference_prepare_add_squares(const sr_kernel_request *request, sr_prepared *out) {

@@ -227,6 +227,9 @@ DOES(keep, sr_keep(SR_NONE))
 DOES(info_of, sr_info info; assert_false(sr_tensor_info(SR_NONE, &info)))
 DOES(compile, sr_plan *plan;
      assert_status(SR_E_ARGUMENT, sr_compile(a->context, &(sr_target){SR_NONE, SR_NONE}, 1, &plan)))
+DOES(compile_lanes, sr_plan *plan;
+     assert_status(SR_E_ARGUMENT,
+                   sr_compile_lanes(a->context, &(sr_target){SR_NONE, SR_NONE}, 1, 1, &plan)))
 DOES(gradients_y, sr_tensor g; sr_gradients(SR_NONE, SR_NONE, &a->some, 1, &g);
      assert_true(sr_is_none(g)))
 DOES(gradients_x, sr_tensor xs[2] = {a->some}; sr_tensor g[2];
@@ -373,6 +376,7 @@ static const missing_call calls[] = {
     {"sr_keep", "sr_keep", keep},
     {"sr_tensor_info", "sr_tensor_info", info_of},
     {"sr_compile", "sr_compile: targets[0]", compile},
+    {"sr_compile_lanes", "sr_compile: targets[0]", compile_lanes},
     {"sr_gradients", "sr_gradients: y", gradients_y},
     {"sr_gradients", "sr_gradients: xs[1]", gradients_x},
     {"sr_forward_statistic", "sr_forward_statistic: value", statistic},

@@ -106,6 +106,25 @@ static void case_limit(sr_kernel_id kernel) {
     check_problem(&c);
 }
 
+// More lanes than a power of two, values with a gap between them, and one value of all lanes.
+static void case_fold_lanes(sr_kernel_id kernel) {
+    static const sr_fold_params list[] = {
+        {.count = 65536 + 19, .lanes = 8, .stride = 65536 + 32},
+        {.count = 1003, .lanes = 7, .stride = 1003, .adds = 1},
+        {.count = 64, .lanes = 21, .stride = 0},
+        {.count = 5, .lanes = 1, .stride = 0},
+        {.count = 3, .lanes = 256, .stride = 4},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        problem c = problem_of(kernel, 2, &list[k], sizeof list[k]);
+        set(&c, 0, PARAMETER, SR_F32, (list[k].lanes - 1) * list[k].stride + list[k].count);
+        set(&c, 1, PARAMETER, SR_F32, list[k].count);
+        c.arg[1].updated = true;
+        c.terms = (double)list[k].lanes;
+        check_problem(&c);
+    }
+}
+
 static void case_add_squares(sr_kernel_id kernel) {
     static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
     for (int k = 0; k < 5; k++) {
@@ -570,12 +589,21 @@ static void case_rearrange(sr_kernel_id kernel) {
          .begin = {0, 0, 2, 0, 1},
          .end = {2, 3, 6, 2, 4},
          .every = {1, 1, 3, 1, 2}},
+        // channels of each picture first
+        {.dims = 3,
+         .dim = {4, 16, 6},
+         .step = {96, 1, 16},
+         .end = {4, 16, 6},
+         .every = {1, 1, 1},
+         .elements = 4 * 96},
     };
-    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+    const size_t count = sizeof shapes / sizeof shapes[0] - (kernel_cases_of_digests ? 1 : 0);
+    for (size_t k = 0; k < count; k++) {
         for (int t = 0; t < TYPES; t++) {
             sr_rearrange_params p = shapes[k];
             p.count = 1;
-            p.elements = 299 * 301; // enough for all of them
+            if (k == 0 || p.elements == 0)
+                p.elements = 299 * 301; // enough for all of them
             for (int d = 0; d < p.dims; d++)
                 p.count *= p.dim[d];
             problem c = problem_of(kernel, 2, &p, sizeof p);
@@ -735,5 +763,6 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_lamb] = case_update16,
     [SR_KERNEL_ema] = case_ema,
     [SR_KERNEL_limit] = case_limit,
+    [SR_KERNEL_fold_lanes] = case_fold_lanes,
     [SR_KERNEL_add_squares] = case_add_squares,
 };

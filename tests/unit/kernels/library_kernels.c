@@ -88,6 +88,49 @@ bool library_is_there(const library *l) {
     return false;
 }
 
+// Activations and results.
+static uint32_t varying_of(const sr_kernel_request *request) {
+    int count;
+    uint32_t varies = 0;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
+    for (int i = 0; i < count; i++)
+        if (arguments[i].type == SR_ARG_T || arguments[i].role == SR_ARG_OUT)
+            varies |= 1U << i;
+    return varies;
+}
+
+void library_check_lanes(library *l, const sr_kernel_request *lane, uint32_t shared,
+                         bool may_refuse) {
+    for (int lanes = 2; lanes <= 3; lanes++) {
+        const uint32_t varies = varying_of(lane) & ~shared;
+        const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);
+        (void)arrays_free(NULL);
+        if (entry) {
+            assert_string_equal(entry->provider, l->provider);
+            assert_true(entry->lanes);
+            l->checked++;
+        } else if (must_serve(l) && !may_refuse) {
+            fail_msg("%s does not serve lanes of %s in %s", l->name, sr_kernel_name(lane->kernel),
+                     sr_dtype_name(sr_kernel_activation(lane)));
+        } else {
+            l->refused++;
+        }
+    }
+}
+
+sr_kernel_request library_request(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes,
+                                  bool bias) {
+    int count;
+    const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, sr_device_get_properties(device_of_test())->kind, kernel, t,
+                           params, bytes);
+    for (int i = 0; i < count; i++)
+        if (arguments[i].role == SR_ARG_OPT && !bias)
+            request.dtype[i] = SR_DTYPE_COUNT;
+    return request;
+}
+
 void library_check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes, bool bias) {
     int count;
     const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &count);

@@ -7,7 +7,8 @@
 // alpha are rounded, by tensor cores toward zero, to at most 2^-23 of a partial sum in any order,
 // and no partial sum exceeds the sum of all absolute values; the result is rounded once more:
 //     |got - want| <= roundoff(T) |want| + (n + 2) 2^-23 (sum of |a b| + |bias|)
-// Repeated runs with other contents of the workspace have the same bits.
+// Repeated runs with other contents of the workspace have the same bits, and so has each of several
+// lanes side by side as alone.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -136,8 +137,8 @@ typedef struct batch {
 } batch;
 
 // 'transposed': bit 0: a, bit 1: b.
-static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
-                             double alpha, int transposed) {
+static sr_matmul_params make_matmul(int64_t rows, int64_t terms, int64_t columns,
+                                    const batch *batches, double alpha, int transposed) {
     sr_matmul_params p = {.rows = rows,
                           .terms = terms,
                           .columns = columns,
@@ -149,6 +150,12 @@ static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const
     memcpy(p.dim, batches->dim, sizeof p.dim);
     memcpy(p.a_step, batches->a_step, sizeof p.a_step);
     memcpy(p.b_step, batches->b_step, sizeof p.b_step);
+    return p;
+}
+
+static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
+                             double alpha, int transposed) {
+    const sr_matmul_params p = make_matmul(rows, terms, columns, batches, alpha, transposed);
     for (sr_dtype t = SR_BF16; t <= SR_F16; t++)
         library_check(SR_KERNEL_matmul, t, &p, sizeof p, false);
 }
@@ -214,6 +221,52 @@ static void test_networks(void **state) {
     check_matmul(197, 64, 50, &heads, 0.125);
 }
 
+static void check_lanes_of_linear(int64_t n, int64_t channels, int64_t k) {
+    const sr_linear_params p = {n, channels, k};
+    const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear, SR_KERNEL_linear_dx,
+                                    SR_KERNEL_linear_dw};
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+        for (int i = 0; i < 4; i++) { // the first one with a bias
+            const sr_kernel_request lane = library_request(kernels[i], t, &p, sizeof p, i == 0);
+            // Batches of matrices that are less aligned than one may have no algorithm.
+            library_check_lanes(&cublaslt, &lane, 0,
+                                i == 3 && (n * channels % 32 != 0 || n * k % 32 != 0));
+        }
+    }
+}
+
+// shared: 2: all lanes have the same b.
+static void check_lanes_of_matmul(int64_t rows, int64_t terms, int64_t columns,
+                                  const batch *batches, uint32_t shared) {
+    for (int transposed = 0; transposed < 4; transposed++) {
+        const sr_matmul_params p = make_matmul(rows, terms, columns, batches, 0.5, transposed);
+        for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+            const sr_kernel_request lane =
+                library_request(SR_KERNEL_matmul, t, &p, sizeof p, false);
+            library_check_lanes(&cublaslt, &lane, shared, rows * terms % 32 != 0);
+        }
+    }
+}
+
+static void test_lanes(void **state) {
+    static const batch one = {{1, 1, 1}, {0}, {0}, 1, 1},
+                       heads = {{1, 2, 3}, {0, 3, 1}, {0, 3, 1}, 6, 6},
+                       repeated = {{1, 2, 3}, {0, 0, 1}, {0, 3, 1}, 3, 6};
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    for (int64_t n = 1; n <= 19; n += 6) {
+        check_lanes_of_linear(n, 24, 40);
+        check_lanes_of_linear(n, 33, 17);
+    }
+    for (uint32_t shared = 0; shared <= 2; shared += 2) {
+        check_lanes_of_matmul(7, 9, 5, &one, shared);
+        check_lanes_of_matmul(8, 16, 24, &one, shared);
+        check_lanes_of_matmul(7, 24, 5, &heads, shared);
+        check_lanes_of_matmul(8, 16, 24, &repeated, shared);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_cases, arrays_free),
@@ -221,6 +274,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_remainders_of_matmul, arrays_free),
         cmocka_unit_test_teardown(test_batches, arrays_free),
         cmocka_unit_test_teardown(test_networks, arrays_free),
+        cmocka_unit_test_teardown(test_lanes, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

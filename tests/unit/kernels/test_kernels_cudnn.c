@@ -7,7 +7,8 @@
 // most 2^-23 of a partial sum in any order, and no partial sum exceeds the sum of all absolute
 // values; the result is rounded once more, before a bias is added and after that:
 //     |got - want| <= roundoff(T) |want| + (n + 2) 2^-23 (sum of |a b|) + roundoff(T) |sum of a b|
-// Repeated runs with other contents of the workspace have the same bits.
+// Repeated runs with other contents of the workspace have the same bits, and so has each of several
+// lanes side by side as alone.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -97,29 +98,35 @@ static void test_cases(void **state) {
     print_message("%d problems, %d without an engine\n", cudnn.checked, cudnn.refused);
 }
 
-// A convolution, with paddings before and behind.
-static void check_conv(int64_t side, int64_t channels, int64_t filters, int64_t window, int stride,
-                       int before, int behind, int dilation) {
+// Of two samples, with paddings before and behind.
+static sr_conv_params make_conv(int64_t side, int64_t channels, int64_t filters, int64_t window,
+                                int stride, int before, int behind, int dilation) {
     const int64_t extent = (window - 1) * dilation + 1,
                   out = (side + before + behind - extent) / stride + 1;
-    const sr_conv_params p = {.n = 2,
-                              .h = side,
-                              .w = side + 1,
-                              .c = channels,
-                              .k = filters,
-                              .r = window,
-                              .s = window,
-                              .p = out,
-                              .q = (side + 1 + before + behind - extent) / stride + 1,
-                              .stride_h = stride,
-                              .stride_w = stride,
-                              .pad_top = before,
-                              .pad_left = before,
-                              .pad_bottom = behind,
-                              .pad_right = behind,
-                              .dilation_h = dilation,
-                              .dilation_w = dilation,
-                              .groups = 1};
+    return (sr_conv_params){.n = 2,
+                            .h = side,
+                            .w = side + 1,
+                            .c = channels,
+                            .k = filters,
+                            .r = window,
+                            .s = window,
+                            .p = out,
+                            .q = (side + 1 + before + behind - extent) / stride + 1,
+                            .stride_h = stride,
+                            .stride_w = stride,
+                            .pad_top = before,
+                            .pad_left = before,
+                            .pad_bottom = behind,
+                            .pad_right = behind,
+                            .dilation_h = dilation,
+                            .dilation_w = dilation,
+                            .groups = 1};
+}
+
+static void check_conv(int64_t side, int64_t channels, int64_t filters, int64_t window, int stride,
+                       int before, int behind, int dilation) {
+    const sr_conv_params p =
+        make_conv(side, channels, filters, window, stride, before, behind, dilation);
     for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         library_check(SR_KERNEL_conv2d, t, &p, sizeof p, true);
         library_check(SR_KERNEL_conv2d, t, &p, sizeof p, false);
@@ -144,10 +151,39 @@ static void test_shapes(void **state) {
     check_conv(3, 8, 8, 3, 1, 4, 0, 1); // outputs of padding alone
 }
 
+// Of 'n' samples each. The gradients of weights run lane by lane.
+static void check_lanes_of(int64_t n, sr_conv_params p) {
+    p.n = n;
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+        for (int bias = 0; bias < 2; bias++) {
+            const sr_kernel_request forward =
+                library_request(SR_KERNEL_conv2d, t, &p, sizeof p, bias);
+            library_check_lanes(&cudnn, &forward, 0, false);
+        }
+        const sr_kernel_request dx = library_request(SR_KERNEL_conv2d_dx, t, &p, sizeof p, false),
+                                dw = library_request(SR_KERNEL_conv2d_dw, t, &p, sizeof p, false);
+        sr_kernel_request all;
+        library_check_lanes(&cudnn, &dx, 0, false);
+        assert_false(sr_kernel_join_lanes(&dw, 2, 7, &all));
+    }
+}
+
+static void test_lanes(void **state) {
+    (void)state;
+    if (!library_is_there(&cudnn))
+        return;
+    check_lanes_of(1, make_conv(3, 9, 17, 3, 1, 1, 1, 1));
+    check_lanes_of(2, make_conv(4, 16, 24, 3, 1, 1, 1, 1));
+    check_lanes_of(3, make_conv(9, 3, 8, 7, 2, 3, 3, 1));
+    check_lanes_of(4, make_conv(8, 16, 8, 1, 2, 0, 0, 1));
+    check_lanes_of(5, make_conv(6, 5, 8, 3, 2, 0, 1, 1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_cases, arrays_free),
         cmocka_unit_test_teardown(test_shapes, arrays_free),
+        cmocka_unit_test_teardown(test_lanes, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

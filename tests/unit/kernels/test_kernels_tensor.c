@@ -3,7 +3,8 @@
 // the reference on the problems of kernel_cases.c; and batch norm within derived bounds of double
 // arithmetic for rows and channels around the sizes of its vectors, units, slabs and groups. The
 // bits are the same for any number of blocks, in place, in repeated runs (on the software GPU each
-// has another order of blocks and threads), and where one kernel promises the bits of another.
+// has another order of blocks and threads), in lanes side by side as in each alone, and where one
+// kernel promises the bits of another.
 //
 // The bounds, with u = 2^-24 and at most D joins between a row and the total of all
 // (kernels/cuda/tensor_batchnorm.cu): 9 in a unit, and 17 more each where there are several units,
@@ -23,6 +24,7 @@
 #include "kernels/cuda/cuda_plan.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/kernels/kernel_problem.h"
+#include "tests/unit/kernels/library_kernels.h"
 #include "tests/unit/support/device_run.h"
 
 #define TENSOR "tensor"
@@ -420,6 +422,66 @@ static void test_infinite_elements(void **state) {
     }
 }
 
+// Lanes with statistics of their own in one launch.
+static void check_lanes_with(const sr_kernel_request *lane, uint32_t varies) {
+    for (int lanes = 2; lanes <= 3; lanes++) {
+        const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);
+        (void)arrays_free(NULL);
+        if (!entry)
+            fail_msg("no entry for lanes of %s", sr_kernel_name(lane->kernel));
+        assert_string_equal(entry->provider, TENSOR);
+        assert_true(entry->lanes);
+    }
+}
+
+static void check_lanes_of(sr_dtype type, int64_t rows, int64_t channels) {
+    static const struct {
+        sr_kernel_id kernel;
+        uint32_t varies; // all but gamma and beta; of the last two not the statistics either
+    } kernels[] = {{SR_KERNEL_batchnorm_train, 0x39}, {SR_KERNEL_batchnorm_moments, 0x07},
+                   {SR_KERNEL_batchnorm_grad, 0xfb},  {SR_KERNEL_batchnorm_sums, 0x3f},
+                   {SR_KERNEL_batchnorm_infer, 0x21}, {SR_KERNEL_batchnorm_dx, 0x83}};
+    const sr_batchnorm_dx_params params = {rows, channels, eps, rows};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        const sr_kernel_id k = kernels[i].kernel;
+        const size_t bytes = k == SR_KERNEL_batchnorm_dx        ? sizeof params
+                             : k == SR_KERNEL_batchnorm_moments ? sizeof(sr_rows_params)
+                                                                : sizeof(sr_batchnorm_params);
+        sr_kernel_request lane;
+        sr_kernel_request_init(&lane, sr_device_get_properties(device_of_test())->kind, k, type,
+                               &params, bytes);
+        check_lanes_with(&lane, kernels[i].varies);
+    }
+}
+
+// Units, slabs and groups that are not whole, with and without counters.
+static void test_lanes(void **state) {
+    static const int64_t shapes[][2] = {{1, 5},    {7, 33},   {65, 64},   {257, 3},
+                                        {513, 72}, {600, 24}, {4200, 33}, {17000, 16}};
+    (void)state;
+    if (is_skipped())
+        return;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+        check_lanes_of(types[k % TYPES], shapes[k][0], shapes[k][1]);
+}
+
+// Other arguments of each lane than those that depend on its samples are refused.
+static void test_other_lanes(void **state) {
+    const sr_batchnorm_params params = {9, 8, eps};
+    sr_kernel_request lane, all;
+    (void)state;
+    if (is_skipped())
+        return;
+    sr_kernel_request_init(&lane, sr_device_get_properties(device_of_test())->kind,
+                           SR_KERNEL_batchnorm_train, SR_F32, &params, sizeof params);
+    assert_true(sr_kernel_join_lanes(&lane, 2, 0x39, &all));
+    assert_false(sr_kernel_join_lanes(&lane, 2, 0x3b, &all)); // gamma, too
+    assert_false(sr_kernel_join_lanes(&lane, 2, 0x19, &all)); // one variance
+    lane.kernel = SR_KERNEL_batchnorm_infer;
+    assert_true(sr_kernel_join_lanes(&lane, 2, 0x21, &all));
+    assert_false(sr_kernel_join_lanes(&lane, 2, 0x39, &all)); // statistics
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_problems, arrays_free),
@@ -428,6 +490,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_many_units, arrays_free),
         cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
+        cmocka_unit_test_teardown(test_lanes, arrays_free),
+        cmocka_unit_test(test_other_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,14 +191,13 @@ static void run_growing(int threads, char digest[SR_SHA256_HEX], int64_t sides[6
     engine_fixture f = {0};
     const sr_schedule_lengths lengths = {
         .total = 6 * ENGINE_BATCH, .epoch = 2 * ENGINE_BATCH, .batch = ENGINE_BATCH};
-    sr_plan *largest;
+    uint64_t peak;
     engine_begin(&f, "tests/recipes/tiny.yaml", threads,
                  "progressive={from: 16, step: 8, begin: 1it, end: 5it}");
     sr_engine_set_lengths(f.engine, &lengths);
     growing_source s = {.f = &f};
     const sr_lane_source source = {.get = get_grown, .done = done_bad, .user = &s};
-    assert_ok(sr_engine_compile(f.engine, 0, &largest));
-    const size_t peak = sr_plan_peak_bytes(largest);
+    assert_ok(sr_engine_fit_lanes(f.engine, UINT64_MAX, &peak));
     for (int step = 0; step < 6; step++) {
         int64_t height;
         s.step = step;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a run does with an engine gives the same bits on "cpu-async", on one rank or
-// several, as on one rank on "cpu": steps with other pictures and settings each time, moving
-// averages with lookahead, two phases, inference, mixing, a checkpoint and what is loaded from it.
-// The source takes its memory back as soon as the engine is done with it, and what it gave ahead
-// when it is asked for it. Ranks are threads.
+// several, with any number of lanes side by side, as on one rank on "cpu": steps with other
+// pictures and settings each time, moving averages with lookahead, two phases, inference, mixing, a
+// checkpoint and what is loaded from it. The source takes its memory back as soon as the engine is
+// done with it, and what it gave ahead when it is asked for it. Ranks are threads.
 #include <pthread.h>
 
 #include "tests/unit/support/picture_slot.h"
@@ -184,8 +184,9 @@ static void *run_rank(void *argument) {
     return NULL;
 }
 
+// at_once: an override; NULL: none. What is loaded goes on with one lane at a time.
 static void run(const char *device, int ranks, const char *recipe, const char *extra,
-                engine_rank *all) {
+                const char *at_once, engine_rank *all) {
     sr_local_world *worlds[2];
     const sr_local_options options = {.size = ranks, .seed = 5};
     pthread_t threads[MAX_RANKS];
@@ -200,6 +201,8 @@ static void run(const char *device, int ranks, const char *recipe, const char *e
         r->extra = extra;
         r->folder = folder;
         r->first.device = r->next.device = device;
+        r->first.more = at_once;
+        r->next.more = at_once ? "lanes_at_once=1" : NULL;
         assert_ok(sr_local_world_join(worlds[0], i, NULL, &r->first.comm));
         assert_ok(sr_local_world_join(worlds[1], i, NULL, &r->next.comm));
     }
@@ -230,15 +233,19 @@ static void expect_equal(const results *want, const results *got) {
 
 static void compare(const char *recipe, const char *extra) {
     static engine_rank cpu, ranks[MAX_RANKS];
-    run("cpu", 1, recipe, extra, &cpu);
+    run("cpu", 1, recipe, extra, NULL, &cpu);
     assert_int_equal(0, cpu.ahead); // which reads lanes in place
     assert_string_equal(cpu.out.digest[0], cpu.out.digest[1]);
     assert_string_not_equal(cpu.out.digest[1], cpu.out.digest[2]);
-    for (int count = 1; count <= MAX_RANKS; count += MAX_RANKS - 1) {
-        run("cpu-async", count, recipe, extra, ranks);
-        for (int i = 0; i < count; i++) {
-            expect_equal(&cpu.out, &ranks[i].out);
-            assert_true(ranks[i].ahead >= STEPS - 1);
+    for (int count = 1; count <= MAX_RANKS; count++) {
+        for (int at_once = 0; at_once <= 2; at_once++) {
+            char override[32];
+            (void)snprintf(override, sizeof override, "lanes_at_once=%d", at_once);
+            run("cpu-async", count, recipe, extra, override, ranks);
+            for (int i = 0; i < count; i++) {
+                expect_equal(&cpu.out, &ranks[i].out);
+                assert_true(ranks[i].ahead >= STEPS - 1);
+            }
         }
     }
 }
@@ -263,6 +270,37 @@ static void test_common_statistics(void **state) {
 static void test_two_phases(void **state) {
     (void)state;
     compare("toy-gan", "ema.decay=0.9");
+}
+
+// As many lanes side by side as memory has room for; lanes that wait for others run one by one.
+static void test_lanes_fit_into_memory(void **state) {
+    (void)state;
+    engine_fixture f = {.device = "cpu-async"}, grouped = {.device = "cpu-async"},
+                   asked = {.device = "cpu-async"}, host = {.device = "cpu"};
+    uint64_t all, fewer, one, room;
+    engine_begin(&f, "tests/recipes/tiny.yaml", 2, NULL);
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 4);
+    assert_ok(sr_engine_fit_lanes(f.engine, UINT64_MAX, &all));
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 4);
+    assert_ok(sr_engine_fit_lanes(f.engine, all - 1, &fewer));
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 2);
+    assert_true(fewer < all);
+    (void)engine_step(&f, 0);
+    assert_ok(sr_engine_fit_lanes(f.engine, 0, &one));
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 1);
+    assert_true(one < fewer);
+    (void)engine_step(&f, 1);
+    engine_begin(&grouped, "tests/recipes/tiny.yaml", 2, "sync_bn=2");
+    assert_int_equal(sr_engine_get_info(grouped.engine).at_once, 1);
+    engine_begin(&asked, "tests/recipes/tiny.yaml", 2, "lanes_at_once=3"); // 2 divides 4 lanes
+    assert_int_equal(sr_engine_get_info(asked.engine).at_once, 2);
+    engine_begin(&host, "tests/recipes/tiny.yaml", 2, NULL);
+    assert_ok(sr_engine_fit_lanes(host.engine, 0, &room));
+    assert_int_equal(sr_engine_get_info(host.engine).at_once, 1);
+    engine_end(&f);
+    engine_end(&grouped);
+    engine_end(&asked);
+    engine_end(&host);
 }
 
 // ---- Another source ----
@@ -331,6 +369,7 @@ int main(void) {
         cmocka_unit_test(test_rounded_parameters),
         cmocka_unit_test(test_common_statistics),
         cmocka_unit_test(test_two_phases),
+        cmocka_unit_test(test_lanes_fit_into_memory),
         cmocka_unit_test(test_another_source_at_the_same_addresses),
         cmocka_unit_test(test_wrong_labels),
     };

@@ -218,7 +218,7 @@ static void reserve(world *w) {
     }
     assert_ok(sr_comm_wait(w->comms[0], requests, 2 * MOST, "messages to oneself"));
     for (int r = 0; r < w->ranks; r++)
-        assert_ok(sr_exchange_reserve(w->exchanges[r], 1));
+        assert_ok(sr_exchange_reserve(w->exchanges[r], 1, 1));
 }
 
 static void a_steady_step_allocates_nothing(void **state) {

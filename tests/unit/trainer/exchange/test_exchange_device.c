@@ -142,7 +142,7 @@ static sr_status allocate(device_rank *r) {
                                          .act_seconds = 60};
     SR_TRY(r->manual ? sr_exchange_create_manual(r->comm, &options, 0, &r->exchange)
                      : sr_exchange_create(r->comm, &options, &r->exchange));
-    return sr_exchange_reserve(r->exchange, STREAMS);
+    return sr_exchange_reserve(r->exchange, STREAMS, 1);
 }
 
 static int64_t given(int segment) {

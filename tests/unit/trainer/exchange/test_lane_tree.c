@@ -10,6 +10,7 @@
 
 #define ELEMENTS 133
 #define MAX_LANES 64
+#define STRIDE 144 // of lanes at once
 
 static sr_device *device; // the CPU, whose memory is the host's
 static sr_stream *stream; // direct
@@ -86,6 +87,13 @@ static void fold_plan_refuses_what_is_no_tree(void **state) {
     assert_int_equal(sr_lane_fold_plan(8, part, 1, plan), SR_E_INTERNAL);
 }
 
+static sr_status put_lane(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
+                          const float *data, sr_stream *on, bool *complete) {
+    const sr_lane_values values = {.lanes = {lane, lane + 1},
+                                   .data = sr_device_host_address(device, data)};
+    return sr_lane_tree_put(tree, &values, offset, count, on, complete);
+}
+
 typedef struct arrival {
     int lane, offset, count;
 } arrival;
@@ -113,10 +121,8 @@ static void put_all(sr_lane_tree *tree, const arrival *arrivals, int count) {
     for (int i = 0; i < count; i++) {
         bool complete = false;
         fill(arrivals[i].lane, data);
-        assert_int_equal(sr_lane_tree_put(tree, arrivals[i].lane, arrivals[i].offset,
-                                          arrivals[i].count,
-                                          sr_device_host_address(device, data + arrivals[i].offset),
-                                          stream, &complete),
+        assert_int_equal(put_lane(tree, arrivals[i].lane, arrivals[i].offset, arrivals[i].count,
+                                  data + arrivals[i].offset, stream, &complete),
                          SR_OK);
         assert_int_equal(complete, i == count - 1);
     }
@@ -206,12 +212,76 @@ static void reserved_buffers_are_used(void **state) {
     uint64_t before = sr_memory_get_stats().allocations;
     assert_int_equal(sr_lane_pool_reserve(pool, 1), SR_OK);
     for (int lane = 0; lane < 4; lane++)
-        assert_int_equal(sr_lane_tree_put(tree, lane, 0, 8, sr_device_host_address(device, data),
-                                          stream, &complete),
-                         SR_OK);
+        assert_int_equal(put_lane(tree, lane, 0, 8, data, stream, &complete), SR_OK);
     assert_true(complete);
     assert_int_equal(sr_memory_get_stats().allocations, before);
     assert_int_equal(sr_lane_pool_peak(pool), 2);
+    sr_lane_tree_free(tree);
+    sr_lane_pool_free(pool);
+}
+
+// Lanes [first, last) as nodes of the tree, each at once; the parts of all nodes in turn.
+static void put_nodes(sr_lane_tree *tree, const sr_lane_range *nodes, int count, bool *complete) {
+    static const int cuts[] = {0, 70, ELEMENTS};
+    static float data[MAX_LANES][STRIDE];
+    for (int part = 0; part < 2; part++) {
+        for (int i = 0; i < count; i++) {
+            for (int lane = nodes[i].begin; lane < nodes[i].end; lane++)
+                fill(lane, data[lane]);
+            const sr_lane_values values = {
+                .lanes = nodes[i],
+                .data = sr_device_host_address(device, data[nodes[i].begin] + cuts[part]),
+                .stride = STRIDE};
+            assert_int_equal(sr_lane_tree_put(tree, &values, cuts[part],
+                                              cuts[part + 1] - cuts[part], stream, complete),
+                             SR_OK);
+            assert_true(!*complete || (part == 1 && nodes[i].end == nodes[count - 1].end));
+        }
+    }
+}
+
+static void lanes_at_once_have_the_same_bits(void **state) {
+    (void)state;
+    for (int lanes = 1; lanes <= 21; lanes++) {
+        for (int each = 1; each <= lanes; each++) {
+            sr_lane_pool *pool = NULL;
+            sr_lane_tree *tree = NULL;
+            bool complete = false;
+            assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
+            assert_int_equal(sr_lane_tree_create(lanes, 0, lanes, ELEMENTS, ELEMENTS, pool, &tree),
+                             SR_OK);
+            for (int begin = 0; begin < lanes; begin += each) {
+                sr_lane_range nodes[SR_LANE_MAX_SUBTREES];
+                const int end = begin + each < lanes ? begin + each : lanes;
+                assert_false(complete);
+                put_nodes(tree, nodes, sr_lane_subtrees(lanes, begin, end, nodes), &complete);
+            }
+            assert_true(complete);
+            if (each == lanes)
+                assert_int_equal(sr_lane_pool_peak(pool), 1);
+            for (int i = 0; i < ELEMENTS; i++) {
+                const float expected = reference(lanes, 0, root_width(lanes), i);
+                assert_memory_equal(&floats(sr_lane_tree_partial(tree, 0))[i], &expected,
+                                    sizeof expected);
+            }
+            sr_lane_tree_free(tree);
+            sr_lane_pool_free(pool);
+        }
+    }
+}
+
+static void lanes_may_share_a_value(void **state) {
+    (void)state;
+    sr_lane_pool *pool = NULL;
+    sr_lane_tree *tree = NULL;
+    float data[4] = {1, 2, 3, 4};
+    bool complete = false;
+    assert_int_equal(sr_lane_pool_create(device, 4, &pool), SR_OK);
+    assert_int_equal(sr_lane_tree_create(6, 0, 6, 4, 4, pool, &tree), SR_OK);
+    const sr_lane_values values = {.lanes = {0, 6}, .data = sr_device_host_address(device, data)};
+    assert_int_equal(sr_lane_tree_put(tree, &values, 0, 4, stream, &complete), SR_OK);
+    assert_true(complete);
+    assert_true(floats(sr_lane_tree_partial(tree, 0))[3] == 24.0f);
     sr_lane_tree_free(tree);
     sr_lane_pool_free(pool);
 }
@@ -226,10 +296,7 @@ static void elements_that_nobody_gives_are_zero(void **state) {
     assert_int_equal(sr_lane_tree_create(2, 0, 2, 8, 4, pool, &tree), SR_OK);
     for (int turn = 0; turn < 2; turn++) {
         for (int lane = 0; lane < 2; lane++)
-            assert_int_equal(sr_lane_tree_put(tree, lane, 2, 4,
-                                              sr_device_host_address(device, data), stream,
-                                              &complete),
-                             SR_OK);
+            assert_int_equal(put_lane(tree, lane, 2, 4, data, stream, &complete), SR_OK);
         assert_true(complete);
         float *sum = floats(sr_lane_tree_partial(tree, 0));
         assert_true(sum[1] == 0.0f && sum[2] == 2.0f && sum[5] == 8.0f && sum[6] == 0.0f);
@@ -248,19 +315,11 @@ static void refuses_too_much_and_foreign_lanes(void **state) {
     bool complete = true;
     assert_int_equal(sr_lane_pool_create(device, ELEMENTS, &pool), SR_OK);
     assert_int_equal(sr_lane_tree_create(4, 2, 4, ELEMENTS, ELEMENTS, pool, &tree), SR_OK);
-    assert_int_equal(
-        sr_lane_tree_put(tree, 1, 0, 1, sr_device_host_address(device, data), stream, &complete),
-        SR_E_ARGUMENT);
+    assert_int_equal(put_lane(tree, 1, 0, 1, data, stream, &complete), SR_E_ARGUMENT);
     assert_false(complete);
-    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS + 1,
-                                      sr_device_host_address(device, data), stream, &complete),
-                     SR_E_ARGUMENT);
-    assert_int_equal(sr_lane_tree_put(tree, 2, 0, ELEMENTS, sr_device_host_address(device, data),
-                                      stream, &complete),
-                     SR_OK);
-    assert_int_equal(
-        sr_lane_tree_put(tree, 2, 0, 1, sr_device_host_address(device, data), stream, &complete),
-        SR_E_ARGUMENT);
+    assert_int_equal(put_lane(tree, 2, 0, ELEMENTS + 1, data, stream, &complete), SR_E_ARGUMENT);
+    assert_int_equal(put_lane(tree, 2, 0, ELEMENTS, data, stream, &complete), SR_OK);
+    assert_int_equal(put_lane(tree, 2, 0, 1, data, stream, &complete), SR_E_ARGUMENT);
     sr_lane_tree_free(tree);
     sr_lane_pool_free(pool);
 }
@@ -283,9 +342,8 @@ static void *put_some(void *argument) {
         bool complete = false;
         const arrival *a = &w->arrivals[i];
         fill(a->lane, data);
-        if (sr_lane_tree_put(w->tree, a->lane, a->offset, a->count,
-                             sr_device_host_address(device, data + a->offset), own,
-                             &complete) != SR_OK)
+        if (put_lane(w->tree, a->lane, a->offset, a->count, data + a->offset, own, &complete) !=
+            SR_OK)
             w->completions = -1000;
         w->completions += complete ? 1 : 0;
     }
@@ -340,8 +398,8 @@ static void survives_each_failing_allocation(void **state) {
         if (status == SR_OK)
             status = sr_lane_tree_create(4, 0, 4, ELEMENTS, ELEMENTS, pool, &tree);
         for (int lane = 0; lane < 4 && status == SR_OK; lane++)
-            status = sr_lane_tree_put(tree, (lane * 2) % 4 + lane / 2, 0, ELEMENTS,
-                                      sr_device_host_address(device, data), stream, &complete);
+            status =
+                put_lane(tree, (lane * 2) % 4 + lane / 2, 0, ELEMENTS, data, stream, &complete);
         sr_memory_fail_nth(0);
         assert_true(status == SR_OK || status == SR_E_MEMORY);
         failures += status == SR_E_MEMORY ? 1 : 0;
@@ -357,6 +415,8 @@ int main(void) {
         cmocka_unit_test(sub_trees_are_maximal_nodes),
         cmocka_unit_test(fold_plan_refuses_what_is_no_tree),
         cmocka_unit_test(same_bits_for_all_orders_and_ranks),
+        cmocka_unit_test(lanes_at_once_have_the_same_bits),
+        cmocka_unit_test(lanes_may_share_a_value),
         cmocka_unit_test(lanes_in_order_need_few_buffers),
         cmocka_unit_test(reserved_buffers_are_used),
         cmocka_unit_test(elements_that_nobody_gives_are_zero),

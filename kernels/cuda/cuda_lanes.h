@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes side by side (kernels/kernel_lanes.h) by kernels of libraries.
+#ifndef SR_KERNELS_CUDA_LANES_H
+#define SR_KERNELS_CUDA_LANES_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// 'prepare' of an entry.
+typedef sr_status (*sr_cuda_prepare_fn)(const sr_kernel_request *request, sr_prepared *out);
+
+// Whether a library's kernel gives each of several lanes the bits that it has alone, on the current
+// device: 'lanes' is the request of all, 'lane' that of one. No library promises it, so both run on
+// fixed numbers when they are first asked for in a process, and the answer is kept. False if they
+// cannot run, for lack of memory for example. Any thread.
+bool sr_cuda_keeps_lanes(const sr_kernel_request *lanes, const sr_kernel_request *lane,
+                         sr_cuda_prepare_fn prepare);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
