@@ -13,7 +13,7 @@ enum { FIRST_SLOTS = 64 };
 
 struct sr_prepared_cache {
     pthread_mutex_t lock;
-    sr_prepared_entry **slots; // NULL: empty
+    sr_prepared_entry **slots; // NULL ones are empty
     size_t slot_count, count;
 };
 
@@ -21,6 +21,12 @@ sr_status sr_prepared_cache_create(sr_prepared_cache **out) {
     sr_prepared_cache *cache = sr_alloc(sizeof *cache, "prepared kernels");
     if (!cache)
         return SR_E_MEMORY;
+    cache->slot_count = FIRST_SLOTS;
+    cache->slots = sr_alloc_array(FIRST_SLOTS, sizeof *cache->slots, "prepared kernels");
+    if (!cache->slots) {
+        sr_free(cache);
+        return SR_E_MEMORY;
+    }
     (void)pthread_mutex_init(&cache->lock, NULL);
     *out = cache;
     return SR_OK;
@@ -51,7 +57,7 @@ static size_t slot_of(sr_prepared_entry *const *slots, size_t slot_count,
 static sr_status make_room(sr_prepared_cache *cache) {
     if (2 * (cache->count + 1) <= cache->slot_count)
         return SR_OK;
-    const size_t slot_count = cache->slot_count ? 2 * cache->slot_count : FIRST_SLOTS;
+    const size_t slot_count = 2 * cache->slot_count;
     sr_prepared_entry **slots = sr_alloc_array(slot_count, sizeof *slots, "prepared kernels");
     if (!slots)
         return SR_E_MEMORY;
@@ -67,9 +73,8 @@ static sr_status make_room(sr_prepared_cache *cache) {
 // With the lock held. Nothing is allocated for a request that has an entry.
 static sr_status get(sr_prepared_cache *cache, const sr_kernel_request *request,
                      const sr_prepared_entry **out) {
-    if (cache->slot_count > 0)
-        *out = cache->slots[slot_of(cache->slots, cache->slot_count, request)];
-    if (cache->slot_count > 0 && *out)
+    *out = cache->slots[slot_of(cache->slots, cache->slot_count, request)];
+    if (*out)
         return SR_OK;
     SR_TRY(make_room(cache));
     sr_prepared_entry *entry = sr_alloc(sizeof *entry, "prepared kernels");
