@@ -137,6 +137,7 @@ int sr_plan_lanes(const sr_plan *plan);
 size_t sr_plan_target_stride(const sr_plan *plan, int target);
 
 #define SR_LANE_ALIGN ((size_t)64) // of the values of each lane
+// How far the values of two lanes are apart, if each has so many bytes.
 static inline size_t sr_lane_stride(size_t bytes) {
     return (bytes + SR_LANE_ALIGN - 1) / SR_LANE_ALIGN * SR_LANE_ALIGN;
 }

@@ -80,6 +80,7 @@ typedef struct sr_step_result {
     const char *peer_precision;         // the narrowest that PyTorch is measured in
     const sr_device_properties *device; // of our engine; NULL: processors
     int64_t batch, lanes, image, classes;
+    int lanes_at_once; // side by side, by our engine
     int threads, cores, steps;
     int cpus[SR_CPUS], cpu_count; // processors that both sides use, in the order of assignment
     sr_series ours, our_cpu;      // images/s of each block; processor seconds of a step

@@ -141,6 +141,7 @@ static void add_result(sr_text *out, const sr_step_result *r, const char *provid
     sr_text_add_json_number_member(out, "image", (double)r->image);
     sr_text_add_json_number_member(out, "batch", (double)r->batch);
     sr_text_add_json_number_member(out, "lanes", (double)r->lanes);
+    sr_text_add_json_number_member(out, "lanes_at_once", r->lanes_at_once);
     sr_text_add_json_number_member(out, "threads", r->threads);
     sr_text_add_json_number_member(out, "cores", r->cores);
     sr_text_add_json_number_member(out, "steps_per_block", r->steps);

@@ -139,10 +139,13 @@ static void add_line(report *p, const char *fmt, ...) {
 
 static void add_head(report *p) {
     const sr_step_result *r = p->r;
-    sr_text_add(&p->text, "%s%s: %s, %lld px, batch %lld in %lld lane%s, %s, %d thread%s%s\n%s",
+    char at_once[32] = "";
+    if (r->lanes_at_once > 1)
+        (void)snprintf(at_once, sizeof at_once, " (%d at once)", r->lanes_at_once);
+    sr_text_add(&p->text, "%s%s: %s, %lld px, batch %lld in %lld lane%s%s, %s, %d thread%s%s\n%s",
                 p->markdown ? "### " : "", r->recipe->name, r->model, (long long)r->image,
-                (long long)r->batch, (long long)r->lanes, r->lanes == 1 ? "" : "s", r->precision,
-                r->threads, r->threads == 1 ? "" : "s", r->mask ? ", masked" : "",
+                (long long)r->batch, (long long)r->lanes, r->lanes == 1 ? "" : "s", at_once,
+                r->precision, r->threads, r->threads == 1 ? "" : "s", r->mask ? ", masked" : "",
                 p->markdown ? "\n" : "");
 }
 

@@ -67,6 +67,7 @@ static sr_status warm_up(step_bench *b) {
     SR_TRY(sr_bench_engine_step(&b->own, 1, &r->first_seconds));
     SR_TRY(sr_bench_engine_step(&b->own, WARM_STEPS, &b->step_seconds));
     b->step_seconds /= WARM_STEPS;
+    r->lanes_at_once = sr_engine_get_info(b->own.engine).at_once;
     for (int p = 0; p < sr_engine_get_info(b->own.engine).phases; p++) {
         SR_TRY(sr_engine_compile(b->own.engine, p, &plan));
         r->operators += sr_plan_node_count(plan);

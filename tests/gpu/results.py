@@ -130,7 +130,10 @@ def bench_row(found):
     peer = found["peer"]
     theirs = [*speeds(peer), f"{found['ratio']:.3f}", peer["setting"] + ", PyTorch " + peer["about"]["torch"]] \
         if peer else ["", "", "", "", "not measured: " + found["peer_not_measured"]]
-    return [found["recipe"], found["precision"], f"{found['image']:.0f}", f"{found['batch']:.0f}", *speeds(found),
+    batch, lanes = f"{found['batch']:.0f}", found["lanes"]
+    if lanes > 1:
+        batch += f" in {lanes:.0f} lanes, {found['lanes_at_once']:.0f} at once"
+    return [found["recipe"], found["precision"], f"{found['image']:.0f}", batch, *speeds(found),
             *theirs, found["device_model"], found["kernels"]]
 
 
