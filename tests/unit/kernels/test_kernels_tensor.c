@@ -427,10 +427,8 @@ static void check_lanes_with(const sr_kernel_request *lane, uint32_t varies) {
     for (int lanes = 2; lanes <= 3; lanes++) {
         const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);
         (void)arrays_free(NULL);
-        if (!entry)
-            fail_msg("no entry for lanes of %s", sr_kernel_name(lane->kernel));
-        assert_string_equal(entry->provider, TENSOR);
-        assert_true(entry->lanes);
+        if (!entry || !entry->lanes || strcmp(entry->provider, TENSOR) != 0)
+            fail_msg("lanes of %s are not served by class tensor", sr_kernel_name(lane->kernel));
     }
 }
 
