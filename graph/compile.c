@@ -55,6 +55,7 @@ static sr_status allocate(const sr_context *context, sr_plan *plan) {
     TAKE(plan, joins, count_joins(p));
     TAKE(plan, stops, count_joins(p));
     TAKE(plan, sinks, p->target_count);
+    TAKE(plan, target_strides, p->target_count);
     TAKE(plan, memory, p->memory_count);
     TAKE(plan, variables, context->variable_count);
     memcpy(plan->program, p->bytes, p->byte_count);
@@ -390,6 +391,7 @@ static void schedule_target(const sr_program *p, sr_plan *plan, const positions 
         step = at->read[target->after];
     if (step > 0 && root->first != SR_NO_STEP && step - 1 > root->last)
         root->last = step - 1; // alive until it is delivered
+    plan->target_strides[t] = sr_plan_stride(&plan->values[target->value]);
     at->target[t] = step;
     at->next[step]++;
 }
@@ -494,10 +496,7 @@ int sr_plan_lanes(const sr_plan *plan) {
     return (int)plan->lanes;
 }
 size_t sr_plan_target_stride(const sr_plan *plan, int target) {
-    uint32_t i = 0;
-    while (plan->sinks[i].target != (uint32_t)target)
-        i++;
-    return sr_plan_stride(&plan->values[plan->sinks[i].value]);
+    return plan->target_strides[target];
 }
 size_t sr_plan_peak_bytes(const sr_plan *plan) {
     return plan->range_bytes;

@@ -124,6 +124,7 @@ struct sr_plan {
     sr_shared_prepared *prepared;
     uint32_t prepared_count;
     sr_sink_entry *sinks;
+    size_t *target_strides;             // of each target, between lanes
     uint32_t sink_count, leading_sinks; // the first leading_sinks need no launch
     sr_outside *outside;
     uint32_t outside_count;

@@ -69,13 +69,13 @@ static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t clas
     return e->slots ? SR_OK : SR_E_MEMORY;
 }
 
-// The state of the engine is allocated already; a sixteenth of the rest is left to libraries.
+// The state of the engine is allocated already.
 static sr_status fit_lanes(sr_engine *engine) {
     sr_device_memory memory;
     uint64_t bytes;
     if (!sr_device_get_memory(sr_engine_get_info(engine).device, &memory))
         return SR_OK;
-    return sr_engine_fit_lanes(engine, memory.available / 16 * 15, &bytes);
+    return sr_engine_fit_lanes(engine, memory.available, &bytes);
 }
 
 sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, int threads,

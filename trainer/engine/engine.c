@@ -464,7 +464,7 @@ static sr_status measure_lanes(sr_engine *e, uint64_t *bytes) {
 
 sr_status sr_engine_fit_lanes(sr_engine *e, uint64_t room, uint64_t *bytes) {
     SR_TRY(measure_lanes(e, bytes));
-    while (*bytes > room && e->at_once > 1) {
+    while (*bytes > room / 16 * 15 && e->at_once > 1) {
         e->at_once = lanes_of_executor(e, e->at_once);
         SR_TRY(measure_lanes(e, bytes));
     }

@@ -406,8 +406,7 @@ sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ran
     char need[16], lane[16], have[128];
     const uint64_t state = measure_state(engine);
     const uint64_t usable = usable_memory(e.device, sharing, have);
-    // A sixteenth is left to libraries, which allocate when their kernels first run.
-    const uint64_t share = usable / (uint64_t)sharing / 16 * 15;
+    const uint64_t share = usable / (uint64_t)sharing;
     SR_TRY(sr_engine_fit_lanes(engine, share > state ? share - state : 0, &activations));
     const uint64_t all = (uint64_t)sharing * (activations * (uint64_t)e.executors + state);
     if (all > usable) {

@@ -184,7 +184,8 @@ static void *run_rank(void *argument) {
     return NULL;
 }
 
-// at_once: an override; NULL: none. What is loaded goes on with one lane at a time.
+// at_once: overrides the recipe's lanes_at_once; NULL: does not. The engine that loads the
+// checkpoint then runs one lane at a time.
 static void run(const char *device, int ranks, const char *recipe, const char *extra,
                 const char *at_once, engine_rank *all) {
     sr_local_world *worlds[2];
