@@ -222,13 +222,9 @@ static bool serves_lanes(const sr_kernel_request *request) {
 // An algorithm that cannot be asked for now, for lack of memory, serves, so that this is an error
 // and no other choice; but for lanes, which have the same bits one by one.
 static bool supports(const sr_kernel_request *request) {
-    const sr_dtype dtype = sr_kernel_activation(request);
     const sr_cublaslt_plan *plan;
-    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16))
+    if (!sr_cuda_is_for_libraries(request))
         return false;
-    for (int i = 0; i < request->args; i++)
-        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
-            return false;
     if (request->lanes > 0)
         return serves_lanes(request);
     return find_plan(request, &plan) != SR_OK || plan;

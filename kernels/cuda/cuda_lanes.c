@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a library computes for lanes side by side with what it computes for each alone.
+// Which requests libraries can serve; compares what a library computes for lanes side by side with
+// what it computes for each alone.
 #include "kernels/cuda/cuda_lanes.h"
 
 #include <pthread.h>
@@ -9,6 +10,18 @@
 #include "kernels/base/memory.h"
 #include "kernels/base/rng.h"
 #include "kernels/cuda/cuda_internal.h"
+
+bool sr_cuda_is_for_libraries(const sr_kernel_request *request) {
+    const sr_dtype dtype = sr_kernel_activation(request);
+    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16))
+        return false;
+    for (int i = 0; i < request->args; i++)
+        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
+            return false;
+    return true;
+}
+
+// ---- Lanes ----
 
 enum {
     NUMBERS = 65521, // after which an argument repeats; a prime, so that lanes differ

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes side by side (kernels/kernel_lanes.h) by kernels of libraries.
+// What kernels of libraries have in common: the requests that they can serve, and lanes side by
+// side (kernels/kernel_lanes.h).
 #ifndef SR_KERNELS_CUDA_LANES_H
 #define SR_KERNELS_CUDA_LANES_H
 
@@ -8,6 +9,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// Whether a request is in bf16 or f16 and none of its arguments is empty.
+bool sr_cuda_is_for_libraries(const sr_kernel_request *request);
 
 // 'prepare' of an entry.
 typedef sr_status (*sr_cuda_prepare_fn)(const sr_kernel_request *request, sr_prepared *out);

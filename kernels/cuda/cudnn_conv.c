@@ -146,14 +146,9 @@ static bool serves_lanes(const sr_kernel_request *request) {
 // An engine that fails for lack of memory serves, so that this is an error and no other choice;
 // but for lanes, which have the same bits one by one.
 static bool supports(const sr_kernel_request *request) {
-    const sr_conv_params *p = params_of(request);
-    const sr_dtype dtype = sr_kernel_activation(request);
     sr_cudnn_plan *plan;
-    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16) || p->groups != 1)
+    if (!sr_cuda_is_for_libraries(request) || params_of(request)->groups != 1)
         return false;
-    for (int i = 0; i < request->args; i++)
-        if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)
-            return false;
     if (request->lanes > 0)
         return serves_lanes(request);
     return sr_cudnn_plan_find(request, &plan) != SR_OK || plan;
