@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_batches RECIPE WEIGHTS [key=value...]: what a training run of a recipe with masks would see,
-// for the same run in PyTorch (torch_segment.py). Writes the initial values of the model to
-// WEIGHTS, a safetensors file, and to stdout a line of JSON with the sizes, then for each step the
-// learning rate, f64, and of each lane the pictures u8 [N,H,W,3] and the masks u8 [N,H,W].
+// run_batches RECIPE WEIGHTS [key=value...]: what a training run of a recipe would see, for the
+// same run in PyTorch (torch_train.py). Writes the initial values of the model to WEIGHTS, a
+// safetensors file, and to stdout a line of JSON with the sizes, then for each step the learning
+// rate, f64, and of each lane what the task reads: the pictures u8 [N,H,W,3] and the masks u8
+// [N,H,W] or the labels i32 [N].
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,18 +70,18 @@ static void write_array(const sr_array *array) {
     size_t count = 1;
     for (int d = 0; d < array->rank; d++)
         count *= (size_t)array->shape[d];
-    (void)fwrite(array->data, 1, count, stdout);
+    (void)fwrite(array->data, sr_dtype_size(array->dtype), count, stdout);
 }
 
-static sr_status write_lane(sr_pipeline *pipeline) {
-    const sr_array *image, *mask;
+static sr_status write_lane(const sr_task_desc *task, sr_pipeline *pipeline) {
+    const sr_array *array;
     sr_slot slot;
     bool end;
     SR_TRY(sr_pipeline_next(pipeline, &slot, &end));
-    SR_TRY(sr_slot_get(&slot, "image", &image));
-    SR_TRY(sr_slot_get(&slot, "mask", &mask));
-    write_array(image);
-    write_array(mask);
+    for (int i = 0; i < SR_TASK_INPUTS && task->inputs[i].name; i++) {
+        SR_TRY(sr_slot_get(&slot, task->inputs[i].name, &array));
+        write_array(array);
+    }
     sr_pipeline_release(pipeline, &slot);
     return ferror(stdout) ? SR_FAIL(SR_E_SYSTEM, "nobody reads the batches") : SR_OK;
 }
@@ -93,19 +94,21 @@ static sr_status write_batches(const batches_job *j) {
     options.steps = j->steps;
     options.threads = true;
     SR_TRY(sr_pipeline_open(&options, &pipeline));
-    printf(
-        "{\"steps\": %lld, \"lanes\": %lld, \"samples\": %lld, \"height\": %lld, \"width\": %lld, "
-        "\"classes\": %d, \"mean\": [%.17g, %.17g, %.17g], \"std\": [%.17g, %.17g, %.17g]}\n",
-        (long long)j->steps, (long long)r->lanes, (long long)(r->batch / r->lanes),
-        (long long)r->image_height, (long long)r->image_width, j->inputs.class_count,
-        r->data.mean.items[0], r->data.mean.items[1], r->data.mean.items[2], r->data.std.items[0],
-        r->data.std.items[1], r->data.std.items[2]);
+    printf("{\"task\": \"%s\", \"steps\": %lld, \"lanes\": %lld, \"samples\": %lld, \"height\": "
+           "%lld, \"width\": %lld, "
+           "\"classes\": %d, \"examples\": %lld, \"mean\": [%.17g, %.17g, %.17g], \"std\": [%.17g, "
+           "%.17g, %.17g]}\n",
+           j->task->name, (long long)j->steps, (long long)r->lanes,
+           (long long)(r->batch / r->lanes), (long long)r->image_height, (long long)r->image_width,
+           j->inputs.class_count, (long long)j->inputs.count, r->data.mean.items[0],
+           r->data.mean.items[1], r->data.mean.items[2], r->data.std.items[0], r->data.std.items[1],
+           r->data.std.items[2]);
     sr_status status = SR_OK;
     for (int64_t step = 0; step < j->steps && status == SR_OK; step++) {
         const double rate = sr_schedule_lr(&j->schedule, step * r->batch);
         (void)fwrite(&rate, sizeof rate, 1, stdout);
         for (int64_t lane = 0; lane < r->lanes && status == SR_OK; lane++)
-            status = write_lane(pipeline);
+            status = write_lane(j->task, pipeline);
     }
     sr_pipeline_close(pipeline);
     return status;
