@@ -273,6 +273,15 @@ static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request
     return SR_OK;
 }
 
+sr_status sr_node_request(const sr_context *context, const sr_program_node *node,
+                          sr_view_arrays *arrays, sr_node_view *view, sr_kernel_request *request) {
+    node_view(context->recording.program, node, arrays, view);
+    init_request(context, request, view);
+    if (node->op->alias)
+        return lower_copy(view, request);
+    return node->op->lower ? node->op->lower(view, request) : SR_OK;
+}
+
 static sr_status add_join(const sr_program *p, sr_plan *plan, const sr_program_node *node,
                           sr_launch *launch) {
     const int64_t lanes = join_lanes(p, node);
@@ -309,13 +318,7 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
     sr_view_arrays arrays = {0};
     sr_node_view view;
     sr_kernel_request request;
-    node_view(p, node, &arrays, &view);
-    init_request(context, &request, &view);
-    sr_status status = SR_OK;
-    if (node->op->alias)
-        status = lower_copy(&view, &request);
-    else if (node->op->lower)
-        status = node->op->lower(&view, &request);
+    sr_status status = sr_node_request(context, node, &arrays, &view, &request);
     sr_launch *launch = &plan->launches[plan->launch_count];
     *launch = (sr_launch){.op = node->op,
                           .file = recorded->file,
@@ -481,7 +484,7 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
         context->optimize >= 0 ? sr_pass_recompute(context->recording.program) : SR_OK;
     if (status == SR_OK && context->optimize >= 0 &&
         sr_device_get_properties(context->device)->asynchronous)
-        status = sr_pass_fuse(context->recording.program);
+        status = sr_pass_fuse(context);
     if (status == SR_OK)
         status = compile(context, plan);
     if (status != SR_OK) {

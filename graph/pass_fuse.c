@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion: a value that one operator writes and one other reads never goes to memory, where a
-// formula computes both at once.
+// Fusion: a value that one operator writes and one other reads never goes to memory, where one
+// kernel computes both. With batchnorm for batchnorm_train or _infer:
 //
-//   relu(add(a, b))             -> add_relu(a, b)
-//   relu_grad(y, add(a, b))     -> add_relu_grad(y, a, b)
+//   relu(batchnorm(x))           -> batchnorm_relu(x)
+//   relu(add(batchnorm(x), z))   -> batchnorm_relu(x, z)
+//   relu(add(a, b))              -> add_relu(a, b)
+//   batchnorm_grad(x, relu_grad(y, dy)), y = batchnorm_relu(x)
+//                                -> batchnorm_relu_grad(x, dy)
+//   batchnorm_grad(x, relu_grad(y, [add(a, b) or] a))
+//                                -> batchnorm_add_relu_grad(x, y, a, b), which writes what
+//                                   relu_grad does, too
+//   relu_grad(y, add(a, b))      -> add_relu_grad(y, a, b)
 //
-// Rounding commutes with what follows, so this is bit-neutral. It is for devices that run launches
-// one by one; on a CPU such operators run block by block, while the value is in the cache
-// (pass_chain.c).
+// Such a kernel rounds where the two would write a value, or rounding commutes with what follows,
+// so this is bit-neutral. Those of batch norm are made where they are in the numerics class of the
+// batch norm that they replace. This pass is for devices that run launches one by one; on a CPU
+// such operators run block by block, while the value is in the cache (pass_chain.c).
+#include <string.h>
+
 #include "graph/ops/op_internal.h"
 #include "graph/plan_internal.h"
 
 enum { FEW = 2 }; // uses; more do not matter
 
 typedef struct fusion {
+    const sr_context *context;
     sr_program *p;
     uint8_t *uses; // of values by nodes and targets, at most FEW
     bool *gone;    // nodes
@@ -33,45 +44,195 @@ static void count_uses(fusion *f) {
         use(f, p->targets[t].value);
 }
 
-// Whether a node is a sum of two tensors of its result's shape, which nothing but one node reads.
-static bool is_inner_sum(const fusion *f, uint32_t value) {
+// The node that writes a value which nothing but one node reads; NULL: there is none.
+static sr_program_node *inner(const fusion *f, uint32_t value) {
     const sr_program_value *v = &f->p->values[value];
-    if (v->node == SR_REF_NONE || v->kept || f->uses[value] != 1)
+    return v->node == SR_REF_NONE || v->kept || f->uses[value] != 1 ? NULL : &f->p->nodes[v->node];
+}
+
+// The same for a sum of two tensors of its result's shape.
+static sr_program_node *inner_sum(const fusion *f, uint32_t value) {
+    const sr_info *info = &f->p->values[value].info;
+    sr_program_node *sum = inner(f, value);
+    return sum && sum->op == &sr_op_add &&
+                   sr_op_same_shape(&f->p->values[sum->input[0]].info, info) &&
+                   sr_op_same_shape(&f->p->values[sum->input[1]].info, info)
+               ? sum
+               : NULL;
+}
+
+static void remove_node(fusion *f, const sr_program_node *node) {
+    f->gone[node - f->p->nodes] = true;
+}
+
+// Whether a node would have a kernel of the numerics class of another one's.
+static bool has_class_of(const fusion *f, const sr_program_node *node, const sr_program_node *of) {
+    const sr_kernel_entry *entry[2];
+    const sr_program_node *const nodes[2] = {node, of};
+    for (int i = 0; i < 2; i++) {
+        sr_view_arrays arrays = {0};
+        sr_node_view view;
+        sr_kernel_request request;
+        if (sr_node_request(f->context, nodes[i], &arrays, &view, &request) != SR_OK)
+            return false;
+        entry[i] = sr_kernel_find(&request);
+    }
+    return entry[0] && entry[1] && strcmp(entry[0]->numerics_class, entry[1]->numerics_class) == 0;
+}
+
+// Whether a value, or none, is there for a node.
+static bool is_before(const fusion *f, uint32_t value, const sr_program_node *node) {
+    const uint32_t writer = value == SR_REF_NONE ? SR_REF_NONE : f->p->values[value].node;
+    return writer == SR_REF_NONE || writer < node - f->p->nodes;
+}
+
+// ---- Forward ----
+
+// Makes the batch norm that writes 'value', if one does, that kernel which adds z, if given, and
+// has the result of 'relu'.
+static bool join_batchnorm(fusion *f, uint32_t value, uint32_t z, sr_program_node *relu) {
+    sr_program_node *norm = inner(f, value);
+    const bool trains = norm && norm->op == &sr_op_batchnorm_train;
+    if (!norm || !is_before(f, z, norm) || norm->output[0] != value ||
+        (!trains && norm->op != &sr_op_batchnorm_infer))
         return false;
-    const sr_program_node *sum = &f->p->nodes[v->node];
-    return sum->op == &sr_op_add && sr_op_same_shape(&f->p->values[sum->input[0]].info, &v->info) &&
-           sr_op_same_shape(&f->p->values[sum->input[1]].info, &v->info);
+    sr_program_node joined = *norm;
+    joined.op = trains ? &sr_op_batchnorm_train_relu : &sr_op_batchnorm_infer_relu;
+    joined.input[1] = z;
+    for (int k = 1; k < norm->op->inputs; k++)
+        joined.input[k + 1] = norm->input[k];
+    joined.output[0] = relu->output[0];
+    if (!has_class_of(f, &joined, norm))
+        return false;
+    f->p->values[joined.output[0]].node = (uint32_t)(norm - f->p->nodes);
+    *norm = joined;
+    remove_node(f, relu);
+    return true;
 }
 
-// Replaces input k of a node, a sum, by its terms.
-static void take_terms(fusion *f, sr_program_node *node, int k, const sr_op *op) {
-    const uint32_t value = node->input[k], sum = f->p->values[value].node;
+static void take_terms(sr_program_node *node, int k, const sr_op *op, const sr_program_node *sum) {
     node->op = op;
-    node->input[k] = f->p->nodes[sum].input[0];
-    node->input[k + 1] = f->p->nodes[sum].input[1];
-    f->gone[sum] = true;
+    node->input[k] = sum->input[0];
+    node->input[k + 1] = sum->input[1];
 }
 
+static void fuse_relu(fusion *f, sr_program_node *relu) {
+    const sr_program_node *sum = inner_sum(f, relu->input[0]);
+    if (join_batchnorm(f, relu->input[0], SR_REF_NONE, relu) || !sum)
+        return;
+    if (!join_batchnorm(f, sum->input[0], sum->input[1], relu) &&
+        !join_batchnorm(f, sum->input[1], sum->input[0], relu))
+        take_terms(relu, 0, &sr_op_add_relu, sum);
+    remove_node(f, sum);
+}
+
+// ---- Backward ----
+
+// The batch norm's gradient of dz that may take the place of the node before it.
+static sr_program_node *gradient_of(const fusion *f, uint32_t dz, const sr_program_node *place) {
+    for (size_t j = (size_t)(place - f->p->nodes) + 1; j < f->p->node_count; j++) {
+        sr_program_node *node = &f->p->nodes[j];
+        if (node->op->updates)
+            return NULL;
+        if (f->gone[j] || node->op != &sr_op_batchnorm_grad || node->input[1] != dz)
+            continue;
+        bool there = true;
+        for (int k = 0; k < node->op->inputs; k++)
+            there &= k == 1 || is_before(f, node->input[k], place);
+        if (there)
+            return node;
+    }
+    return NULL;
+}
+
+// Whether y is the batch norm of a gradient's x, with ReLU alone; *beta: its shift.
+static bool is_plain(const fusion *f, uint32_t y, const sr_program_node *gradient, uint32_t *beta) {
+    const uint32_t writer = f->p->values[y].node;
+    const sr_program_node *n = writer == SR_REF_NONE ? NULL : &f->p->nodes[writer];
+    const bool trains = n && n->op == &sr_op_batchnorm_train_relu;
+    if (!trains && !(n && n->op == &sr_op_batchnorm_infer_relu))
+        return false;
+    const uint32_t *statistics = trains ? n->output + 1 : n->input + 4;
+    *beta = n->input[3];
+    return n->input[0] == gradient->input[0] && n->input[1] == SR_REF_NONE &&
+           n->input[2] == gradient->input[2] && statistics[0] == gradient->input[3] &&
+           statistics[1] == gradient->input[4] &&
+           memcmp(f->p->attrs + n->attr, f->p->attrs + gradient->attr, n->op->attr_size) == 0;
+}
+
+// Puts the joined node, which writes the outputs of 'gradient' from output 'first' on, where 'relu'
+// is.
+static bool put_gradient(fusion *f, sr_program_node *relu, sr_program_node *gradient,
+                         sr_program_node *joined, int first) {
+    joined->attr = gradient->attr;
+    joined->recorded = gradient->recorded;
+    for (int k = 0; k < gradient->op->outputs; k++)
+        joined->output[first + k] = gradient->output[k];
+    if (!has_class_of(f, joined, gradient))
+        return false;
+    for (int k = first; k < joined->op->outputs; k++)
+        f->p->values[joined->output[k]].node = (uint32_t)(relu - f->p->nodes);
+    remove_node(f, gradient);
+    *relu = *joined;
+    return true;
+}
+
+static bool join_gradient(fusion *f, sr_program_node *relu, const sr_program_node *sum) {
+    const uint32_t y = relu->input[0], dy = relu->input[1], dz = relu->output[0];
+    sr_program_node *gradient = gradient_of(f, dz, relu);
+    uint32_t beta;
+    if (!gradient)
+        return false;
+    const uint32_t x = gradient->input[0], gamma = gradient->input[2];
+    const uint32_t mean = gradient->input[3], var = gradient->input[4];
+    if (inner(f, dz) && is_plain(f, y, gradient, &beta)) {
+        sr_program_node joined = {.op = &sr_op_batchnorm_relu_grad,
+                                  .input = {x, dy, gamma, beta, mean, var}};
+        return put_gradient(f, relu, gradient, &joined, 0);
+    }
+    sr_program_node joined = {.op = &sr_op_batchnorm_add_relu_grad,
+                              .input = {x, y, sum ? sum->input[0] : dy,
+                                        sum ? sum->input[1] : SR_REF_NONE, gamma, mean, var},
+                              .output = {dz}};
+    if (!put_gradient(f, relu, gradient, &joined, 1))
+        return false;
+    if (sum)
+        remove_node(f, sum);
+    return true;
+}
+
+static void fuse_relu_grad(fusion *f, sr_program_node *relu) {
+    const sr_program_node *sum = inner_sum(f, relu->input[1]);
+    if (join_gradient(f, relu, sum) || !sum)
+        return;
+    take_terms(relu, 1, &sr_op_add_relu_grad, sum);
+    remove_node(f, sum);
+}
+
+// No node is moved across an update of a variable.
 static void fuse(fusion *f) {
-    for (size_t i = 0; i < f->p->node_count; i++) {
+    for (size_t i = 0; i < f->p->node_count && !f->p->nodes[i].op->updates; i++) {
         sr_program_node *node = &f->p->nodes[i];
-        if (node->op == &sr_op_relu && is_inner_sum(f, node->input[0]))
-            take_terms(f, node, 0, &sr_op_add_relu);
-        else if (node->op == &sr_op_relu_grad && is_inner_sum(f, node->input[1]))
-            take_terms(f, node, 1, &sr_op_add_relu_grad);
+        if (f->gone[i])
+            continue;
+        if (node->op == &sr_op_relu)
+            fuse_relu(f, node);
+        else if (node->op == &sr_op_relu_grad)
+            fuse_relu_grad(f, node);
     }
 }
 
-// A value that is gone has no use, and so no memory; its node is the next one, to be a valid
+// A value that is gone has no use, and so no memory; its node is the first one, to be a valid
 // number.
 static void remove_gone(fusion *f) {
     sr_program *p = f->p;
     size_t count = 0;
+    for (size_t v = 0; v < p->value_count; v++)
+        if (p->values[v].node != SR_REF_NONE)
+            p->values[v].node = 0;
     for (size_t i = 0; i < p->node_count; i++) {
-        if (f->gone[i]) {
-            p->values[p->nodes[i].output[0]].node = (uint32_t)count;
+        if (f->gone[i])
             continue;
-        }
         p->nodes[count] = p->nodes[i];
         for (int k = 0; k < p->nodes[count].op->outputs; k++)
             p->values[p->nodes[count].output[k]].node = (uint32_t)count;
@@ -80,10 +241,12 @@ static void remove_gone(fusion *f) {
     p->node_count = count;
 }
 
-sr_status sr_pass_fuse(sr_program *p) {
+sr_status sr_pass_fuse(const sr_context *context) {
+    sr_program *p = context->recording.program;
     sr_arena arena;
     sr_arena_init(&arena);
-    fusion f = {.p = p,
+    fusion f = {.context = context,
+                .p = p,
                 .uses = sr_arena_alloc(&arena, p->value_count + 1),
                 .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;

@@ -160,11 +160,16 @@ static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     return v->root == value && v->storage == SR_STORAGE_RANGE && v->first != SR_NO_STEP;
 }
 
+// A node as its operator sees it, which points to 'arrays', and its kernel's request, of one lane.
+SR_NODISCARD sr_status sr_node_request(const sr_context *context, const sr_program_node *node,
+                                       sr_view_arrays *arrays, sr_node_view *view,
+                                       sr_kernel_request *request);
+
 // The passes in order, one file each. pass_recompute.c: recomputes cheap values in the backward
 // pass instead of keeping them.
 SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 // pass_fuse.c: joins operators whose value between them need not go to memory.
-SR_NODISCARD sr_status sr_pass_fuse(sr_program *program);
+SR_NODISCARD sr_status sr_pass_fuse(const sr_context *context);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.

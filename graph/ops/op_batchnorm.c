@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation over all but the last dimension (Ioffe & Szegedy 2015): training form with
-// the lane's statistics, its gradient, and the form with given statistics. channel_dot: the sums
-// that are the gradients of the factors and shifts of channels.
+// the lane's statistics, its gradient, and the form with given statistics; each also with ReLU,
+// which graph/pass_fuse.c makes of two operators. channel_dot: the sums that are the gradients of
+// the factors and shifts of channels.
 //
 // The training form is differentiable once. The infer form is affine in x, and its rule uses the
 // infer form, channel_dot and channel_sum; the rule of channel_dot uses the infer form. So both are
@@ -254,6 +255,125 @@ sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_te
                              sr_tensor var, double eps) {
     return record_infer(x, gamma, beta, mean, var, eps);
 }
+
+// ---- With ReLU ----
+
+// Inputs up to 'first' have x's shape, all others are of channels; mean and var, the last two, must
+// be given.
+static sr_status expect_relu(const sr_node_view *node, int first, bool statistics) {
+    SR_TRY(expect_rows(node));
+    for (int i = 1; i < first; i++)
+        if (sr_op_present(node, i))
+            SR_TRY(sr_op_expect_equal(node, 0, i));
+    if (statistics &&
+        !(sr_op_present(node, node->inputs - 2) && sr_op_present(node, node->inputs - 1)))
+        return SR_FAIL(SR_E_SHAPE, "%s: mean and var must be given", node->op->name);
+    return sr_op_expect_channels(node, first);
+}
+
+static sr_status train_relu_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_relu(node, 2, false));
+    out[0] = node->in[0];
+    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status train_relu_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_train_relu);
+}
+
+const sr_op sr_op_batchnorm_train_relu = {
+    SR_OP_HEAD,
+    .name = "batchnorm_train_relu",
+    .help = "max(batchnorm_train + z, 0)",
+    .inputs = 4,
+    .input_name = {"x", "z", "gamma", "beta"},
+    .required = 1,
+    .outputs = 3,
+    .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
+    .infer = train_relu_infer,
+    .lower = train_relu_lower,
+    .in_place = SR_IN_PLACE(0, 0) | SR_IN_PLACE(0, 1),
+    .again = &sr_op_batchnorm_infer_relu,
+};
+
+static sr_status infer_relu_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_relu(node, 2, true));
+    out[0] = node->in[0];
+    return SR_OK;
+}
+
+static sr_status infer_relu_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_infer_relu);
+}
+
+const sr_op sr_op_batchnorm_infer_relu = {
+    SR_OP_HEAD,
+    .name = "batchnorm_infer_relu",
+    .help = "max(batchnorm_infer + z, 0)",
+    .inputs = 6,
+    .input_name = {"x", "z", "gamma", "beta", "mean", "var"},
+    .required = 1,
+    .outputs = 1,
+    .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
+    .infer = infer_relu_infer,
+    .lower = infer_relu_lower,
+    .in_place = SR_IN_PLACE(0, 0) | SR_IN_PLACE(0, 1),
+};
+
+static sr_status relu_grad_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_relu(node, 2, true));
+    out[0] = node->in[0];
+    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status relu_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_relu_grad);
+}
+
+const sr_op sr_op_batchnorm_relu_grad = {
+    SR_OP_HEAD,
+    .name = "batchnorm_relu_grad",
+    .help = "gradients of batchnorm_train_relu without z",
+    .inputs = 6,
+    .input_name = {"x", "dy", "gamma", "beta", "mean", "var"},
+    .required = 2,
+    .outputs = 3,
+    .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
+    .infer = relu_grad_infer,
+    .lower = relu_grad_lower,
+    .in_place = SR_IN_PLACE(0, 1),
+};
+
+static sr_status add_relu_grad_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_relu(node, 4, true));
+    out[0] = out[1] = node->in[0];
+    out[2] = out[3] = sr_op_channel_info(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status add_relu_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_add_relu_grad);
+}
+
+const sr_op sr_op_batchnorm_add_relu_grad = {
+    SR_OP_HEAD,
+    .name = "batchnorm_add_relu_grad",
+    .help = "dz = a + b where y > 0, else 0, and batchnorm_grad of it",
+    .inputs = 7,
+    .input_name = {"x", "y", "a", "b", "gamma", "mean", "var"},
+    .required = 3,
+    .outputs = 4,
+    .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
+    .infer = add_relu_grad_infer,
+    .lower = add_relu_grad_lower,
+    .in_place = SR_IN_PLACE(0, 2) | SR_IN_PLACE(0, 3),
+};
 
 // ---- channel_dot: a, b, shift -> s ----
 

@@ -226,12 +226,45 @@ template <class A> static __device__ bool join_moments(const A &a) {
     return true;
 }
 
+// A number of each channel, behind those of the leaves.
+static __device__ float *behind_leaves(float *leaf, const rows_shape &s) {
+    return leaf + 2 * s.leaves * s.channels;
+}
+
+// gamma / sqrt(var + eps)
+template <class A> static __device__ float factor_of(const A &a, int64_t channel) {
+    return (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[channel] + a.eps);
+}
+
+// The statistics, and the factors of the channels.
+template <class A> static __device__ void join_factors(const A &a) {
+    if (join_moments(a))
+        behind_leaves(a.leaf, a.shape)[sr_thread()] = factor_of(a, sr_thread());
+}
+
 SR_CUDA_KERNEL(cuda_batchnorm_tree, batchnorm_train_args, 512, 1) {
-    if (!join_moments(a))
-        return;
-    const int64_t channel = sr_thread();
-    a.leaf[2 * a.shape.leaves * a.shape.channels + channel] =
-        (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[channel] + a.eps);
+    join_factors(a);
+}
+
+// v = (x - mean) factor + beta of N elements, the first of which has channel c.
+template <int N>
+static __device__ void normalise(float (&v)[N], const float *mean, const float *factor,
+                                 const float *beta, int64_t c, int64_t channels) {
+    float p[N];
+    load_channels(mean, c, channels, p);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = v[k] - p[k];
+    load_channels(factor, c, channels, p);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = v[k] * p[k];
+    if (beta) {
+        load_channels(beta, c, channels, p);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            v[k] = v[k] + p[k];
+    }
 }
 
 // y = (x - mean) factor + beta
@@ -242,41 +275,34 @@ static __device__ void apply(const void *x, void *y, const float *mean, const fl
     const int64_t i = sr_thread() * N, count = s.rows * s.channels;
     if (i >= count)
         return;
-    const int64_t c = channel_of(i, s.channels);
-    float v[N], means[N], factors[N], betas[N];
+    float v[N];
     sr_load_vector<T>(x, i, count, v);
-    load_channels(mean, c, s.channels, means);
-    load_channels(factor, c, s.channels, factors);
-    SR_UNROLL
-    for (int k = 0; k < N; k++)
-        v[k] = (v[k] - means[k]) * factors[k];
-    if (beta) {
-        load_channels(beta, c, s.channels, betas);
-        SR_UNROLL
-        for (int k = 0; k < N; k++)
-            v[k] = v[k] + betas[k];
-    }
+    normalise(v, mean, factor, beta, channel_of(i, s.channels), s.channels);
     sr_store_vector<T>(y, i, count, v);
 }
 
 template <class T> static __device__ void cuda_batchnorm_train(const batchnorm_train_args &a) {
-    apply<T>(a.x, a.y, a.mean, a.leaf + 2 * a.shape.leaves * a.shape.channels, a.beta, a.shape);
+    apply<T>(a.x, a.y, a.mean, behind_leaves(a.leaf, a.shape), a.beta, a.shape);
 }
 SR_CUDA_TYPED(cuda_batchnorm_train, batchnorm_train_args, 256, 0)
 
 // Two numbers of each leaf, their tree, then all rows (rows NULL: without that).
+static void add_stages(sr_cuda_making *making, const rows_shape &s, sr_dtype dtype,
+                       const sr_cuda_kernel *const *leaf, const sr_cuda_kernel *tree,
+                       const sr_cuda_kernel *const *rows, sr_prepared *out) {
+    add_leaves(making, leaf[dtype], s);
+    making->add_columns(tree, s.channels, s.leaves);
+    if (rows)
+        making->add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
+    out->workspace = (size_t)((2 * s.leaves + 1) * s.channels) * sizeof(float);
+}
+
 template <class A>
 static sr_status prepare_leaves(const sr_kernel_request *request, const A &a,
                                 const sr_cuda_kernel *const *leaf, const sr_cuda_kernel *tree,
                                 const sr_cuda_kernel *const *rows, sr_prepared *out) {
-    const rows_shape &s = a.shape;
-    const sr_dtype dtype = request->dtype[0];
     sr_cuda_making making(request, a, out);
-    add_leaves(&making, leaf[dtype], s);
-    making.add_columns(tree, s.channels, s.leaves);
-    if (rows)
-        making.add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
-    out->workspace = (size_t)((2 * s.leaves + 1) * s.channels) * sizeof(float);
+    add_stages(&making, a.shape, request->dtype[0], leaf, tree, rows, out);
     return making.done();
 }
 
@@ -335,7 +361,7 @@ struct batchnorm_infer_args {
 SR_CUDA_KERNEL(cuda_batchnorm_factor, batchnorm_infer_args, 256, 0) {
     const int64_t c = sr_thread();
     if (c < a.shape.channels)
-        a.factor[c] = (a.gamma ? a.gamma[c] : 1.0f) / sqrtf(a.var[c] + a.eps);
+        a.factor[c] = factor_of(a, c);
 }
 
 template <class T> static __device__ void cuda_batchnorm_infer(const batchnorm_infer_args &a) {
@@ -375,14 +401,14 @@ struct batchnorm_grad_args {
 };
 
 // Sums of dy and of dy (x - mean) of a leaf.
-template <class T, class A> static __device__ void products_of_leaf(const A &a) {
+template <class T, class A> static __device__ void products_of_leaf(const A &a, const void *dy) {
     const leaf_part part = part_of(a.shape);
     const float mean = part.rows > 0 ? a.mean[part.channel] : 0.0f;
     float sum[2];
     sum_part(
         part,
         [&](int64_t i, float *terms) {
-            terms[0] = sr_load<T>(a.dy, i);
+            terms[0] = sr_load<T>(dy, i);
             terms[1] = terms[0] * (sr_load<T>(a.x, i) - mean);
         },
         sum);
@@ -391,7 +417,7 @@ template <class T, class A> static __device__ void products_of_leaf(const A &a) 
 }
 
 template <class T> static __device__ void cuda_batchnorm_grad_leaf(const batchnorm_grad_args &a) {
-    products_of_leaf<T>(a);
+    products_of_leaf<T>(a, a.dy);
 }
 SR_CUDA_TYPED(cuda_batchnorm_grad_leaf, batchnorm_grad_args, 512, 1)
 
@@ -404,7 +430,7 @@ template <class A> static __device__ void join_products(const A &a) {
     const float product = sr_sum_column(exists, a.shape.leaves, leaf + channels, 2 * channels);
     if (threadIdx.y == 0 && channel < channels) {
         const float s = 1.0f / sqrtf(a.var[channel] + a.eps);
-        leaf[2 * a.shape.leaves * channels] = s;
+        behind_leaves(leaf, a.shape)[0] = s;
         a.dbeta[channel] = plain;
         a.dgamma[channel] = product * s;
     }
@@ -416,7 +442,7 @@ SR_CUDA_KERNEL(cuda_batchnorm_grad_tree, batchnorm_grad_args, 512, 1) {
 
 // dx, from sums over 'rows' rows; s_of: 1 / sqrt(var + eps) [C].
 template <class T, class A>
-static __device__ void gradient_rows(const A &a, const float *s_of, int64_t rows) {
+static __device__ void gradient_rows(const A &a, const void *dy, const float *s_of, int64_t rows) {
     constexpr int N = sr_lanes<T>;
     const int64_t channels = a.shape.channels, count = a.shape.rows * channels;
     const int64_t i = sr_thread() * N;
@@ -426,7 +452,7 @@ static __device__ void gradient_rows(const A &a, const float *s_of, int64_t rows
     const float inverse = 1.0f / (float)rows;
     float v[N], s[N], p[N], dx[N];
     sr_load_vector<T>(a.x, i, count, v);
-    sr_load_vector<T>(a.dy, i, count, dx);
+    sr_load_vector<T>(dy, i, count, dx);
     load_channels(s_of, c, channels, s);
     load_channels(a.mean, c, channels, p);
     SR_UNROLL
@@ -453,7 +479,7 @@ static __device__ void gradient_rows(const A &a, const float *s_of, int64_t rows
 }
 
 template <class T> static __device__ void cuda_batchnorm_grad(const batchnorm_grad_args &a) {
-    gradient_rows<T>(a, a.leaf + 2 * a.shape.leaves * a.shape.channels, a.shape.rows);
+    gradient_rows<T>(a, a.dy, behind_leaves(a.leaf, a.shape), a.shape.rows);
 }
 SR_CUDA_TYPED(cuda_batchnorm_grad, batchnorm_grad_args, 256, 0)
 
@@ -475,7 +501,7 @@ struct batchnorm_sums_args {
 };
 
 template <class T> static __device__ void cuda_batchnorm_sums_leaf(const batchnorm_sums_args &a) {
-    products_of_leaf<T>(a);
+    products_of_leaf<T>(a, a.dy);
 }
 SR_CUDA_TYPED(cuda_batchnorm_sums_leaf, batchnorm_sums_args, 512, 1)
 
@@ -508,7 +534,7 @@ SR_CUDA_KERNEL(cuda_batchnorm_dx_factor, batchnorm_dx_args, 256, 0) {
 }
 
 template <class T> static __device__ void cuda_batchnorm_dx(const batchnorm_dx_args &a) {
-    gradient_rows<T>(a, a.factor, a.count);
+    gradient_rows<T>(a, a.dy, a.factor, a.count);
 }
 SR_CUDA_TYPED(cuda_batchnorm_dx, batchnorm_dx_args, 256, 0)
 
@@ -517,4 +543,221 @@ sr_status sr_cuda_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prep
     a.count = sr_cuda_params<sr_batchnorm_dx_params>(request)->count;
     return prepare_factors(request, a, &cuda_batchnorm_dx_factor_kernel, cuda_batchnorm_dx_kernels,
                            out);
+}
+
+// ---- batchnorm_train_relu: x, z, gamma, beta, y, mean, var ----
+
+struct batchnorm_train_relu_args {
+    const void *x, *z;
+    const float *gamma, *beta;
+    void *y;
+    float *mean, *var;
+    float *leaf; // as in batchnorm_train
+    rows_shape shape;
+    float eps;
+};
+
+template <class T>
+static __device__ void cuda_batchnorm_train_relu_leaf(const batchnorm_train_relu_args &a) {
+    moments_of_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_train_relu_leaf, batchnorm_train_relu_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_train_relu_tree, batchnorm_train_relu_args, 512, 1) {
+    join_factors(a);
+}
+
+// y = max(T((x - mean) factor + beta) + z, 0)
+template <class T, class A>
+static __device__ void apply_with_relu(const A &a, const float *factor) {
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N, channels = a.shape.channels, count = a.shape.rows * channels;
+    if (i >= count)
+        return;
+    float v[N], z[N];
+    sr_load_vector<T>(a.x, i, count, v);
+    normalise(v, a.mean, factor, a.beta, channel_of(i, channels), channels);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = T::rounded(v[k]);
+    if (a.z) {
+        sr_load_vector<T>(a.z, i, count, z);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            v[k] = v[k] + z[k];
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        v[k] = v[k] < 0 ? 0.0f : v[k];
+    sr_store_vector<T>(a.y, i, count, v);
+}
+
+template <class T>
+static __device__ void cuda_batchnorm_train_relu(const batchnorm_train_relu_args &a) {
+    apply_with_relu<T>(a, behind_leaves(a.leaf, a.shape));
+}
+SR_CUDA_TYPED(cuda_batchnorm_train_relu, batchnorm_train_relu_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_train_relu(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_leaves(request, batchnorm_args_of<batchnorm_train_relu_args>(request),
+                          cuda_batchnorm_train_relu_leaf_kernels,
+                          &cuda_batchnorm_train_relu_tree_kernel, cuda_batchnorm_train_relu_kernels,
+                          out);
+}
+
+// ---- batchnorm_infer_relu: x, z, gamma, beta, mean, var, y ----
+
+struct batchnorm_infer_relu_args {
+    const void *x, *z;
+    const float *gamma, *beta, *mean, *var;
+    void *y;
+    float *factor;
+    rows_shape shape;
+    float eps;
+};
+
+SR_CUDA_KERNEL(cuda_batchnorm_relu_factor, batchnorm_infer_relu_args, 256, 0) {
+    const int64_t c = sr_thread();
+    if (c < a.shape.channels)
+        a.factor[c] = factor_of(a, c);
+}
+
+template <class T>
+static __device__ void cuda_batchnorm_infer_relu(const batchnorm_infer_relu_args &a) {
+    apply_with_relu<T>(a, a.factor);
+}
+SR_CUDA_TYPED(cuda_batchnorm_infer_relu, batchnorm_infer_relu_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_infer_relu(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_factors(request, batchnorm_args_of<batchnorm_infer_relu_args>(request),
+                           &cuda_batchnorm_relu_factor_kernel, cuda_batchnorm_infer_relu_kernels,
+                           out);
+}
+
+// ---- batchnorm_relu_grad: x, dy, gamma, beta, mean, var, dx, dgamma, dbeta ----
+
+struct batchnorm_relu_grad_args {
+    const void *x, *dy;
+    const float *gamma, *beta, *mean, *var;
+    void *dx; // first the gradient of the batch norm's result
+    float *dgamma, *dbeta;
+    float *leaf; // as in batchnorm_grad; before, gamma / sqrt(var + eps) is behind the leaves
+    rows_shape shape;
+    float eps;
+};
+
+SR_CUDA_KERNEL(cuda_batchnorm_relu_grad_factor, batchnorm_relu_grad_args, 256, 0) {
+    const int64_t c = sr_thread();
+    if (c < a.shape.channels)
+        behind_leaves(a.leaf, a.shape)[c] = factor_of(a, c);
+}
+
+// dx = dy where the batch norm's result is above 0
+template <class T>
+static __device__ void cuda_batchnorm_relu_grad_clip(const batchnorm_relu_grad_args &a) {
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N, channels = a.shape.channels, count = a.shape.rows * channels;
+    if (i >= count)
+        return;
+    float y[N], dy[N];
+    sr_load_vector<T>(a.x, i, count, y);
+    sr_load_vector<T>(a.dy, i, count, dy);
+    normalise(y, a.mean, behind_leaves(a.leaf, a.shape), a.beta, channel_of(i, channels), channels);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dy[k] = T::rounded(y[k]) > 0 ? dy[k] : 0.0f;
+    sr_store_vector<T>(a.dx, i, count, dy);
+}
+SR_CUDA_TYPED(cuda_batchnorm_relu_grad_clip, batchnorm_relu_grad_args, 256, 0)
+
+template <class T>
+static __device__ void cuda_batchnorm_relu_grad_leaf(const batchnorm_relu_grad_args &a) {
+    products_of_leaf<T>(a, a.dx);
+}
+SR_CUDA_TYPED(cuda_batchnorm_relu_grad_leaf, batchnorm_relu_grad_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_relu_grad_tree, batchnorm_relu_grad_args, 512, 1) {
+    join_products(a);
+}
+
+template <class T>
+static __device__ void cuda_batchnorm_relu_grad(const batchnorm_relu_grad_args &a) {
+    gradient_rows<T>(a, a.dx, behind_leaves(a.leaf, a.shape), a.shape.rows);
+}
+SR_CUDA_TYPED(cuda_batchnorm_relu_grad, batchnorm_relu_grad_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_relu_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const batchnorm_relu_grad_args a = batchnorm_args_of<batchnorm_relu_grad_args>(request);
+    const sr_dtype dtype = request->dtype[0];
+    sr_cuda_making making(request, a, out);
+    making.add_elements(&cuda_batchnorm_relu_grad_factor_kernel, a.shape.channels);
+    making.add_elements(cuda_batchnorm_relu_grad_clip_kernels[dtype],
+                        sr_cuda_vectors(dtype, a.shape.rows * a.shape.channels));
+    add_stages(&making, a.shape, dtype, cuda_batchnorm_relu_grad_leaf_kernels,
+               &cuda_batchnorm_relu_grad_tree_kernel, cuda_batchnorm_relu_grad_kernels, out);
+    return making.done();
+}
+
+// ---- batchnorm_add_relu_grad: x, y, a, b, gamma, mean, var, dz, dx, dgamma, dbeta ----
+
+struct batchnorm_add_relu_grad_args {
+    const void *x, *y, *a, *b;
+    const float *gamma, *mean, *var;
+    void *dz, *dx;
+    float *dgamma, *dbeta;
+    float *leaf; // as in batchnorm_grad
+    rows_shape shape;
+    float eps;
+};
+
+// dz = a + b where y > 0
+template <class T>
+static __device__ void cuda_batchnorm_add_relu_grad_clip(const batchnorm_add_relu_grad_args &a) {
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N, count = a.shape.rows * a.shape.channels;
+    if (i >= count)
+        return;
+    float y[N], dz[N], b[N];
+    sr_load_vector<T>(a.y, i, count, y);
+    sr_load_vector<T>(a.a, i, count, dz);
+    if (a.b) {
+        sr_load_vector<T>(a.b, i, count, b);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            dz[k] = dz[k] + b[k];
+    }
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dz[k] = y[k] > 0 ? dz[k] : 0.0f;
+    sr_store_vector<T>(a.dz, i, count, dz);
+}
+SR_CUDA_TYPED(cuda_batchnorm_add_relu_grad_clip, batchnorm_add_relu_grad_args, 256, 0)
+
+template <class T>
+static __device__ void cuda_batchnorm_add_relu_grad_leaf(const batchnorm_add_relu_grad_args &a) {
+    products_of_leaf<T>(a, a.dz);
+}
+SR_CUDA_TYPED(cuda_batchnorm_add_relu_grad_leaf, batchnorm_add_relu_grad_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_add_relu_grad_tree, batchnorm_add_relu_grad_args, 512, 1) {
+    join_products(a);
+}
+
+template <class T>
+static __device__ void cuda_batchnorm_add_relu_grad(const batchnorm_add_relu_grad_args &a) {
+    gradient_rows<T>(a, a.dz, behind_leaves(a.leaf, a.shape), a.shape.rows);
+}
+SR_CUDA_TYPED(cuda_batchnorm_add_relu_grad, batchnorm_add_relu_grad_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
+                                                  sr_prepared *out) {
+    const batchnorm_add_relu_grad_args a = batchnorm_args_of<batchnorm_add_relu_grad_args>(request);
+    const sr_dtype dtype = request->dtype[0];
+    sr_cuda_making making(request, a, out);
+    making.add_elements(cuda_batchnorm_add_relu_grad_clip_kernels[dtype],
+                        sr_cuda_vectors(dtype, a.shape.rows * a.shape.channels));
+    add_stages(&making, a.shape, dtype, cuda_batchnorm_add_relu_grad_leaf_kernels,
+               &cuda_batchnorm_add_relu_grad_tree_kernel, cuda_batchnorm_add_relu_grad_kernels,
+               out);
+    return making.done();
 }

@@ -21,6 +21,13 @@ sr_status sr_tensor_prepare_batchnorm_infer(const sr_kernel_request *request, sr
 sr_status sr_tensor_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_train_relu(const sr_kernel_request *request,
+                                                 sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_infer_relu(const sr_kernel_request *request,
+                                                 sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
+                                                    sr_prepared *out);
 
 extern const sr_provider sr_provider_cuda_tensor;
 

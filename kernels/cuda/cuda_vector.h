@@ -89,8 +89,14 @@ template <class E, int N> struct sr_packed {
         else
             sr_get(from, word);
     }
-    // Stores what this kernel does not read.
-    __device__ __forceinline__ void store(E *p) const { sr_put_last((word_type *)(void *)p, word); }
+    // 'last': this kernel does not read them.
+    __device__ __forceinline__ void store(E *p, bool last) const {
+        word_type *const to = (word_type *)(void *)p;
+        if (last)
+            sr_put_last(to, word);
+        else
+            sr_put(to, word);
+    }
 };
 
 // v = the elements, in float.

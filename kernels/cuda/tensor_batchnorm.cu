@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch norm in numerics class "tensor": batchnorm_train, _moments, _infer, _grad, _sums and _dx,
-// with one read of DRAM for each input.
+// with one read of DRAM for each input; and with ReLU: batchnorm_train_relu, _infer_relu,
+// _relu_grad and _add_relu_grad, with the bits of two kernels.
 //
 // The channels are cut into slabs of at most 128 bytes of a row, and the rows of a slab into units:
 // a thread has one vector of at most 16 bytes of each of MOST_ROWS rows. Statistics are the mean
@@ -22,17 +23,22 @@
 // Where the rows are few, a block has a slab and works on its units one after the other: the same
 // sums, and neither counters nor a kernel that clears them.
 //
+// batchnorm_relu_grad needs no y: it computes its sign again, where it sums and where it applies.
+// batchnorm_add_relu_grad writes dz with the sums and reads it again, like x.
+//
 // Lanes side by side are cut one by one, so that each has the sums that it has alone, and their
 // slabs come one lane after the other.
 
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/tensor_slabs.h"
 
-// ---- Statistics of units: 'of_unit' has those of a thread's rows, 'finish' stores a total ----
+// ---- Statistics of units: 'of_unit' has those of a thread's rows, for which it may need factors;
+// 'finish' stores a total ----
 
 // batchnorm_train, _moments
 struct moments {
     typedef join_statistics join;
+    typedef nothing factors;
 
     // Mean and centred squares of the first 'rows' rows of x.
     template <class T, int N, int ROWS>
@@ -97,19 +103,111 @@ template <class A> static __device__ float inverse_deviation(const A &a, int64_t
     return 1.0f / sqrtf(a.var[statistic] + a.eps);
 }
 
-// batchnorm_grad, _sums: dy, and dy (x - mean)
-struct products {
+// gamma / sqrt(var + eps) and beta of a channel: y = (x - mean) factor + beta
+template <class A>
+static __device__ float factor_of(const A &a, int64_t channel, int64_t statistic) {
+    return (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[statistic] + a.eps);
+}
+template <class A> static __device__ float beta_of(const A &a, int64_t channel) {
+    return a.beta ? a.beta[channel] : 0.0f;
+}
+
+// The factors of y.
+struct normalising {
+    template <class A>
+    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
+                                float (&f)[MOST_FACTORS]) {
+        f[0] = a.mean[statistic];
+        f[1] = factor_of(a, channel, statistic);
+        f[2] = beta_of(a, channel);
+        f[3] = f[4] = f[5] = 0;
+    }
+};
+
+// The gradient of y: dy as it is (batchnorm_grad, _sums, _dx),
+struct given {
+    typedef nothing factors;
+
+    template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
+
+    template <int N, class A>
+    static __device__ void get(const A &a, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
+        if (part.rows > 0)
+            sr_get(a.mean + part.statistic, f[0]);
+        else
+            memset(f[0], 0, sizeof f[0]);
+    }
+
+    template <class A>
+    static __device__ void fill(const A &, int64_t, int64_t, float &factor, float &beta) {
+        factor = beta = 0;
+    }
+
+    template <class T>
+    static __device__ float of(float dy, float x, float mean, float factor, float beta) {
+        (void)x;
+        (void)mean;
+        (void)factor;
+        (void)beta;
+        return dy;
+    }
+};
+
+// or where y is above 0 (batchnorm_relu_grad),
+struct clipped {
+    typedef normalising factors;
+
+    template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
+
+    template <int N, class A>
+    static __device__ void get(const A &, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
+        get_factors(part, f);
+    }
+
+    template <class A>
+    static __device__ void fill(const A &a, int64_t channel, int64_t statistic, float &factor,
+                                float &beta) {
+        factor = factor_of(a, channel, statistic);
+        beta = beta_of(a, channel);
+    }
+
+    template <class T>
+    static __device__ float of(float dy, float x, float mean, float factor, float beta) {
+        return T::rounded((x - mean) * factor + beta) > 0 ? dy : 0.0f;
+    }
+};
+
+// or what the sums wrote (batchnorm_add_relu_grad).
+struct written : given {
+    template <class A> static __device__ const void *memory(const A &a) { return a.dz; }
+};
+
+// dy, and dy (x - mean)
+struct gradient_sums {
     typedef join_sums join;
+
+    static __device__ void add(float dy, float x, float mean, partial_sum &sum) {
+        sum.first += dy;
+        sum.second += dy * (x - mean);
+    }
+
+    template <class A>
+    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
+        a.dbeta[statistic] = total.first;
+        a.dgamma[statistic] = total.second * inverse_deviation(a, statistic);
+    }
+};
+
+// batchnorm_grad, _sums, _relu_grad
+template <class Gradient> struct products : gradient_sums {
+    typedef typename Gradient::factors factors;
 
     template <class T, int N, class A>
     static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
         typedef typename T::type element;
         enum { BATCH = 4 }; // rows whose loads are under way together
-        float mean[N];
-        if (part.rows > 0)
-            sr_get(a.mean + part.statistic, mean);
-        else
-            memset(mean, 0, sizeof mean);
+        float f[MOST_FACTORS][N] = {};
+        Gradient::template get<N>(a, part, f);
         SR_UNROLL
         for (int k = 0; k < N; k++)
             out[k] = {0, 0};
@@ -129,35 +227,66 @@ struct products {
                 sr_unpack<T>(x[i], v);
                 sr_unpack<T>(dy[i], g);
                 SR_UNROLL
-                for (int k = 0; k < N; k++) {
-                    out[k].first += g[k];
-                    out[k].second += g[k] * (v[k] - mean[k]);
-                }
+                for (int k = 0; k < N; k++)
+                    add(Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[2][k]), v[k],
+                        f[0][k], out[k]);
             }
         }
     }
+};
 
-    template <class A>
-    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
-        a.dbeta[statistic] = total.first;
-        a.dgamma[statistic] = total.second * inverse_deviation(a, statistic);
+// batchnorm_add_relu_grad: writes dz = a + b where y is above 0.
+struct clipped_products : gradient_sums {
+    typedef nothing factors;
+
+    template <class T, int N, class A>
+    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
+        typedef typename T::type element;
+        enum { BATCH = 2 }; // rows whose loads are under way together
+        float f[MOST_FACTORS][N];
+        given::get<N>(a, part, f);
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            out[k] = {0, 0};
+        SR_UNROLL
+        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
+            sr_packed<element, N> x[BATCH], y[BATCH], first[BATCH], second[BATCH];
+            SR_UNROLL
+            for (int i = 0; i < BATCH; i++) {
+                const int64_t at = part.first + (begin + i) * part.step;
+                const bool exist = begin + i < part.rows;
+                y[i].load((const element *)a.y + at, exist, true);
+                first[i].load((const element *)a.a + at, exist, true);
+                second[i].load((const element *)a.b + at, exist && a.b, true);
+                x[i].load((const element *)a.x + at, exist, false);
+            }
+            SR_UNROLL
+            for (int i = 0; i < BATCH; i++) {
+                float v[N], g[N], more[N];
+                sr_unpack<T>(y[i], v);
+                sr_unpack<T>(first[i], g);
+                sr_unpack<T>(second[i], more);
+                SR_UNROLL
+                for (int k = 0; k < N; k++)
+                    g[k] = v[k] > 0 ? a.b ? g[k] + more[k] : g[k] : 0.0f;
+                sr_pack<T>(y[i], g);
+                if (begin + i < part.rows)
+                    y[i].store((element *)a.dz + part.first + (begin + i) * part.step, false);
+                sr_unpack<T>(y[i], g);
+                sr_unpack<T>(x[i], v);
+                SR_UNROLL
+                for (int k = 0; k < N; k++)
+                    add(g[k], v[k], f[0][k], out[k]);
+            }
+        }
     }
 };
 
 // ---- What is computed with them: 'fill' has the factors of a channel, 'rows' those of a thread
 // ----
 
-// batchnorm_train, _infer: y = (x - mean) factor + beta, factor = gamma / sqrt(var + eps)
-struct normalise {
-    template <class A>
-    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
-                                float (&f)[MOST_FACTORS]) {
-        f[0] = a.mean[statistic];
-        f[1] = (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[statistic] + a.eps);
-        f[2] = a.beta ? a.beta[channel] : 0.0f;
-        f[3] = 0;
-    }
-
+// batchnorm_train, _infer: y = (x - mean) factor + beta
+struct normalise : normalising {
     template <class T, int N, class A>
     static __device__ void rows(const A &a, const unit_part &part,
                                 const float (&f)[MOST_FACTORS][N]) {
@@ -175,14 +304,50 @@ struct normalise {
                 v[k] = (v[k] - f[0][k]) * f[1][k] + f[2][k];
             sr_pack<T>(x[i], v);
             if (i < part.rows)
-                x[i].store((element *)a.y + part.first + i * part.step);
+                x[i].store((element *)a.y + part.first + i * part.step, true);
         }
     }
 };
 
-// batchnorm_grad, _dx: dx = gamma s (dy - dbeta / M - (x - mean) s dgamma / M), of M rows, with
-// s = 1 / sqrt(var + eps)
-struct differentiate {
+// batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
+struct normalise_and_clip : normalising {
+    template <class T, int N, class A>
+    static __device__ void rows(const A &a, const unit_part &part,
+                                const float (&f)[MOST_FACTORS][N]) {
+        typedef typename T::type element;
+        enum { BATCH = 4 };
+        SR_UNROLL
+        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
+            sr_packed<element, N> x[BATCH], z[BATCH];
+            SR_UNROLL
+            for (int i = 0; i < BATCH; i++) {
+                const int64_t at = part.first + (begin + i) * part.step;
+                const bool exist = begin + i < part.rows;
+                x[i].load((const element *)a.x + at, exist, true);
+                z[i].load((const element *)a.z + at, exist && a.z, true);
+            }
+            SR_UNROLL
+            for (int i = 0; i < BATCH; i++) {
+                float v[N], more[N];
+                sr_unpack<T>(x[i], v);
+                sr_unpack<T>(z[i], more);
+                SR_UNROLL
+                for (int k = 0; k < N; k++) {
+                    v[k] = T::rounded((v[k] - f[0][k]) * f[1][k] + f[2][k]);
+                    v[k] = a.z ? v[k] + more[k] : v[k];
+                    v[k] = v[k] < 0 ? 0.0f : v[k];
+                }
+                sr_pack<T>(x[i], v);
+                if (begin + i < part.rows)
+                    x[i].store((element *)a.y + part.first + (begin + i) * part.step, true);
+            }
+        }
+    }
+};
+
+// batchnorm_grad, _dx, _relu_grad, _add_relu_grad: dx = gamma s (dy - dbeta / M - (x - mean) s
+// dgamma / M), of M rows, with s = 1 / sqrt(var + eps)
+template <class Gradient> struct differentiate {
     template <class A>
     static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
                                 float (&f)[MOST_FACTORS]) {
@@ -191,6 +356,7 @@ struct differentiate {
         f[1] = a.dbeta[statistic] * inverse;
         f[2] = s * (a.dgamma[statistic] * inverse);
         f[3] = a.gamma ? a.gamma[channel] * s : s;
+        Gradient::fill(a, channel, statistic, f[4], f[5]);
     }
 
     template <class T, int N, class A>
@@ -198,6 +364,7 @@ struct differentiate {
                                 const float (&f)[MOST_FACTORS][N]) {
         typedef typename T::type element;
         enum { BATCH = 4 };
+        const element *const gradient = (const element *)Gradient::memory(a);
         SR_UNROLL
         for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
             sr_packed<element, N> x[BATCH], dy[BATCH];
@@ -205,7 +372,7 @@ struct differentiate {
             for (int i = 0; i < BATCH; i++) {
                 const int64_t at = part.first + (begin + i) * part.step;
                 const bool exist = begin + i < part.rows;
-                dy[i].load((const element *)a.dy + at, exist, true);
+                dy[i].load(gradient + at, exist, true);
                 x[i].load((const element *)a.x + at, exist, true);
             }
             SR_UNROLL
@@ -214,11 +381,13 @@ struct differentiate {
                 sr_unpack<T>(x[i], v);
                 sr_unpack<T>(dy[i], g);
                 SR_UNROLL
-                for (int k = 0; k < N; k++)
+                for (int k = 0; k < N; k++) {
+                    g[k] = Gradient::template of<T>(g[k], v[k], f[0][k], f[4][k], f[5][k]);
                     g[k] = ((g[k] - f[1][k]) - (v[k] - f[0][k]) * f[2][k]) * f[3][k];
+                }
                 sr_pack<T>(dy[i], g);
                 if (begin + i < part.rows)
-                    dy[i].store((element *)a.dx + part.first + (begin + i) * part.step);
+                    dy[i].store((element *)a.dx + part.first + (begin + i) * part.step, true);
             }
         }
     }
@@ -285,7 +454,7 @@ struct tensor_grad_args {
     int64_t count;
 };
 TENSOR_KERNELS(tensor_batchnorm_grad, tensor_grad_args, 2,
-               run_norm<products, differentiate, T, N>(a))
+               run_norm<products<given>, differentiate<given>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_grad_clear, tensor_grad_args, 256, 0) {
     clear_counters(a);
 }
@@ -298,7 +467,8 @@ struct tensor_sums_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, 2, run_norm<products, nothing, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, 2,
+               run_norm<products<given>, nothing, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_sums_clear, tensor_sums_args, 256, 0) {
     clear_counters(a);
 }
@@ -312,7 +482,65 @@ struct tensor_dx_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, 2, apply_units<differentiate, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, 2, apply_units<differentiate<given>, T, N>(a))
+
+struct tensor_train_relu_args {
+    const void *x, *z;
+    const float *gamma, *beta;
+    void *y;
+    float *mean, *var;
+    uint32_t *counters;
+    slab_cut cut;
+    float eps;
+};
+TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args, 3,
+               run_norm<moments, normalise_and_clip, T, N>(a))
+SR_CUDA_KERNEL(tensor_batchnorm_train_relu_clear, tensor_train_relu_args, 256, 0) {
+    clear_counters(a);
+}
+
+struct tensor_infer_relu_args {
+    const void *x, *z;
+    const float *gamma, *beta, *mean, *var;
+    void *y;
+    uint32_t *counters;
+    slab_cut cut;
+    float eps;
+};
+TENSOR_KERNELS(tensor_batchnorm_infer_relu, tensor_infer_relu_args, 3,
+               apply_units<normalise_and_clip, T, N>(a))
+
+struct tensor_relu_grad_args {
+    const void *x, *dy;
+    const float *gamma, *beta, *mean, *var;
+    void *dx;
+    float *dgamma, *dbeta;
+    uint32_t *counters;
+    slab_cut cut;
+    float eps;
+    int64_t count;
+};
+TENSOR_KERNELS(tensor_batchnorm_relu_grad, tensor_relu_grad_args, 2,
+               run_norm<products<clipped>, differentiate<clipped>, T, N>(a))
+SR_CUDA_KERNEL(tensor_batchnorm_relu_grad_clear, tensor_relu_grad_args, 256, 0) {
+    clear_counters(a);
+}
+
+struct tensor_add_relu_grad_args {
+    const void *x, *y, *a, *b;
+    const float *gamma, *mean, *var;
+    void *dz, *dx;
+    float *dgamma, *dbeta;
+    uint32_t *counters;
+    slab_cut cut;
+    float eps;
+    int64_t count;
+};
+TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args, 2,
+               run_norm<clipped_products, differentiate<written>, T, N>(a))
+SR_CUDA_KERNEL(tensor_batchnorm_add_relu_grad_clear, tensor_add_relu_grad_args, 256, 0) {
+    clear_counters(a);
+}
 
 // ---- Plans ----
 
@@ -377,7 +605,7 @@ static slab_cut cut_of(const sr_kernel_request *request, int inputs) {
     return s;
 }
 
-// batchnorm_train, _moments, _grad, _sums; clear: the function that clears the counters.
+// Kernels with sums; clear: the function that clears the counters.
 template <class A>
 static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs, bool applies,
                               const tensor_functions &functions, const sr_cuda_kernel *clear,
@@ -407,11 +635,29 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs,
     return making.done();
 }
 
-sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out) {
-    tensor_train_args a = {};
+// With eps; and, for gradients, with the number of rows.
+template <class A> static A args_of(const sr_kernel_request *request) {
+    A a = {};
     a.eps = (float)sr_cuda_params<sr_batchnorm_params>(request)->eps;
-    return prepare_sums(request, a, 1, true, FUNCTIONS(tensor_batchnorm_train),
-                        &tensor_batchnorm_train_clear_kernel, out);
+    return a;
+}
+template <class A> static A gradient_args_of(const sr_kernel_request *request) {
+    A a = args_of<A>(request);
+    a.count = rows_of(request);
+    return a;
+}
+
+sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_sums(request, args_of<tensor_train_args>(request), 1, true,
+                        FUNCTIONS(tensor_batchnorm_train), &tensor_batchnorm_train_clear_kernel,
+                        out);
+}
+
+sr_status sr_tensor_prepare_batchnorm_train_relu(const sr_kernel_request *request,
+                                                 sr_prepared *out) {
+    return prepare_sums(request, args_of<tensor_train_relu_args>(request), 1, true,
+                        FUNCTIONS(tensor_batchnorm_train_relu),
+                        &tensor_batchnorm_train_relu_clear_kernel, out);
 }
 
 sr_status sr_tensor_prepare_batchnorm_moments(const sr_kernel_request *request, sr_prepared *out) {
@@ -421,21 +667,31 @@ sr_status sr_tensor_prepare_batchnorm_moments(const sr_kernel_request *request, 
 }
 
 sr_status sr_tensor_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
-    tensor_grad_args a = {};
-    a.eps = (float)sr_cuda_params<sr_batchnorm_params>(request)->eps;
-    a.count = rows_of(request);
-    return prepare_sums(request, a, 2, true, FUNCTIONS(tensor_batchnorm_grad),
-                        &tensor_batchnorm_grad_clear_kernel, out);
+    return prepare_sums(request, gradient_args_of<tensor_grad_args>(request), 2, true,
+                        FUNCTIONS(tensor_batchnorm_grad), &tensor_batchnorm_grad_clear_kernel, out);
+}
+
+sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request,
+                                                sr_prepared *out) {
+    return prepare_sums(request, gradient_args_of<tensor_relu_grad_args>(request), 2, true,
+                        FUNCTIONS(tensor_batchnorm_relu_grad),
+                        &tensor_batchnorm_relu_grad_clear_kernel, out);
+}
+
+sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
+                                                    sr_prepared *out) {
+    return prepare_sums(request, gradient_args_of<tensor_add_relu_grad_args>(request), 2, true,
+                        FUNCTIONS(tensor_batchnorm_add_relu_grad),
+                        &tensor_batchnorm_add_relu_grad_clear_kernel, out);
 }
 
 sr_status sr_tensor_prepare_batchnorm_sums(const sr_kernel_request *request, sr_prepared *out) {
-    tensor_sums_args a = {};
-    a.eps = (float)sr_cuda_params<sr_batchnorm_params>(request)->eps;
-    return prepare_sums(request, a, 2, false, FUNCTIONS(tensor_batchnorm_sums),
-                        &tensor_batchnorm_sums_clear_kernel, out);
+    return prepare_sums(request, args_of<tensor_sums_args>(request), 2, false,
+                        FUNCTIONS(tensor_batchnorm_sums), &tensor_batchnorm_sums_clear_kernel, out);
 }
 
-// batchnorm_infer, _dx: blocks have units of the same slab, so that factors are computed once.
+// batchnorm_infer, _infer_relu, _dx: blocks have units of the same slab, so that factors are
+// computed once.
 template <class A>
 static sr_status prepare_apply(const sr_kernel_request *request, A a,
                                const tensor_functions &functions, sr_prepared *out) {
@@ -449,15 +705,18 @@ static sr_status prepare_apply(const sr_kernel_request *request, A a,
 }
 
 sr_status sr_tensor_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
-    tensor_infer_args a = {};
-    a.eps = (float)sr_cuda_params<sr_batchnorm_params>(request)->eps;
-    return prepare_apply(request, a, FUNCTIONS(tensor_batchnorm_infer), out);
+    return prepare_apply(request, args_of<tensor_infer_args>(request),
+                         FUNCTIONS(tensor_batchnorm_infer), out);
+}
+
+sr_status sr_tensor_prepare_batchnorm_infer_relu(const sr_kernel_request *request,
+                                                 sr_prepared *out) {
+    return prepare_apply(request, args_of<tensor_infer_relu_args>(request),
+                         FUNCTIONS(tensor_batchnorm_infer_relu), out);
 }
 
 sr_status sr_tensor_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_batchnorm_dx_params *p = sr_cuda_params<sr_batchnorm_dx_params>(request);
-    tensor_dx_args a = {};
-    a.eps = (float)p->eps;
-    a.count = p->count;
+    tensor_dx_args a = args_of<tensor_dx_args>(request);
+    a.count = sr_cuda_params<sr_batchnorm_dx_params>(request)->count;
     return prepare_apply(request, a, FUNCTIONS(tensor_batchnorm_dx), out);
 }

@@ -11,6 +11,9 @@ static uint16_t statistics_of(sr_kernel_id kernel) {
         [SR_KERNEL_batchnorm_moments] = 1 << 1 | 1 << 2,
         [SR_KERNEL_batchnorm_grad] = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
         [SR_KERNEL_batchnorm_sums] = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5,
+        [SR_KERNEL_batchnorm_train_relu] = 1 << 5 | 1 << 6,
+        [SR_KERNEL_batchnorm_relu_grad] = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8,
+        [SR_KERNEL_batchnorm_add_relu_grad] = 1 << 5 | 1 << 6 | 1 << 9 | 1 << 10,
     };
     return statistics[kernel];
 }
@@ -37,9 +40,11 @@ static bool supports_rows(const sr_kernel_request *request) {
     }
 
 static const sr_kernel_entry entries[] = {
-    ENTRY(batchnorm_train, supports_rows),   ENTRY(batchnorm_grad, supports_rows),
-    ENTRY(batchnorm_moments, supports_rows), ENTRY(batchnorm_sums, supports_rows),
-    ENTRY(batchnorm_dx, supports_rows),      ENTRY(batchnorm_infer, supports_rows),
+    ENTRY(batchnorm_train, supports_rows),      ENTRY(batchnorm_grad, supports_rows),
+    ENTRY(batchnorm_moments, supports_rows),    ENTRY(batchnorm_sums, supports_rows),
+    ENTRY(batchnorm_dx, supports_rows),         ENTRY(batchnorm_infer, supports_rows),
+    ENTRY(batchnorm_train_relu, supports_rows), ENTRY(batchnorm_infer_relu, supports_rows),
+    ENTRY(batchnorm_relu_grad, supports_rows),  ENTRY(batchnorm_add_relu_grad, supports_rows),
 };
 
 const sr_provider sr_provider_cuda_tensor = {

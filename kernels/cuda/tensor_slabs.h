@@ -16,7 +16,7 @@ enum {
     WARPS = THREADS / 32,
     MOST_ROWS = 8,        // of a thread in a unit
     MOST_SLAB = 64,       // channels
-    MOST_FACTORS = 4,     // of a channel, when a unit is applied
+    MOST_FACTORS = 6,     // of a channel
     MOST_UNITS = 64,      // that are joined without groups
     LEAST_GROUP = 16,     // units of a group
     UNITS_OF_A_BLOCK = 2, // without counters
@@ -237,7 +237,7 @@ static __device__ partial_sum join_unit(const slab_cut &s, int column, int threa
         [](int i) { return shared().warp_rows[i]; });
 }
 
-struct nothing {}; // is applied: the sums are the result
+struct nothing {}; // is applied: the sums are the result; as factors: sums need none
 
 // Writes the factors of a slab's channels, for all threads of the block.
 template <class Apply, class A>
@@ -254,15 +254,21 @@ static __device__ void fill_factors(const A &a, const unit_place &at) {
     __syncthreads();
 }
 
+// The factors of a thread's channels, which 'fill_factors' wrote.
+template <int N>
+static __device__ void get_factors(const unit_part &part, float (&f)[MOST_FACTORS][N]) {
+    SR_UNROLL
+    for (int i = 0; i < MOST_FACTORS; i++)
+        sr_get(&shared().factor[i][part.column], f[i]);
+}
+
 template <class Apply, class T, int N, class A>
 static __device__ void apply_unit(const A &a, const unit_place &at) {
     const unit_part part = part_of<N>(a.cut, at);
     float f[MOST_FACTORS][N];
     if (part.rows == 0)
         return;
-    SR_UNROLL
-    for (int i = 0; i < MOST_FACTORS; i++)
-        sr_get(&shared().factor[i][part.column], f[i]);
+    get_factors(part, f);
     Apply::template rows<T, N>(a, part, f);
 }
 
@@ -347,6 +353,8 @@ template <class Sums, class T, int N, class A>
 static __device__ void sum_unit(const A &a, const unit_place &at) {
     const unit_part part = part_of<N>(a.cut, at);
     partial_sum sum[N];
+    if constexpr (!std::is_same<typename Sums::factors, nothing>::value)
+        fill_factors<typename Sums::factors>(a, at);
     Sums::template of_unit<T, N>(a, part, sum);
     const partial_sum total = join_unit<typename Sums::join>(a.cut, part.column, part.rows, sum);
     const int64_t channel = joining(a.cut).total_of(a.cut, at);

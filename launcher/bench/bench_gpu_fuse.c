@@ -2,9 +2,10 @@
 // Levels of fusion: which kernels become one, and what they no longer read and write
 // (bench_gpu_internal.h).
 //
-//   i      as built, with products on tensor cores, and nothing computed twice to save memory
-//   ii     batch norm with what follows it: [add,] ReLU; its gradient with what precedes it: [add,]
-//          gradient of ReLU. The sign of a ReLU is kept as a bit.
+//   i      as built, with products on tensor cores, batch norm of class tensor, and nothing
+//   computed
+//          twice to save memory
+//   ii     the sign of a ReLU behind a sum is kept as a bit, and its result not read for that
 //   ii'    the sums of a batch norm come from the epilogue of what wrote its x or dy
 //   iii-a  the next convolution normalises and clips x as it reads it, and nobody writes that; the
 //          batch norm of a shortcut is applied where the shortcut is added
@@ -94,6 +95,16 @@ static bool is(const sr_gpu_kernel *k, sr_kernel_id id) {
 
 // ---- i ----
 
+// Batch norm with ReLU in class tensor reads what it sums and applies twice.
+static void read_as_tensor(sr_gpu_kernel *k) {
+    for (int i = 0; i < k->read_count; i++)
+        if (k->reads[i].times > 1)
+            k->reads[i].times = k->reads[i].value == k->shared ? 1 : 2;
+    if (k->id == SR_KERNEL_batchnorm_grad && k->shared < 0)
+        k->reads[1].times = 2; // dy
+    k->functions = 2;
+}
+
 static sr_status multiply_on_tensor_cores(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *k = &p->kernels[n];
@@ -109,105 +120,42 @@ static sr_status multiply_on_tensor_cores(sr_gpu_program *p) {
         }
         if (sr_gpu_is_product(k) || k->family == SR_GPU_UPDATE)
             k->functions = 1;
+        if (k->rectifies)
+            read_as_tensor(k);
     }
     return SR_OK;
 }
 
 // ---- ii ----
 
-// The batch norm, with no other reader, whose result an addition adds; *other: what it adds it to.
-static sr_gpu_kernel *added_batchnorm(const sr_gpu_program *p, const sr_gpu_kernel *add,
-                                      int *other) {
-    for (int i = 0; i < 2 && add->read_count == 2 && add->reads[0].value != add->reads[1].value;
-         i++) {
-        const int y = add->reads[i].value;
-        sr_gpu_kernel *b = writer_of(p, y);
-        if (is(b, SR_KERNEL_batchnorm_train) && !b->rectifies && reader_count(p, y) == 1) {
-            *other = add->reads[1 - i].value;
-            return b;
-        }
-    }
-    return NULL;
-}
-
-// [batchnorm_train, add, relu] -> one kernel, at the place of the relu.
-static sr_status join_forward(sr_gpu_program *p, sr_gpu_kernel *relu) {
-    const int x = relu->reads[0].value, y = relu->writes[0].value;
-    const bool adds = is(relu, SR_KERNEL_add_relu);
-    sr_gpu_kernel *before = adds ? relu : writer_of(p, x), *b = before;
-    int other = NONE, mask;
-    if (!adds && reader_count(p, x) != 1)
-        return SR_OK;
-    if (adds || is(before, SR_KERNEL_add))
-        b = added_batchnorm(p, before, &other);
-    if (!is(b, SR_KERNEL_batchnorm_train) || b->rectifies)
-        return SR_OK;
-    const sr_gpu_value bits = {.bytes = (double)sr_info_count(&relu->out) / 8,
+// The batch norm that writes y with a bit for each element, its sign; *mask: these bits.
+static sr_status write_bits(sr_gpu_program *p, sr_gpu_kernel *b, int y, int *mask) {
+    const sr_gpu_value bits = {.bytes = (double)sr_info_count(&b->out) / 8,
                                .root = UINT32_MAX - (uint32_t)p->value_count,
                                .original = p->value_count,
                                .mask = NONE};
-    SR_TRY(sr_gpu_value_add(p, &bits, &mask));
-    p->values[y].mask = mask;
-    sr_gpu_kernel joined = *b;
-    joined.writes[0].value = y;
-    set_write(&joined, mask);
-    if (other >= 0)
-        set_read(&joined, other, 1);
-    joined.residual = other;
-    joined.rectifies = true;
-    before->gone = b->gone = true;
-    *relu = joined;
+    SR_TRY(sr_gpu_value_add(p, &bits, mask));
+    p->values[y].mask = *mask;
+    set_write(b, *mask);
     return SR_OK;
 }
 
-static sr_gpu_kernel *batchnorm_grad_of(const sr_gpu_program *p, int dy) {
+// A gradient that reads y, for its sign, reads bits instead.
+static sr_status keep_signs(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
-        sr_gpu_kernel *k = &p->kernels[n];
-        if (is(k, SR_KERNEL_batchnorm_grad) && !k->rectifies && k->reads[1].value == dy)
-            return k;
+        sr_gpu_kernel *grad = &p->kernels[n];
+        if (!is(grad, SR_KERNEL_batchnorm_grad) || grad->shared < 0)
+            continue;
+        const int y = grad->reads[1].value;
+        sr_gpu_kernel *b = writer_of(p, y);
+        int mask = p->values[y].mask;
+        if (!is(b, SR_KERNEL_batchnorm_train) || !b->rectifies)
+            continue;
+        if (mask < 0)
+            SR_TRY(write_bits(p, b, y, &mask));
+        drop_read(grad, y);
+        set_read(grad, mask, 1);
     }
-    return NULL;
-}
-
-// [add, relu_grad, batchnorm_grad] -> one kernel, at the place of the relu_grad. Where others read
-// the gradient, too, or it is a sum, the first pass writes it and the second one reads that.
-static void join_backward(const sr_gpu_program *p, sr_gpu_kernel *relu) {
-    const int mask = p->values[relu->reads[0].value].mask;
-    const int dy = relu->reads[1].value, dz = relu->writes[0].value;
-    const sr_gpu_kernel own = *relu;
-    sr_gpu_kernel *add = writer_of(p, dy), *b = batchnorm_grad_of(p, dz);
-    const bool fused = is(relu, SR_KERNEL_add_relu_grad);
-    if (mask >= 0)
-        relu->reads[0].value = mask;
-    if (!b)
-        return;
-    const bool adds = !fused && is(add, SR_KERNEL_add) && reader_count(p, dy) == 1;
-    const bool shares = fused || adds || reader_count(p, dz) > 1;
-    sr_gpu_kernel joined = *b;
-    drop_read(&joined, dz);
-    set_read(&joined, relu->reads[0].value, shares ? 1 : 2);
-    const sr_gpu_use *parts = adds ? add->reads : own.reads + 1;
-    for (int i = 0; i < (adds ? add->read_count : own.read_count - 1); i++)
-        set_read(&joined, parts[i].value, shares ? 1 : 2);
-    if (shares) {
-        set_read(&joined, dz, 1);
-        set_write(&joined, dz);
-        joined.shared = dz;
-    }
-    joined.rectifies = true;
-    b->gone = true;
-    if (adds)
-        add->gone = true;
-    *relu = joined;
-}
-
-static sr_status join_batchnorm(sr_gpu_program *p) {
-    for (int n = 0; n < p->kernel_count; n++)
-        if (is(&p->kernels[n], SR_KERNEL_relu) || is(&p->kernels[n], SR_KERNEL_add_relu))
-            SR_TRY(join_forward(p, &p->kernels[n]));
-    for (int n = 0; n < p->kernel_count; n++)
-        if (is(&p->kernels[n], SR_KERNEL_relu_grad) || is(&p->kernels[n], SR_KERNEL_add_relu_grad))
-            join_backward(p, &p->kernels[n]);
     return SR_OK;
 }
 
@@ -255,20 +203,17 @@ static bool all_readers(const sr_gpu_program *p, int value, bool (*take)(const s
     return true;
 }
 
-// The gradient of the ReLU needs no bits: what writes dy reads x of the batch norm and clips.
-static void clip_in_epilogue(const sr_gpu_program *p, sr_gpu_kernel *grad, int mask, int x) {
-    drop_read(grad, mask);
-    if (!is(grad, SR_KERNEL_batchnorm_grad))
-        set_read(grad, x, 1);
-    for (int i = 0; i < grad->read_count && grad->shared < 0; i++) {
+// What writes dy reads x of the batch norm and clips.
+static void clip_in_epilogue(const sr_gpu_program *p, const sr_gpu_kernel *grad, int x) {
+    for (int i = 0; i < grad->read_count; i++) {
         sr_gpu_kernel *writer = writer_of(p, grad->reads[i].value);
-        if (is(grad, SR_KERNEL_batchnorm_grad) && takes_epilogue(writer))
+        if (takes_epilogue(writer))
             set_read(writer, x, 1);
     }
 }
 
 static void move_to_prologues(const sr_gpu_program *p, sr_gpu_kernel *b) {
-    const int y = b->writes[0].value, mask = p->values[y].mask;
+    const int y = b->writes[0].value;
     if (!all_readers(p, y, takes_prologue))
         return;
     for (int n = 0; n < p->kernel_count; n++) {
@@ -277,12 +222,11 @@ static void move_to_prologues(const sr_gpu_program *p, sr_gpu_kernel *b) {
             drop_read(k, y);
             set_read(k, b->raw, 1);
         }
-        if (reads(k, mask))
-            clip_in_epilogue(p, k, mask, b->raw);
+        if (is(k, SR_KERNEL_batchnorm_grad) && k->rectifies && k->shared < 0 && k->raw == b->raw)
+            clip_in_epilogue(p, k, b->raw);
     }
     drop_read(b, b->raw);
     drop_write(b, y);
-    drop_write(b, mask);
     leave_factors(b);
 }
 
@@ -460,12 +404,11 @@ static sr_status as_built(sr_gpu_program *p) {
 }
 
 const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
-    {"built", "kernels of class reference: f32 multiplications and additions; sums with ReLU",
+    {"built", "kernels of class reference: f32 multiplications and additions; batch norm with ReLU",
      SR_GPU_SEPARATE, as_built},
     {"i", "products on tensor cores; nothing recomputed; one launch for all updates", SR_GPU_TENSOR,
      multiply_on_tensor_cores},
-    {"ii", "batch norm, addition and ReLU in one kernel, forward and backward", SR_GPU_TENSOR,
-     join_batchnorm},
+    {"ii", "signs of ReLUs behind sums as bits", SR_GPU_TENSOR, keep_signs},
     {"ii'", "sums of batch norm in epilogues, so that it reads once", SR_GPU_TENSOR, read_once},
     {"iii-a", "batch norm and ReLU in prologues of the next convolution", SR_GPU_TENSOR,
      use_prologues},

@@ -20,6 +20,9 @@ static const unsigned char families[SR_KERNEL_COUNT] = {
     [SR_KERNEL_conv2d_dw] = SR_GPU_CONV_GRAD,
     [SR_KERNEL_batchnorm_train] = SR_GPU_BATCHNORM,
     [SR_KERNEL_batchnorm_grad] = SR_GPU_BATCHNORM_GRAD,
+    [SR_KERNEL_batchnorm_train_relu] = SR_GPU_BATCHNORM,
+    [SR_KERNEL_batchnorm_relu_grad] = SR_GPU_BATCHNORM_GRAD,
+    [SR_KERNEL_batchnorm_add_relu_grad] = SR_GPU_BATCHNORM_GRAD,
     [SR_KERNEL_maxpool2d] = SR_GPU_POOL,
     [SR_KERNEL_maxpool2d_grad] = SR_GPU_POOL,
     [SR_KERNEL_avgpool2d] = SR_GPU_POOL,
@@ -182,8 +185,33 @@ static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
     return k;
 }
 
+// Batch norm with ReLU is a batch norm that rectifies.
+static void note_relu(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    switch ((int)k->id) {
+    case SR_KERNEL_batchnorm_train_relu:
+        k->id = SR_KERNEL_batchnorm_train;
+        if (v->info[1].dtype != SR_DTYPE_COUNT)
+            k->residual = k->reads[1].value;
+        break;
+    case SR_KERNEL_batchnorm_add_relu_grad:
+        k->shared = k->writes[0].value;
+        k->writes[0] = k->writes[1]; // dx first, as without ReLU
+        k->writes[1].value = k->shared;
+        k->reads[k->read_count++] = (sr_gpu_use){k->shared, 2};
+        k->id = SR_KERNEL_batchnorm_grad;
+        break;
+    case SR_KERNEL_batchnorm_relu_grad:
+        k->id = SR_KERNEL_batchnorm_grad;
+        break;
+    default:
+        return;
+    }
+    k->rectifies = true;
+}
+
 // What later levels need to know of the kernel's values.
-static void note_values(sr_gpu_kernel *k) {
+static void note_values(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    note_relu(v, k);
     if (k->id == SR_KERNEL_batchnorm_train || k->id == SR_KERNEL_batchnorm_grad)
         k->raw = k->reads[0].value;
     if (k->id == SR_KERNEL_conv2d_dx)
@@ -235,7 +263,7 @@ static sr_status add_launches(const builder *b, const sr_plan *plan, double runs
         sr_plan_get_launch(plan, i, &view);
         sr_gpu_kernel k = describe(&view, runs);
         SR_TRY(add_uses(b, &view, &k));
-        note_values(&k);
+        note_values(&view, &k);
         SR_TRY(add_kernel(b->program, &k));
     }
     return SR_OK;

@@ -35,7 +35,8 @@ COARSE = "model.backbone={name: resnet18, output_stride: 16}"
 USUAL = "model.backbone={name: resnet18}"
 MODELS = {
     "fcn": (FINE, "model.channels=128", "optimizer.lr=1e-3"),
-    "deeplabv3": (FINE, "model.channels=64", "model.dropout=0", "optimizer.lr=1e-3"),
+    "deeplabv3": (FINE, "model.channels=64", "model.dropout=0", "optimizer.lr=1e-3",
+                  "schedule={name: poly, power: 0.5, warmup: 5it}"),
     "lraspp": (COARSE, "model.channels=64"),
     "unet": (USUAL, "model.channels=[128, 64, 32, 16, 16]"),
     "deeplabv3plus": (COARSE, "model.channels=64", "model.aux_channels=64", "schedule={name: poly, power: 0.5, warmup: 5it}"),
@@ -43,7 +44,7 @@ MODELS = {
     "upernet": (USUAL, "model.channels=64", "model.aux_channels=64"),
     "segformer": ("model.backbone={name: mit_b0, drop_path: 0}", "model.channels=128"),
     "ocrnet": ("model.backbone={name: hrnet_w18}", "model.channels=64", "model.context_channels=64", "optimizer.lr=5e-3",
-               "schedule.warmup=15it"),
+               "schedule={name: poly, power: 0.5, warmup: 15it}"),
 }
 
 

@@ -41,6 +41,10 @@ NOT_COMPARED = {
     "lane_sum": "has more than one lane only in training: trainer/exchange",
     "add_relu": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "add_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "batchnorm_train_relu": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "batchnorm_infer_relu": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "batchnorm_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "batchnorm_add_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

@@ -140,10 +140,34 @@ sr_status sr_reference_prepare_batchnorm_train(const sr_kernel_request *request,
     return prepare_batchnorm(request, out, leaves, trees, rows);
 }
 
+sr_status sr_reference_prepare_batchnorm_train_relu(const sr_kernel_request *request,
+                                                    sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_relu_tree);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_relu_rows);
+    return prepare_batchnorm(request, out, leaves, trees, rows);
+}
+
 sr_status sr_reference_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
     static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_grad_leaf);
     static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_grad_tree);
     static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_grad_rows);
+    return prepare_batchnorm(request, out, leaves, trees, rows);
+}
+
+sr_status sr_reference_prepare_batchnorm_relu_grad(const sr_kernel_request *request,
+                                                   sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_relu_grad_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_relu_grad_tree);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_relu_grad_rows);
+    return prepare_batchnorm(request, out, leaves, trees, rows);
+}
+
+sr_status sr_reference_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
+                                                       sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_add_relu_grad_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_add_relu_grad_tree);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_add_relu_grad_rows);
     return prepare_batchnorm(request, out, leaves, trees, rows);
 }
 
@@ -177,6 +201,12 @@ sr_status sr_reference_prepare_batchnorm_dx(const sr_kernel_request *request, sr
 
 sr_status sr_reference_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {
     static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_infer);
+    return prepare_factors(request, out, rows);
+}
+
+sr_status sr_reference_prepare_batchnorm_infer_relu(const sr_kernel_request *request,
+                                                    sr_prepared *out) {
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_infer_relu);
     return prepare_factors(request, out, rows);
 }
 

@@ -96,6 +96,29 @@ static sr_tensor lane_sum(sr_context *context, const sr_tensor *in, void *user) 
 BUILD(norm_given, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.0))
 BUILD(norm_given_eps, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.1))
 
+static sr_tensor norm_relu(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    sr_tensor out[3];
+    sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0}, in, out);
+    return out[0];
+}
+BUILD(norm_given_relu, sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0}, in))
+static sr_tensor norm_relu_grad(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    sr_tensor out[3];
+    sr_op_record(sr_op_find("batchnorm_relu_grad"), &(double){0}, in, out);
+    return out[0];
+}
+static sr_tensor norm_add_relu_grad(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    sr_tensor out[4];
+    sr_op_record(sr_op_find("batchnorm_add_relu_grad"), &(double){0}, in, out);
+    return sr_add(out[0], out[1]);
+}
+
 WRONG(bias_length, sr_bias_add(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 1, 3)))
 WRONG(sum_of_scalar, sr_channel_sum(ZEROS(SR_F32, 0, 0)))
 WRONG(dot_shapes, sr_channel_dot(ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 3), SR_NONE))
@@ -120,6 +143,26 @@ WRONG(norm_dx_without_sums,
 WRONG(lane_sum_narrow, sr_lane_sum(ZEROS(SR_BF16, 1, 4), 2))
 WRONG(norm_without_mean,
       sr_batchnorm_infer(ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 4), 0))
+WRONG(norm_relu_shapes,
+      sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE, SR_NONE},
+                   (sr_tensor[3]){{0}}))
+WRONG(norm_given_relu_without_var,
+      sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0},
+                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE,
+                                     ZEROS(SR_F32, 1, 4), SR_NONE}))
+WRONG(norm_relu_grad_shapes,
+      sr_op_record(sr_op_find("batchnorm_relu_grad"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
+                                 ZEROS(SR_F32, 1, 3), SR_NONE, ZEROS(SR_F32, 1, 4),
+                                 ZEROS(SR_F32, 1, 4)},
+                   (sr_tensor[3]){{0}}))
+WRONG(norm_add_relu_grad_shapes,
+      sr_op_record(sr_op_find("batchnorm_add_relu_grad"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
+                                 ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE,
+                                 ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
+                   (sr_tensor[4]){{0}}))
 
 // ---- Pooling ----
 
@@ -372,6 +415,59 @@ const op_case op_cases_layers[] = {
      .high = 1.5,
      .info = {F64(3, 2, 3, 4), F64(1, 4), F64(1, 4), F64(1, 4), F64(1, 4)},
      .gradient = GRADIENT_TWICE},
+
+    // With ReLU
+    {.op = "batchnorm_train_relu",
+     .build = norm_relu,
+     .inputs = 4,
+     .params = 12,
+     .info = {F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {2, -4, -3, 1}, {2}, {1}},
+     .want = {1, 0, 0, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_relu_shapes,
+     .message = "batchnorm_train_relu: inputs [3, 4] f32 and [4, 4] f32"},
+    {.op = "batchnorm_infer_relu",
+     .build = norm_given_relu,
+     .inputs = 6,
+     .params = 60,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(2, 2, 1), F64(2, 2, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3}, {-1, 5}, {2}, {1}, {2}, {4}},
+     .want = {0, 7},
+     .want_count = 2,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_given_relu_without_var,
+     .message = "batchnorm_infer_relu: mean and var must be given"},
+    {.op = "batchnorm_relu_grad",
+     .build = norm_relu_grad,
+     .inputs = 6,
+     .params = 60,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {1, 2, 3, 4}, {2}, {1}, {2}, {1}},
+     .want = {0, -2, 0, 2},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_relu_grad_shapes,
+     .message = "batchnorm_relu_grad: a per-channel input is [3] f32, expected [4] f32"},
+    {.op = "batchnorm_add_relu_grad",
+     .build = norm_add_relu_grad,
+     .inputs = 7,
+     .params = 112,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(2, 4, 1), F64(2, 4, 1), F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1),
+              F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {-1, 2, 0, 5}, {1, 1, 1, 1}, {0, 1, 2, 3}, {2}, {2}, {1}},
+     .want = {0, 0, 0, 6},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_add_relu_grad_shapes,
+     .message = "batchnorm_add_relu_grad: inputs [3, 4] f32 and [4, 4] f32"},
 
     // The same for a group of lanes, of one lane: batchnorm_group alone has no gradient of the
     // statistics.

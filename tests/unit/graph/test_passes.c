@@ -368,6 +368,77 @@ static void test_sums_are_joined_with_relu(void **state) {
     sr_text_release(&plain);
 }
 
+// Two blocks of a residual network, the second one with a convolution in its shortcut, and the
+// gradients; with statistics of the batch, or given ones.
+static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, bool trains,
+                           sr_text *text) {
+    const sr_conv2d_opts pointwise = {0};
+    pass_network n;
+    sr_target targets[3];
+    sr_tensor variables[2], grads[2], h;
+    begin_on(&n, device, optimize, dtype);
+    h = n.x;
+    for (int block = 0; block < 2; block++) {
+        sr_tensor branch = h, shortcut = h;
+        for (int i = 0; i < 2; i++) {
+            branch = sr_conv2d(i == 0 ? branch : sr_relu(branch), n.w, pointwise);
+            branch = trains ? sr_batchnorm_train(branch, n.gamma, n.beta, 1e-5).y
+                            : sr_batchnorm_infer(branch, n.gamma, SR_NONE, n.beta, n.gamma, 2);
+        }
+        if (block > 0)
+            shortcut = sr_batchnorm_train(sr_conv2d(h, n.w, pointwise), SR_NONE, n.beta, 1e-3).y;
+        h = sr_relu(block == 0 ? sr_add(branch, shortcut) : sr_add(shortcut, branch));
+    }
+    variables[0] = n.w;
+    variables[1] = n.gamma;
+    const sr_tensor loss = sr_reduce_sum(sr_mul(h, n.x));
+    sr_gradients(loss, SR_NONE, variables, 2, grads);
+    targets[0] = (sr_target){.tensor = grads[0], .after = n.w};
+    targets[1] = (sr_target){.tensor = grads[1]};
+    targets[2] = (sr_target){.tensor = h};
+    assert_ok(sr_plan_text(run(&n, targets, 3), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+static int count_of(const char *text, const char *word) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        count++;
+    return count;
+}
+
+// All of them with portable numerics, where batch norm and both together are of one class.
+static void test_batchnorm_is_joined_with_relu(void **state) {
+    (void)state;
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+    sr_text text, plain;
+    sr_text_init(&text);
+    sr_text_init(&plain);
+    sr_kernels_use_portable(true);
+    for (int i = 0; i < 3; i++) {
+        for (int trains = 0; trains < 2; trains++) {
+            sr_text_clear(&text);
+            assert_true(run_blocks("cpu-async", 0, dtypes[i], trains, &text) ==
+                        run_blocks("cpu-async", -1, dtypes[i], trains, &plain));
+            assert_true(count_of(text.data, trains ? " batchnorm_train_relu/"
+                                                   : " batchnorm_infer_relu/") >= 3);
+            assert_int_equal(count_of(text.data, " batchnorm_relu_grad/"), trains ? 2 : 0);
+            assert_int_equal(count_of(text.data, " batchnorm_add_relu_grad/"), trains ? 2 : 1);
+            assert_null(strstr(text.data, " relu/"));
+            if (trains)
+                assert_null(strstr(text.data, " relu_grad/"));
+        }
+    }
+    assert_null(strstr(plain.data, "_relu"));
+    sr_text_clear(&text);
+    (void)run_blocks("cpu", 0, SR_F32, true, &text); // which has chains
+    assert_null(strstr(text.data, " batchnorm_train_relu/"));
+    sr_kernels_use_portable(false);
+    sr_text_release(&text);
+    sr_text_release(&plain);
+}
+
 static void test_random_networks_keep_their_bits(void **state) {
     (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
@@ -388,6 +459,7 @@ int main(void) {
         cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_sums_are_joined_with_relu),
+        cmocka_unit_test(test_batchnorm_is_joined_with_relu),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

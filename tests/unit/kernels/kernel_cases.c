@@ -284,6 +284,89 @@ static void case_batchnorm_part(sr_kernel_id kernel) {
     }
 }
 
+// The same with a sum and ReLU, with and without what may be absent.
+static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bool adds, bool train,
+                                   sr_dtype t) {
+    const int64_t n = p->rows * p->channels, channels = p->channels;
+    problem c = train ? problem_of(SR_KERNEL_batchnorm_train_relu, 7, p, sizeof *p)
+                      : problem_of(SR_KERNEL_batchnorm_infer_relu, 7, p, sizeof *p);
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, n);
+    set(&c, 1, adds ? ACTIVATION : NONE, t, n);
+    set(&c, 2, affine ? PARAMETER : NONE, t, channels);
+    set(&c, 3, affine ? PARAMETER : NONE, t, channels);
+    set_output(&c, train ? 4 : 6, ACTIVATION, t, n);
+    c.arg[train ? 4 : 6].bound = 100;
+    if (train) {
+        set_output(&c, 5, PARAMETER, t, channels);
+        set_output(&c, 6, PARAMETER, t, channels);
+        c.arg[5].bound = 2;
+        c.arg[6].bound = 16;
+    } else {
+        set(&c, 4, PARAMETER, t, channels);
+        set(&c, 5, POSITIVE, t, channels);
+    }
+    check_problem(&c);
+}
+
+// first: the first output.
+static void set_batchnorm_gradients(problem *c, int first, sr_dtype t) {
+    const sr_batchnorm_params *p = (const void *)c->request.params;
+    set_output(c, first, ACTIVATION, t, p->rows * p->channels);
+    set_output(c, first + 1, PARAMETER, t, p->channels);
+    set_output(c, first + 2, PARAMETER, t, p->channels);
+    c->arg[first].bound = 60;
+    c->arg[first + 1].bound = 12 * (double)p->rows;
+    c->arg[first + 2].bound = 2 * (double)p->rows;
+}
+
+static void batchnorm_relu_grad(const sr_batchnorm_params *p, bool affine, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_relu_grad, 9, p, sizeof *p);
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 3, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 4, PARAMETER, t, p->channels);
+    set(&c, 5, POSITIVE, t, p->channels);
+    set_batchnorm_gradients(&c, 6, t);
+    check_problem(&c);
+}
+
+// Sums of two gradients are twice as large.
+static void batchnorm_add_relu_grad(const sr_batchnorm_params *p, bool affine, bool adds,
+                                    sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_add_relu_grad, 11, p, sizeof *p);
+    c.terms = (double)p->rows;
+    for (int i = 0; i < 4; i++)
+        set(&c, i, i < 3 || adds ? ACTIVATION : NONE, t, p->rows * p->channels);
+    set(&c, 4, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 5, PARAMETER, t, p->channels);
+    set(&c, 6, POSITIVE, t, p->channels);
+    set_output(&c, 7, ACTIVATION, t, p->rows * p->channels);
+    c.arg[7].bound = 4;
+    set_batchnorm_gradients(&c, 8, t);
+    for (int i = 8; i < 11; i++)
+        c.arg[i].bound *= 2;
+    check_problem(&c);
+}
+
+static void case_batchnorm_relu(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        const sr_batchnorm_params p = {row_shapes[k][0], row_shapes[k][1], 1e-2};
+        for (int t = 0; t < TYPES; t++) {
+            const bool affine = (k + (size_t)t) % 2 == 0, adds = (k + (size_t)t) % 3 != 0;
+            if (kernel == SR_KERNEL_batchnorm_relu_grad)
+                batchnorm_relu_grad(&p, affine, types[t]);
+            else if (kernel == SR_KERNEL_batchnorm_add_relu_grad)
+                batchnorm_add_relu_grad(&p, affine, adds, types[t]);
+            else
+                batchnorm_forward_relu(&p, affine, adds, kernel == SR_KERNEL_batchnorm_train_relu,
+                                       types[t]);
+        }
+    }
+}
+
 // Of one row and of many pixels, columns that are not all alike, and several leaves of a group,
 // some of them more than eight.
 static const sr_groupnorm_params group_shapes[] = {
@@ -711,6 +794,10 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_moments] = case_batchnorm_part,
     [SR_KERNEL_batchnorm_sums] = case_batchnorm_part,
     [SR_KERNEL_batchnorm_dx] = case_batchnorm_part,
+    [SR_KERNEL_batchnorm_train_relu] = case_batchnorm_relu,
+    [SR_KERNEL_batchnorm_infer_relu] = case_batchnorm_relu,
+    [SR_KERNEL_batchnorm_relu_grad] = case_batchnorm_relu,
+    [SR_KERNEL_batchnorm_add_relu_grad] = case_batchnorm_relu,
     [SR_KERNEL_groupnorm] = case_groupnorm,
     [SR_KERNEL_groupnorm_grad] = case_groupnorm,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/norm_relu.h"
 #include "tests/unit/support/test_support.h"
 
 #define ROUNDINGS 32
@@ -238,12 +239,32 @@ static void check_parts(const char *provider, sr_dtype type, int64_t rows, int64
     assert_equal_bits(provider, "dx", dx, dy, n);
 }
 
+// Where a provider has batch norm with ReLU.
+static void check_relu(const char *provider, sr_dtype type, int64_t rows, int64_t channels,
+                       bool affine) {
+    const int64_t n = rows * channels;
+    const sr_dtype wide = parameter_type(type);
+    const norm_arguments a = {.rows = rows,
+                              .channels = channels,
+                              .eps = 1e-5,
+                              .x = array_random(type, n, 1, -1, 3),
+                              .dy = array_random(type, n, 2, -1, 1),
+                              .gamma = affine ? array_random(wide, channels, 3, -0.5, 1.5) : NULL,
+                              .beta = affine ? array_random(wide, channels, 4, -1, 1) : NULL};
+    test_array *const mean = array_new(wide, channels);
+    if (serves(provider, SR_KERNEL_batchnorm_train_relu, 7,
+               (test_array *[]){a.x, NULL, NULL, NULL, a.x, mean, mean}))
+        check_norm_relu(provider, &a);
+}
+
 static void test_parts_of_batchnorm(void **state) {
     for (int i = 0; i < PROVIDERS; i++) {
         for (int t = 0; t < 4; t++) {
             for (int k = 0; k < SHAPES; k++) {
                 check_parts(providers[i], fixture_types[t], shapes[k][0], shapes[k][1],
                             (k + t) % 2 == 0);
+                check_relu(providers[i], fixture_types[t], shapes[k][0], shapes[k][1],
+                           (k + t) % 2 == 0);
                 arrays_free(state);
             }
         }

@@ -4,7 +4,7 @@
 // arithmetic for rows and channels around the sizes of its vectors, units, slabs and groups. The
 // bits are the same for any number of blocks, in place, in repeated runs (on the software GPU each
 // has another order of blocks and threads), in lanes side by side as in each alone, and where one
-// kernel promises the bits of another.
+// kernel promises the bits of another one, or of two.
 //
 // The bounds, with u = 2^-24 and at most D joins between a row and the total of all
 // (kernels/cuda/tensor_batchnorm.cu): 9 in a unit, and 17 more each where there are several units,
@@ -25,6 +25,7 @@
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/kernels/kernel_problem.h"
 #include "tests/unit/kernels/library_kernels.h"
+#include "tests/unit/kernels/norm_relu.h"
 #include "tests/unit/support/device_run.h"
 
 #define TENSOR "tensor"
@@ -350,6 +351,7 @@ static void check_norm(void **state, data_kind kind, sr_dtype type, int64_t rows
     }
     check_promises(&n);
     check_own_memory(&n);
+    check_norm_relu(TENSOR, &(norm_arguments){rows, channels, eps, n.x, n.dy, n.gamma, n.beta});
     arrays_free(state);
 }
 
@@ -422,6 +424,31 @@ static void test_infinite_elements(void **state) {
     }
 }
 
+// Units, slabs and groups that are not whole, with and without counters.
+static const int64_t remainders[][2] = {{1, 5},    {7, 33},   {65, 64},   {257, 3},
+                                        {513, 72}, {600, 24}, {4200, 33}, {17000, 16}};
+enum { REMAINDERS = sizeof remainders / sizeof *remainders };
+
+static void test_relu(void **state) {
+    if (is_skipped())
+        return;
+    for (int k = 0; k < REMAINDERS; k++) {
+        const int64_t rows = remainders[k][0], channels = remainders[k][1];
+        const sr_dtype type = types[(k + 1) % TYPES];
+        const bool affine = k % 2 == 0;
+        const norm_arguments n = {.rows = rows,
+                                  .channels = channels,
+                                  .eps = eps,
+                                  .x = rows_of(NOISE, type, rows, channels, 1),
+                                  .dy = rows_of(NOISE, type, rows, channels, 2),
+                                  .gamma =
+                                      affine ? array_random(SR_F32, channels, 3, -1, 1.5) : NULL,
+                                  .beta = affine ? array_random(SR_F32, channels, 4, -1, 1) : NULL};
+        check_norm_relu(TENSOR, &n);
+        arrays_free(state);
+    }
+}
+
 // Lanes with statistics of their own in one launch.
 static void check_lanes_with(const sr_kernel_request *lane, uint32_t varies) {
     for (int lanes = 2; lanes <= 3; lanes++) {
@@ -435,10 +462,13 @@ static void check_lanes_with(const sr_kernel_request *lane, uint32_t varies) {
 static void check_lanes_of(sr_dtype type, int64_t rows, int64_t channels) {
     static const struct {
         sr_kernel_id kernel;
-        uint32_t varies; // all but gamma and beta; of the last two not the statistics either
-    } kernels[] = {{SR_KERNEL_batchnorm_train, 0x39}, {SR_KERNEL_batchnorm_moments, 0x07},
-                   {SR_KERNEL_batchnorm_grad, 0xfb},  {SR_KERNEL_batchnorm_sums, 0x3f},
-                   {SR_KERNEL_batchnorm_infer, 0x21}, {SR_KERNEL_batchnorm_dx, 0x83}};
+        uint32_t varies; // all but gamma and beta; where statistics are given, not those either
+    } kernels[] = {
+        {SR_KERNEL_batchnorm_train, 0x39},      {SR_KERNEL_batchnorm_moments, 0x07},
+        {SR_KERNEL_batchnorm_grad, 0xfb},       {SR_KERNEL_batchnorm_sums, 0x3f},
+        {SR_KERNEL_batchnorm_infer, 0x21},      {SR_KERNEL_batchnorm_dx, 0x83},
+        {SR_KERNEL_batchnorm_train_relu, 0x73}, {SR_KERNEL_batchnorm_infer_relu, 0x43},
+        {SR_KERNEL_batchnorm_relu_grad, 0x1f3}, {SR_KERNEL_batchnorm_add_relu_grad, 0x7ef}};
     const sr_batchnorm_dx_params params = {rows, channels, eps, rows};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         const sr_kernel_id k = kernels[i].kernel;
@@ -452,15 +482,12 @@ static void check_lanes_of(sr_dtype type, int64_t rows, int64_t channels) {
     }
 }
 
-// Units, slabs and groups that are not whole, with and without counters.
 static void test_lanes(void **state) {
-    static const int64_t shapes[][2] = {{1, 5},    {7, 33},   {65, 64},   {257, 3},
-                                        {513, 72}, {600, 24}, {4200, 33}, {17000, 16}};
     (void)state;
     if (is_skipped())
         return;
-    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
-        check_lanes_of(types[k % TYPES], shapes[k][0], shapes[k][1]);
+    for (int k = 0; k < REMAINDERS; k++)
+        check_lanes_of(types[k % TYPES], remainders[k][0], remainders[k][1]);
 }
 
 // Other arguments of each lane than those that depend on its samples are refused.
@@ -488,6 +515,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_many_units, arrays_free),
         cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
+        cmocka_unit_test_teardown(test_relu, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_lanes),
     };
