@@ -387,7 +387,7 @@ static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, boo
         }
         if (block > 0)
             shortcut = sr_batchnorm_train(sr_conv2d(h, n.w, pointwise), SR_NONE, n.beta, 1e-3).y;
-        h = sr_relu(block == 0 ? sr_add(branch, shortcut) : sr_add(shortcut, branch));
+        h = sr_relu(block == 0 ? sr_add(shortcut, branch) : sr_add(branch, shortcut));
     }
     variables[0] = n.w;
     variables[1] = n.gamma;

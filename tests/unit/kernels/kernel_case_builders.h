@@ -59,6 +59,12 @@ void case_expression(sr_kernel_id kernel); // kernel_cases_formulas.c
 void case_sum_to(sr_kernel_id kernel);     // kernel_cases_formulas.c
 void case_fill_by(sr_kernel_id kernel);    // kernel_cases_formulas.c
 void case_cast(sr_kernel_id kernel);       // kernel_cases_formulas.c
+void case_rows(sr_kernel_id kernel);       // kernel_cases_rows.c
+void case_channel_dot(sr_kernel_id kernel);
+void case_batchnorm(sr_kernel_id kernel);
+void case_batchnorm_part(sr_kernel_id kernel);
+void case_batchnorm_relu(sr_kernel_id kernel);
+void case_groupnorm(sr_kernel_id kernel);
 void case_attention(sr_kernel_id kernel);  // kernel_cases_attention.c
 void case_nms(sr_kernel_id kernel);        // kernel_cases_boxes.c
 void case_roi_align(sr_kernel_id kernel);  // kernel_cases_boxes.c

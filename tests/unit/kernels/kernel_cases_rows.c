@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems of kernels over rows of channels (see kernel_cases.h): sums, normalisation over the
+// batch or over groups of channels.
+#include "tests/unit/kernels/kernel_case_builders.h"
+
+// Numbers of rows and channels, odd and large enough for several blocks, the last ones for more
+// than eight leaves of a sum over rows.
+enum { ROW_SHAPES = 11 };
+static const int64_t row_shapes[ROW_SHAPES][2] = {{1, 1},     {7, 3},     {50, 16},  {333, 37},
+                                                  {2100, 64}, {90, 1040}, {5003, 1}, {2900, 3},
+                                                  {700, 16},  {9003, 2},  {67000, 1}};
+
+void case_rows(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
+            const int64_t count = params.rows * params.channels;
+            const bool sum = kernel == SR_KERNEL_channel_sum;
+            problem c = problem_of(kernel, sum ? 2 : 3, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], count);
+            if (sum) {
+                set_output(&c, 1, PARAMETER, types[t], params.channels);
+                c.terms = (double)params.rows;
+            } else {
+                set(&c, 1, PARAMETER, types[t], params.channels);
+                set_output(&c, 2, ACTIVATION, types[t], count);
+            }
+            check_problem(&c);
+        }
+    }
+}
+
+void case_channel_dot(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_rows_params params = {row_shapes[k][0], row_shapes[k][1]};
+            const int64_t count = params.rows * params.channels;
+            problem c = problem_of(kernel, 4, &params, sizeof params);
+            set(&c, 0, ACTIVATION, types[t], count);
+            set(&c, 1, ACTIVATION, types[t], count);
+            set(&c, 2, (k + (size_t)t) % 2 == 0 ? PARAMETER : NONE, types[t], params.channels);
+            set_output(&c, 3, PARAMETER, types[t], params.channels);
+            c.terms = (double)params.rows;
+            c.arg[3].bound = 8 * (double)params.rows;
+            check_problem(&c);
+        }
+    }
+}
+
+// x in [-2, 2): |x - mean| <= 4, 1 / std <= 1 / sqrt(eps) for one row, about 1 otherwise.
+static void batchnorm(sr_kernel_id kernel, int shape, bool affine, sr_dtype t) {
+    const sr_batchnorm_params params = {row_shapes[shape][0], row_shapes[shape][1], 1e-2};
+    const int64_t n = params.rows * params.channels, channels = params.channels;
+    const arg_role parameter = affine ? PARAMETER : NONE;
+    const bool train = kernel == SR_KERNEL_batchnorm_train;
+    const bool gradient = kernel == SR_KERNEL_batchnorm_grad;
+    problem c = problem_of(kernel, gradient ? 8 : 6, &params, sizeof params);
+    c.terms = (double)params.rows;
+    set(&c, 0, ACTIVATION, t, n);
+    if (gradient) {
+        set(&c, 1, ACTIVATION, t, n);
+        set(&c, 2, parameter, t, channels);
+        set(&c, 3, PARAMETER, t, channels);
+        set(&c, 4, POSITIVE, t, channels);
+        set_output(&c, 5, ACTIVATION, t, n);
+        set_output(&c, 6, PARAMETER, t, channels);
+        set_output(&c, 7, PARAMETER, t, channels);
+        c.arg[5].bound = 60; // dy and xhat dgamma / M, each divided by std
+        c.arg[6].bound = 12 * (double)params.rows;
+        c.arg[7].bound = 2 * (double)params.rows;
+    } else {
+        set(&c, 1, parameter, t, channels);
+        set(&c, 2, parameter, t, channels);
+        if (train) {
+            set_output(&c, 3, ACTIVATION, t, n);
+            set_output(&c, 4, PARAMETER, t, channels);
+            set_output(&c, 5, PARAMETER, t, channels);
+            c.arg[4].bound = 2;
+            c.arg[5].bound = 16;
+        } else {
+            set(&c, 3, PARAMETER, t, channels);
+            set(&c, 4, POSITIVE, t, channels);
+            set_output(&c, 5, ACTIVATION, t, n);
+        }
+        c.arg[train ? 3 : 5].bound = 100;
+    }
+    check_problem(&c);
+}
+
+void case_batchnorm(sr_kernel_id kernel) {
+    for (size_t shape = 0; shape < problems(ROW_SHAPES, 2); shape++)
+        for (int t = 0; t < TYPES; t++)
+            batchnorm(kernel, (int)shape, (shape + (size_t)t) % 2 == 0, types[t]);
+}
+
+// The parts of batchnorm_train and batchnorm_grad, within the same bounds.
+static void batchnorm_moments(const sr_batchnorm_dx_params *p, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_moments, 3, p, sizeof(sr_rows_params));
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set_output(&c, 1, PARAMETER, t, p->channels);
+    set_output(&c, 2, PARAMETER, t, p->channels);
+    c.arg[1].bound = 2;
+    c.arg[2].bound = 16;
+    check_problem(&c);
+}
+
+static void batchnorm_sums(const sr_batchnorm_dx_params *p, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_sums, 6, p, sizeof(sr_batchnorm_params));
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, PARAMETER, t, p->channels);
+    set(&c, 3, POSITIVE, t, p->channels);
+    set_output(&c, 4, PARAMETER, t, p->channels);
+    set_output(&c, 5, PARAMETER, t, p->channels);
+    c.arg[4].bound = 12 * (double)p->rows;
+    c.arg[5].bound = 2 * (double)p->rows;
+    check_problem(&c);
+}
+
+static void batchnorm_dx(const sr_batchnorm_dx_params *p, bool affine, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_dx, 8, p, sizeof *p);
+    c.terms = 1;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 3, PARAMETER, t, p->channels);
+    set(&c, 4, POSITIVE, t, p->channels);
+    set(&c, 5, PARAMETER, t, p->channels);
+    set(&c, 6, PARAMETER, t, p->channels);
+    set_output(&c, 7, ACTIVATION, t, p->rows * p->channels);
+    c.arg[7].bound = 60;
+    check_problem(&c);
+}
+
+void case_batchnorm_part(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        const sr_batchnorm_dx_params p = {row_shapes[k][0], row_shapes[k][1], 1e-2,
+                                          3 * row_shapes[k][0]};
+        for (int t = 0; t < TYPES; t++) {
+            if (kernel == SR_KERNEL_batchnorm_moments)
+                batchnorm_moments(&p, types[t]);
+            else if (kernel == SR_KERNEL_batchnorm_sums)
+                batchnorm_sums(&p, types[t]);
+            else
+                batchnorm_dx(&p, (k + (size_t)t) % 2 == 0, types[t]);
+        }
+    }
+}
+
+// The same with a sum and ReLU, with and without what may be absent.
+static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bool adds, bool train,
+                                   sr_dtype t) {
+    const int64_t n = p->rows * p->channels, channels = p->channels;
+    problem c = train ? problem_of(SR_KERNEL_batchnorm_train_relu, 7, p, sizeof *p)
+                      : problem_of(SR_KERNEL_batchnorm_infer_relu, 7, p, sizeof *p);
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, n);
+    set(&c, 1, adds ? ACTIVATION : NONE, t, n);
+    set(&c, 2, affine ? PARAMETER : NONE, t, channels);
+    set(&c, 3, affine ? PARAMETER : NONE, t, channels);
+    set_output(&c, train ? 4 : 6, ACTIVATION, t, n);
+    c.arg[train ? 4 : 6].bound = 100;
+    if (train) {
+        set_output(&c, 5, PARAMETER, t, channels);
+        set_output(&c, 6, PARAMETER, t, channels);
+        c.arg[5].bound = 2;
+        c.arg[6].bound = 16;
+    } else {
+        set(&c, 4, PARAMETER, t, channels);
+        set(&c, 5, POSITIVE, t, channels);
+    }
+    check_problem(&c);
+}
+
+// first: the first output.
+static void set_batchnorm_gradients(problem *c, int first, sr_dtype t) {
+    const sr_batchnorm_params *p = (const void *)c->request.params;
+    set_output(c, first, ACTIVATION, t, p->rows * p->channels);
+    set_output(c, first + 1, PARAMETER, t, p->channels);
+    set_output(c, first + 2, PARAMETER, t, p->channels);
+    c->arg[first].bound = 60;
+    c->arg[first + 1].bound = 12 * (double)p->rows;
+    c->arg[first + 2].bound = 2 * (double)p->rows;
+}
+
+static void batchnorm_relu_grad(const sr_batchnorm_params *p, bool affine, sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_relu_grad, 9, p, sizeof *p);
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 1, ACTIVATION, t, p->rows * p->channels);
+    set(&c, 2, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 3, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 4, PARAMETER, t, p->channels);
+    set(&c, 5, POSITIVE, t, p->channels);
+    set_batchnorm_gradients(&c, 6, t);
+    check_problem(&c);
+}
+
+// Sums of two gradients are twice as large.
+static void batchnorm_add_relu_grad(const sr_batchnorm_params *p, bool affine, bool adds,
+                                    sr_dtype t) {
+    problem c = problem_of(SR_KERNEL_batchnorm_add_relu_grad, 11, p, sizeof *p);
+    c.terms = (double)p->rows;
+    for (int i = 0; i < 4; i++)
+        set(&c, i, i < 3 || adds ? ACTIVATION : NONE, t, p->rows * p->channels);
+    set(&c, 4, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 5, PARAMETER, t, p->channels);
+    set(&c, 6, POSITIVE, t, p->channels);
+    set_output(&c, 7, ACTIVATION, t, p->rows * p->channels);
+    c.arg[7].bound = 4;
+    set_batchnorm_gradients(&c, 8, t);
+    for (int i = 8; i < 11; i++)
+        c.arg[i].bound *= 2;
+    check_problem(&c);
+}
+
+void case_batchnorm_relu(sr_kernel_id kernel) {
+    for (size_t k = 0; k < problems(ROW_SHAPES, 2); k++) {
+        const sr_batchnorm_params p = {row_shapes[k][0], row_shapes[k][1], 1e-2};
+        for (int t = 0; t < TYPES; t++) {
+            const bool affine = (k + (size_t)t) % 2 == 0, adds = (k + (size_t)t) % 3 != 0;
+            if (kernel == SR_KERNEL_batchnorm_relu_grad)
+                batchnorm_relu_grad(&p, affine, types[t]);
+            else if (kernel == SR_KERNEL_batchnorm_add_relu_grad)
+                batchnorm_add_relu_grad(&p, affine, adds, types[t]);
+            else
+                batchnorm_forward_relu(&p, affine, adds, kernel == SR_KERNEL_batchnorm_train_relu,
+                                       types[t]);
+        }
+    }
+}
+
+// Of one row and of many pixels, columns that are not all alike, and several leaves of a group,
+// some of them more than eight.
+static const sr_groupnorm_params group_shapes[] = {
+    {.samples = 1, .pixels = 1, .channels = 1, .groups = 1},
+    {.samples = 7, .pixels = 1, .channels = 3, .groups = 1},
+    {.samples = 2100, .pixels = 1, .channels = 33, .groups = 1},
+    {.samples = 90, .pixels = 1, .channels = 768, .groups = 1},
+    {.samples = 5, .pixels = 1, .channels = 2077, .groups = 1},
+    {.samples = 2, .pixels = 1, .channels = 20005, .groups = 1},
+    {.samples = 2, .pixels = 3, .channels = 1100, .groups = 1},
+    {.samples = 2, .pixels = 9, .channels = 6, .groups = 3},
+    {.samples = 3, .pixels = 49, .channels = 40, .groups = 40},
+    {.samples = 2, .pixels = 600, .channels = 5, .groups = 5},
+    {.samples = 2, .pixels = 50, .channels = 40, .groups = 8},
+    {.samples = 1, .pixels = 5000, .channels = 3, .groups = 1},
+    {.samples = 2, .pixels = 350, .channels = 96, .groups = 2},
+};
+
+static void groupnorm(sr_kernel_id kernel, sr_groupnorm_params p, bool affine, sr_dtype t) {
+    const int64_t n = p.samples * p.pixels * p.channels, groups = p.samples * p.groups;
+    const arg_role parameter = affine ? PARAMETER : NONE;
+    const bool gradient = kernel == SR_KERNEL_groupnorm_grad;
+    problem c = problem_of(kernel, gradient ? 8 : 6, &p, sizeof p);
+    set(&c, 0, ACTIVATION, t, n);
+    if (gradient) {
+        set(&c, 1, ACTIVATION, t, n);
+        set(&c, 2, parameter, t, p.channels);
+        set(&c, 3, PARAMETER, t, groups);
+        set(&c, 4, POSITIVE, t, groups);
+        set_output(&c, 5, ACTIVATION, t, n);
+        set_output(&c, 6, PARAMETER, t, p.channels);
+        set_output(&c, 7, PARAMETER, t, p.channels);
+    } else {
+        set(&c, 1, parameter, t, p.channels);
+        set(&c, 2, parameter, t, p.channels);
+        set_output(&c, 3, ACTIVATION, t, n);
+        set_output(&c, 4, PARAMETER, t, groups);
+        set_output(&c, 5, PARAMETER, t, groups);
+    }
+    check_problem(&c);
+}
+
+void case_groupnorm(sr_kernel_id kernel) {
+    for (size_t k = 0; k < sizeof group_shapes / sizeof group_shapes[0]; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            sr_groupnorm_params p = group_shapes[k];
+            p.eps = 1e-2;
+            p.uncentred = t == 1;
+            groupnorm(kernel, p, (k + (size_t)t) % 2 == 0, types[t]);
+        }
+    }
+}
