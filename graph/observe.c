@@ -13,17 +13,12 @@
 static void mark_executed(sr_context *context) {
     const sr_program *p = context->recording.program;
     context->recording.marked = true;
-    for (size_t i = 0; i < p->node_count; i++) {
-        sr_node *node = &context->recording.nodes[p->nodes[i].recorded];
-        node->executed = true;
-        // A recomputing node has the outputs of sr_op.again.
-        for (int k = 0; k < p->nodes[i].op->outputs; k++) {
-            uint32_t kept = p->values[p->nodes[i].output[k]].kept;
-            if (kept)
-                context->recording.values[node->first_output + (uint32_t)k].memory =
-                    p->memory[kept - 1];
-        }
-    }
+    for (size_t i = 0; i < p->node_count; i++)
+        context->recording.nodes[p->nodes[i].recorded].executed = true;
+    for (size_t i = 0; i < p->joined_count; i++)
+        context->recording.nodes[p->joined[i]].executed = true;
+    for (size_t i = 0; i < p->memory_count; i++)
+        context->recording.values[p->memory_value[i]].memory = p->memory[i];
 }
 
 static sr_status run_wanted(sr_context *context, const sr_wanted *wanted) {

@@ -61,8 +61,14 @@ static sr_program_node *inner_sum(const fusion *f, uint32_t value) {
                : NULL;
 }
 
+// There is room for each node once, and once more.
+static void note_joined(fusion *f, const sr_program_node *node) {
+    f->p->joined[f->p->joined_count++] = node->recorded;
+}
+
 static void remove_node(fusion *f, const sr_program_node *node) {
     f->gone[node - f->p->nodes] = true;
+    note_joined(f, node);
 }
 
 // Whether a node would have a kernel of the numerics class of another one's.
@@ -173,6 +179,7 @@ static bool put_gradient(fusion *f, sr_program_node *relu, sr_program_node *grad
     for (int k = first; k < joined->op->outputs; k++)
         f->p->values[joined->output[k]].node = (uint32_t)(relu - f->p->nodes);
     remove_node(f, gradient);
+    note_joined(f, relu);
     *relu = *joined;
     return true;
 }
@@ -243,6 +250,10 @@ static void remove_gone(fusion *f) {
 
 sr_status sr_pass_fuse(const sr_context *context) {
     sr_program *p = context->recording.program;
+    void *joined = p->joined;
+    SR_TRY(sr_grow(&joined, &p->joined_capacity, p->joined_count + 2 * p->node_count + 1,
+                   sizeof *p->joined, "program"));
+    p->joined = joined;
     sr_arena arena;
     sr_arena_init(&arena);
     fusion f = {.context = context,

@@ -22,6 +22,7 @@ static sr_status reserve(void **array, size_t *capacity, size_t need, size_t siz
 void sr_program_release(sr_program *p) {
     sr_free(p->values);
     sr_free(p->nodes);
+    sr_free(p->joined);
     sr_free(p->attrs);
     sr_free(p->targets);
     sr_free(p->memory);
@@ -358,6 +359,7 @@ static sr_status build(sr_context *context, const sr_wanted *wanted) {
     const sr_recording *r = &context->recording;
     sr_program *p = r->program;
     p->value_count = p->node_count = p->attr_count = p->target_count = p->memory_count = 0;
+    p->joined_count = 0;
     RESERVE(p, values, value_capacity, 1); // never NULL, also where nothing is wanted
     RESERVE(p, attrs, attr_capacity, 1);
     RESERVE(p, needed, needed_capacity, r->node_count + 1);

@@ -296,6 +296,8 @@ typedef struct sr_program {
     size_t value_count, value_capacity;
     sr_program_node *nodes;
     size_t node_count, node_capacity;
+    uint32_t *joined; // nodes of the recording that became part of others (pass_fuse.c)
+    size_t joined_count, joined_capacity;
     unsigned char *attrs;
     size_t attr_count, attr_capacity;
     sr_program_target *targets;

@@ -439,6 +439,39 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     sr_text_release(&plain);
 }
 
+// Values that are read step by step, with what the next ones need in memory.
+static uint64_t read_block(int optimize) {
+    enum { READ = 3 };
+    static float values[ELEMENTS];
+    pass_network n;
+    sr_tensor grads[2];
+    uint64_t hash = 1;
+    begin_on(&n, "cpu-async", optimize, SR_F32);
+    const sr_tensor x = sr_conv2d(n.x, n.w, (sr_conv2d_opts){0});
+    const sr_tensor inner = sr_relu(sr_batchnorm_train(x, n.gamma, n.beta, 1e-5).y);
+    const sr_tensor y = sr_conv2d(inner, n.w, (sr_conv2d_opts){0});
+    const sr_tensor end = sr_relu(sr_add(sr_batchnorm_train(y, n.gamma, n.beta, 1e-5).y, n.x));
+    const sr_tensor variables[2] = {n.w, n.gamma}, loss = sr_reduce_sum(sr_mul(end, n.x));
+    assert_ok(sr_read(loss, values, sizeof *values));
+    hash = sr_hash64_seed(values, sizeof *values, hash);
+    sr_gradients(loss, SR_NONE, variables, 2, grads);
+    const sr_tensor read[READ] = {grads[0], end, grads[1]};
+    static const int counts[READ] = {WEIGHTS, ELEMENTS, CHANNELS};
+    for (int i = 0; i < READ; i++) {
+        assert_ok(sr_read(read[i], values, (size_t)counts[i] * sizeof *values));
+        hash = sr_hash64_seed(values, (size_t)counts[i] * sizeof *values, hash);
+    }
+    sr_context_free(n.context);
+    return hash;
+}
+
+static void test_joined_values_are_read(void **state) {
+    (void)state;
+    sr_kernels_use_portable(true);
+    assert_true(read_block(0) == read_block(-1));
+    sr_kernels_use_portable(false);
+}
+
 static void test_random_networks_keep_their_bits(void **state) {
     (void)state;
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
@@ -460,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_sums_are_joined_with_relu),
         cmocka_unit_test(test_batchnorm_is_joined_with_relu),
+        cmocka_unit_test(test_joined_values_are_read),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
