@@ -124,7 +124,8 @@ struct normalising {
     }
 };
 
-// The gradient of y: dy as it is (batchnorm_grad, _sums, _dx),
+// The gradient of y; 'get' fills in factors if the thread has rows. dy as it is (batchnorm_grad,
+// _sums, _dx),
 struct given {
     typedef nothing factors;
 
@@ -134,8 +135,6 @@ struct given {
     static __device__ void get(const A &a, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
         if (part.rows > 0)
             sr_get(a.mean + part.statistic, f[0]);
-        else
-            memset(f[0], 0, sizeof f[0]);
     }
 
     template <class A>
@@ -161,7 +160,8 @@ struct clipped {
 
     template <int N, class A>
     static __device__ void get(const A &, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
-        get_factors(part, f);
+        if (part.rows > 0)
+            get_factors(part, f);
     }
 
     template <class A>
@@ -243,7 +243,7 @@ struct clipped_products : gradient_sums {
     static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
         typedef typename T::type element;
         enum { BATCH = 2 }; // rows whose loads are under way together
-        float f[MOST_FACTORS][N];
+        float f[MOST_FACTORS][N] = {};
         given::get<N>(a, part, f);
         SR_UNROLL
         for (int k = 0; k < N; k++)
