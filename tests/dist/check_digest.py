@@ -215,8 +215,8 @@ class Digests(suite.Suite):
                 values.append(f"schedule.warmup={steps // 4}it")
             if any("multi_scale" in transform for transform in recipe["augment"]):
                 values.append("augment=" + json.dumps(self.scaled(recipe["augment"])))
-            task = recipe["task"]["name"]
-            values.append("data.train=" + data.get(task, self.data))
+            task = recipe["task"]  # with its options, or only the name of a task without any
+            values.append("data.train=" + data.get(task["name"] if isinstance(task, dict) else task, self.data))
             self.recipe = name
             cache = os.path.join(self.folder, "cache of all")
             self.start(name, self.train(f"{name} 1", 1, values, cache=cache))
