@@ -44,7 +44,7 @@ static void count_uses(fusion *f) {
         use(f, p->targets[t].value);
 }
 
-// The node that writes a value which nothing but one node reads; NULL: there is none.
+// The node that writes a value, if exactly one node reads it; otherwise NULL.
 static sr_program_node *inner(const fusion *f, uint32_t value) {
     const sr_program_value *v = &f->p->values[value];
     return v->node == SR_REF_NONE || v->kept || f->uses[value] != 1 ? NULL : &f->p->nodes[v->node];

@@ -351,7 +351,6 @@ static void check_norm(void **state, data_kind kind, sr_dtype type, int64_t rows
     }
     check_promises(&n);
     check_own_memory(&n);
-    check_norm_relu(TENSOR, &(norm_arguments){rows, channels, eps, n.x, n.dy, n.gamma, n.beta});
     arrays_free(state);
 }
 
@@ -432,7 +431,7 @@ enum { REMAINDERS = sizeof remainders / sizeof *remainders };
 static void test_relu(void **state) {
     if (is_skipped())
         return;
-    for (int k = 0; k < REMAINDERS - 1; k++) { // the last one takes long
+    for (int k = 0; k < REMAINDERS; k++) {
         const int64_t rows = remainders[k][0], channels = remainders[k][1];
         const sr_dtype type = types[(k + 1) % TYPES];
         const bool affine = k % 2 == 0;
