@@ -180,20 +180,6 @@ static void join_request(const sr_plan *plan, sr_launch *launch, sr_kernel_reque
         launch->runs = plan->lanes;
 }
 
-static void node_view(const sr_program *p, const sr_program_node *node, sr_view_arrays *arrays,
-                      sr_node_view *view) {
-    for (int i = 0; i < node->op->inputs; i++)
-        arrays->in[i] = node->input[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
-                                                      : p->values[node->input[i]].info;
-    for (int i = 0; i < node->op->outputs; i++)
-        arrays->out[i] = p->values[node->output[i]].info;
-    *view = (sr_node_view){.op = node->op,
-                           .attr = p->attrs + node->attr,
-                           .inputs = node->op->inputs,
-                           .in = arrays->in,
-                           .out = arrays->out};
-}
-
 // Equal requests share one prepared kernel, whose state is immutable.
 static sr_status prepare(sr_plan *plan, const sr_kernel_request *request, uint32_t *out) {
     for (uint32_t i = 0; i < plan->prepared_count; i++) {
@@ -248,38 +234,6 @@ static void count_cost(const sr_node_view *view, double lanes, sr_launch *launch
 // An alias usually needs no kernel; it needs a copy only if it is its own root.
 static bool needs_launch(const sr_plan *plan, const sr_program_node *node) {
     return !node->op->alias || plan->values[node->output[0]].root == node->output[0];
-}
-
-static void init_request(const sr_context *context, sr_kernel_request *request,
-                         const sr_node_view *node) {
-    memset(request, 0, sizeof *request);
-    request->device = sr_device_get_properties(context->device)->kind;
-    request->args = node->inputs + node->op->outputs;
-    for (int i = 0; i < node->inputs; i++)
-        request->dtype[i] = node->in[i].dtype;
-    for (int i = 0; i < node->op->outputs; i++)
-        request->dtype[node->inputs + i] = node->out[i].dtype;
-    if (node->op->kernel_count) {
-        request->kernel = SR_KERNEL_OWN;
-        request->own = node->op->kernels;
-        request->own_count = node->op->kernel_count;
-    }
-}
-
-static sr_status lower_copy(const sr_node_view *view, sr_kernel_request *request) {
-    request->kernel = SR_KERNEL_cast;
-    int64_t count = sr_info_count(&view->in[0]);
-    memcpy(request->params, &count, sizeof count);
-    return SR_OK;
-}
-
-sr_status sr_node_request(const sr_context *context, const sr_program_node *node,
-                          sr_view_arrays *arrays, sr_node_view *view, sr_kernel_request *request) {
-    node_view(context->recording.program, node, arrays, view);
-    init_request(context, request, view);
-    if (node->op->alias)
-        return lower_copy(view, request);
-    return node->op->lower ? node->op->lower(view, request) : SR_OK;
 }
 
 static sr_status add_join(const sr_program *p, sr_plan *plan, const sr_program_node *node,

@@ -160,7 +160,8 @@ static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     return v->root == value && v->storage == SR_STORAGE_RANGE && v->first != SR_NO_STEP;
 }
 
-// A node as its operator sees it, which points to 'arrays', and its kernel's request, of one lane.
+// node_request.c: a node as its operator sees it, which points to 'arrays', and its kernel's
+// request, of one lane.
 SR_NODISCARD sr_status sr_node_request(const sr_context *context, const sr_program_node *node,
                                        sr_view_arrays *arrays, sr_node_view *view,
                                        sr_kernel_request *request);
