@@ -52,26 +52,27 @@
     static const sr_cuda_kernel *const name##_kernels[] = {                                        \
         &name##_f32_kernel, &name##_bf16_kernel, &name##_f16_kernel};
 
-// The element types: 'type' is what memory holds. Arithmetic is in float.
+// The element types: 'type' is what memory holds. Arithmetic is in float. 'vanishing' is the largest
+// number that is rounded to zero.
 struct sr_f32 {
     typedef float type;
+    static constexpr float vanishing = 0;
     static __device__ float load(const type *p) { return *p; }
     static __device__ void store(type *p, float v) { *p = v; }
-    static __device__ float rounded(float v) { return v; }
 };
 
 struct sr_bf16 {
     typedef __nv_bfloat16 type;
+    static constexpr float vanishing = 0x1p-134f;
     static __device__ float load(const type *p) { return __bfloat162float(*p); }
     static __device__ void store(type *p, float v) { *p = __float2bfloat16_rn(v); }
-    static __device__ float rounded(float v) { return __bfloat162float(__float2bfloat16_rn(v)); }
 };
 
 struct sr_f16 {
     typedef __half type;
+    static constexpr float vanishing = 0x1p-25f;
     static __device__ float load(const type *p) { return __half2float(*p); }
     static __device__ void store(type *p, float v) { *p = __float2half_rn(v); }
-    static __device__ float rounded(float v) { return __half2float(__float2half_rn(v)); }
 };
 
 // Element i of an argument of type T, in float.
