@@ -17,6 +17,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels/cuda/cuda_plan.h"
 #include "kernels/kernel_params.h"
@@ -52,13 +53,14 @@
     static const sr_cuda_kernel *const name##_kernels[] = {                                        \
         &name##_f32_kernel, &name##_bf16_kernel, &name##_f16_kernel};
 
-// The element types: 'type' is what memory holds. Arithmetic is in float. 'vanishing' is the largest
-// number that is rounded to zero.
+// The element types: 'type' is what memory holds. Arithmetic is in float. 'vanishing' is the
+// largest number that is rounded to zero; of_pair: one of the two elements of a word.
 struct sr_f32 {
     typedef float type;
     static constexpr float vanishing = 0;
     static __device__ float load(const type *p) { return *p; }
     static __device__ void store(type *p, float v) { *p = v; }
+    static __device__ float rounded(float v) { return v; }
 };
 
 struct sr_bf16 {
@@ -66,6 +68,10 @@ struct sr_bf16 {
     static constexpr float vanishing = 0x1p-134f;
     static __device__ float load(const type *p) { return __bfloat162float(*p); }
     static __device__ void store(type *p, float v) { *p = __float2bfloat16_rn(v); }
+    static __device__ float rounded(float v) { return __bfloat162float(__float2bfloat16_rn(v)); }
+    static __device__ float of_pair(uint32_t pair, bool second) {
+        return __uint_as_float(second ? pair & 0xffff0000u : pair << 16);
+    }
 };
 
 struct sr_f16 {
@@ -73,6 +79,12 @@ struct sr_f16 {
     static constexpr float vanishing = 0x1p-25f;
     static __device__ float load(const type *p) { return __half2float(*p); }
     static __device__ void store(type *p, float v) { *p = __float2half_rn(v); }
+    static __device__ float rounded(float v) { return __half2float(__float2half_rn(v)); }
+    static __device__ float of_pair(uint32_t pair, bool second) {
+        __half2 both;
+        memcpy((void *)&both, &pair, sizeof both);
+        return second ? __high2float(both) : __low2float(both);
+    }
 };
 
 // Element i of an argument of type T, in float.

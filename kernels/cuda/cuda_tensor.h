@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of numerics class "tensor" for CUDA: faster than those of class "reference", with
-// bits of their own. They are the same on any GPU, as products and sums are rounded separately
-// here, too, and their order follows from the request.
+// bits of their own. They are the same on any GPU, as the compiler joins no products with sums
+// here, either (__fmaf_rn says where), and their order follows from the request.
 #ifndef SR_KERNELS_CUDA_TENSOR_H
 #define SR_KERNELS_CUDA_TENSOR_H
 

@@ -99,15 +99,27 @@ template <class E, int N> struct sr_packed {
     }
 };
 
+// Element k, in float.
+template <class T, int N>
+static __device__ __forceinline__ float sr_element(const sr_packed<typename T::type, N> &packed,
+                                                   int k) {
+    typedef typename T::type element;
+    if constexpr (sizeof(element) == 2 && N % 2 == 0) {
+        return T::of_pair(packed.word[k / 2], k % 2 != 0);
+    } else {
+        element e;
+        memcpy((void *)&e, &packed.word[k], sizeof e);
+        return T::load(&e);
+    }
+}
+
 // v = the elements, in float.
 template <class T, int N>
 static __device__ __forceinline__ void sr_unpack(const sr_packed<typename T::type, N> &packed,
                                                  float (&v)[N]) {
-    typename T::type element[N];
-    memcpy((void *)element, packed.word, sizeof element);
     SR_UNROLL
     for (int k = 0; k < N; k++)
-        v[k] = T::load(&element[k]);
+        v[k] = sr_element<T, N>(packed, k);
 }
 
 // The elements = v, rounded.

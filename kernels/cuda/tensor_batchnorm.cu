@@ -32,64 +32,61 @@
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/tensor_slabs.h"
 
-// ---- Statistics of units: 'of_unit' has those of a thread's rows, for which it may need factors;
-// 'finish' stores a total ----
+// ---- Statistics of units: 'rows' adds some rows of a thread to its sums, for which it may need
+// factors; 'finish' stores a total ----
 
 // batchnorm_train, _moments
 struct moments {
     typedef join_statistics join;
     typedef nothing factors;
 
-    // Mean and centred squares of the first 'rows' rows of x.
-    template <class T, int N, int ROWS>
-    static __device__ void of_rows(const sr_packed<typename T::type, N> *x, int rows,
-                                   partial_sum (&out)[N]) {
-        const float inverse = 1.0f / (rows > 0 ? (float)rows : 1.0f);
-        float v[ROWS][N];
-        SR_UNROLL
-        for (int k = 0; k < N; k++)
-            out[k] = {0, 0};
-        SR_UNROLL
-        for (int i = 0; i < ROWS; i++) {
-            sr_unpack<T>(x[i], v[i]); // zeros where there is no row
+    template <class T, int N> struct rows {
+        enum { COUNT = 4, EARLY = true, FACTORS = 0 };
+        sr_packed<typename T::type, N> x[COUNT];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
             SR_UNROLL
-            for (int k = 0; k < N; k++)
-                out[k].first += v[i][k];
+            for (int i = 0; i < COUNT; i++)
+                x[i].load((const typename T::type *)a.x + part.at(begin + i), begin + i < part.rows,
+                          false);
         }
-        SR_UNROLL
-        for (int k = 0; k < N; k++)
-            out[k].first *= inverse;
-        SR_UNROLL
-        for (int i = 0; i < ROWS; i++) {
-            if (i >= rows)
-                continue;
+
+        // The mean and the centred squares of channel k of these rows, of which 'count' exist, each
+        // with the weight 'inverse'.
+        __device__ __forceinline__ partial_sum get(int k, int count, float inverse) const {
+            partial_sum out = {0, 0};
+            float v[COUNT];
+            SR_UNROLL
+            for (int i = 0; i < COUNT; i++) {
+                v[i] = sr_element<T, N>(x[i], k); // zero where there is no row
+                out.first += v[i];
+            }
+            out.first *= inverse;
+            SR_UNROLL
+            for (int i = 0; i < COUNT; i++) {
+                const float d = v[i] - out.first;
+                out.second = i < count ? __fmaf_rn(d, d, out.second) : out.second;
+            }
+            return out;
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &, const unit_part &part, int begin,
+                                             const float (&)[MOST_FACTORS][N],
+                                             partial_sum (&sum)[N]) const {
+            const int left = part.rows - begin, count = left < COUNT ? left : (int)COUNT;
+            if (count <= 0)
+                return;
+            const float inverse = count == COUNT ? 1.0f / COUNT : 1.0f / (float)count;
+            const join_statistics join((float)begin, (float)count);
             SR_UNROLL
             for (int k = 0; k < N; k++) {
-                const float d = v[i][k] - out[k].first;
-                out[k].second += d * d;
+                const partial_sum more = get(k, count, inverse);
+                sum[k] = begin == 0 ? more : join(sum[k], more);
             }
         }
-    }
-
-    // All rows are loaded, but half of them at a time are in float, for which registers suffice.
-    template <class T, int N, class A>
-    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
-        typedef typename T::type element;
-        enum { HALF = MOST_ROWS / 2 };
-        sr_packed<element, N> x[MOST_ROWS];
-        partial_sum second[N];
-        SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++)
-            x[i].load((const element *)a.x + part.first + i * part.step, i < part.rows, false);
-        const int rows = part.rows < HALF ? part.rows : (int)HALF, more = part.rows - rows;
-        of_rows<T, N, HALF>(x, rows, out);
-        of_rows<T, N, HALF>(x + HALF, more, second);
-        const join_statistics join((float)rows, more > 0 ? (float)more : 1.0f);
-        SR_UNROLL
-        for (int k = 0; k < N; k++)
-            if (more > 0)
-                out[k] = join(out[k], second[k]);
-    }
+    };
 
     template <class A>
     static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
@@ -103,51 +100,52 @@ template <class A> static __device__ float inverse_deviation(const A &a, int64_t
     return 1.0f / sqrtf(a.var[statistic] + a.eps);
 }
 
-// gamma / sqrt(var + eps) and beta of a channel: y = (x - mean) factor + beta
+// gamma / sqrt(var + eps) of a channel
 template <class A>
 static __device__ float factor_of(const A &a, int64_t channel, int64_t statistic) {
-    return (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[statistic] + a.eps);
-}
-template <class A> static __device__ float beta_of(const A &a, int64_t channel) {
-    return a.beta ? a.beta[channel] : 0.0f;
+    const float s = inverse_deviation(a, statistic);
+    return a.gamma ? a.gamma[channel] * s : s;
 }
 
-// The factors of y.
+// y = (x - mean) factor + beta
+static __device__ __forceinline__ float normalised(float x, float mean, float factor, float beta) {
+    return __fmaf_rn(x - mean, factor, beta);
+}
+
+// Factors: the mean,
+struct means {
+    template <class A>
+    static __device__ void fill(const A &a, int64_t, int64_t statistic, float (&f)[MOST_FACTORS]) {
+        f[0] = a.mean[statistic];
+        SR_UNROLL
+        for (int i = 1; i < MOST_FACTORS; i++)
+            f[i] = 0;
+    }
+};
+
+// or all factors of y.
 struct normalising {
     template <class A>
     static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
                                 float (&f)[MOST_FACTORS]) {
         f[0] = a.mean[statistic];
         f[1] = factor_of(a, channel, statistic);
-        f[2] = beta_of(a, channel);
-        f[3] = f[4] = f[5] = 0;
+        f[2] = a.beta ? a.beta[channel] : 0.0f;
+        f[3] = f[4] = 0;
     }
 };
 
-// The gradient of y; 'get' fills in factors if the thread has rows. dy as it is (batchnorm_grad,
-// _sums, _dx),
+// The gradient of y: dy as it is (batchnorm_grad, _sums, _dx),
 struct given {
-    typedef nothing factors;
+    typedef means factors;
+    enum { EARLY = true, SUM_FACTORS = 1, FACTORS = 4 };
 
     template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
 
-    template <int N, class A>
-    static __device__ void get(const A &a, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
-        if (part.rows > 0)
-            sr_get(a.mean + part.statistic, f[0]);
-    }
-
-    template <class A>
-    static __device__ void fill(const A &, int64_t, int64_t, float &factor, float &beta) {
-        factor = beta = 0;
-    }
+    template <class A> static __device__ float beta(const A &, int64_t) { return 0; }
 
     template <class T>
-    static __device__ float of(float dy, float x, float mean, float factor, float beta) {
-        (void)x;
-        (void)mean;
-        (void)factor;
-        (void)beta;
+    static __device__ __forceinline__ float of(float dy, float, float, float, float) {
         return dy;
     }
 };
@@ -155,30 +153,24 @@ struct given {
 // or where y is above 0 (batchnorm_relu_grad),
 struct clipped {
     typedef normalising factors;
+    enum { EARLY = true, SUM_FACTORS = 3, FACTORS = 5 };
 
     template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
 
-    template <int N, class A>
-    static __device__ void get(const A &, const unit_part &part, float (&f)[MOST_FACTORS][N]) {
-        if (part.rows > 0)
-            get_factors(part, f);
-    }
-
-    template <class A>
-    static __device__ void fill(const A &a, int64_t channel, int64_t statistic, float &factor,
-                                float &beta) {
-        factor = factor_of(a, channel, statistic);
-        beta = beta_of(a, channel);
+    template <class A> static __device__ float beta(const A &a, int64_t channel) {
+        return a.beta ? a.beta[channel] : 0.0f;
     }
 
     template <class T>
-    static __device__ float of(float dy, float x, float mean, float factor, float beta) {
-        return T::rounded((x - mean) * factor + beta) > 0 ? dy : 0.0f;
+    static __device__ __forceinline__ float of(float dy, float x, float mean, float factor,
+                                               float beta) {
+        return normalised(x, mean, factor, beta) > T::vanishing ? dy : 0.0f;
     }
 };
 
 // or what the sums wrote (batchnorm_add_relu_grad).
 struct written : given {
+    enum { EARLY = false };
     template <class A> static __device__ const void *memory(const A &a) { return a.dz; }
 };
 
@@ -186,9 +178,9 @@ struct written : given {
 struct gradient_sums {
     typedef join_sums join;
 
-    static __device__ void add(float dy, float x, float mean, partial_sum &sum) {
+    static __device__ __forceinline__ void add(float dy, float x, float mean, partial_sum &sum) {
         sum.first += dy;
-        sum.second += dy * (x - mean);
+        sum.second = __fmaf_rn(dy, x - mean, sum.second);
     }
 
     template <class A>
@@ -198,70 +190,84 @@ struct gradient_sums {
     }
 };
 
-// batchnorm_grad, _sums, _relu_grad
-template <class Gradient> struct products : gradient_sums {
-    typedef typename Gradient::factors factors;
+// Rows of x and of a gradient.
+template <class T, int N> struct row_pairs {
+    enum { COUNT = 2 };
+    typedef typename T::type element;
+    sr_packed<element, N> x[COUNT], dy[COUNT];
 
-    template <class T, int N, class A>
-    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
-        typedef typename T::type element;
-        enum { BATCH = 4 }; // rows whose loads are under way together
-        float f[MOST_FACTORS][N] = {};
-        Gradient::template get<N>(a, part, f);
+    // last: they are not read again.
+    __device__ __forceinline__ void load_both(const void *all_x, const void *all_dy,
+                                              const unit_part &part, int begin, bool last) {
         SR_UNROLL
-        for (int k = 0; k < N; k++)
-            out[k] = {0, 0};
-        SR_UNROLL
-        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            sr_packed<element, N> x[BATCH], dy[BATCH];
-            SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                const int64_t at = part.first + (begin + i) * part.step;
-                const bool exist = begin + i < part.rows;
-                dy[i].load((const element *)a.dy + at, exist, false);
-                x[i].load((const element *)a.x + at, exist, false);
-            }
-            SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                float v[N], g[N];
-                sr_unpack<T>(x[i], v);
-                sr_unpack<T>(dy[i], g);
-                SR_UNROLL
-                for (int k = 0; k < N; k++)
-                    add(Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[2][k]), v[k],
-                        f[0][k], out[k]);
-            }
+        for (int i = 0; i < COUNT; i++) {
+            const int64_t at = part.at(begin + i);
+            const bool exist = begin + i < part.rows;
+            dy[i].load((const element *)all_dy + at, exist, last);
+            x[i].load((const element *)all_x + at, exist, last);
         }
     }
 };
 
+// batchnorm_grad, _sums, _relu_grad
+template <class Gradient> struct products : gradient_sums {
+    typedef typename Gradient::factors factors;
+
+    template <class T, int N> struct rows : row_pairs<T, N> {
+        enum { EARLY = true, FACTORS = Gradient::SUM_FACTORS };
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
+            this->load_both(a.x, a.dy, part, begin, false);
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &, const unit_part &, int,
+                                             const float (&f)[MOST_FACTORS][N],
+                                             partial_sum (&sum)[N]) const {
+            SR_UNROLL
+            for (int i = 0; i < this->COUNT; i++) {
+                float v[N], g[N];
+                sr_unpack<T>(this->x[i], v);
+                sr_unpack<T>(this->dy[i], g);
+                SR_UNROLL
+                for (int k = 0; k < N; k++)
+                    add(Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[2][k]), v[k],
+                        f[0][k], sum[k]);
+            }
+        }
+    };
+};
+
 // batchnorm_add_relu_grad: writes dz = a + b where y is above 0.
 struct clipped_products : gradient_sums {
-    typedef nothing factors;
+    typedef means factors;
 
-    template <class T, int N, class A>
-    static __device__ void of_unit(const A &a, const unit_part &part, partial_sum (&out)[N]) {
+    template <class T, int N> struct rows {
+        enum { COUNT = 1, EARLY = true, FACTORS = 1 };
         typedef typename T::type element;
-        enum { BATCH = 2 }; // rows whose loads are under way together
-        float f[MOST_FACTORS][N] = {};
-        given::get<N>(a, part, f);
-        SR_UNROLL
-        for (int k = 0; k < N; k++)
-            out[k] = {0, 0};
-        SR_UNROLL
-        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            sr_packed<element, N> x[BATCH], y[BATCH], first[BATCH], second[BATCH];
+        sr_packed<element, N> x[COUNT], y[COUNT], first[COUNT], second[COUNT];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
             SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                const int64_t at = part.first + (begin + i) * part.step;
+            for (int i = 0; i < COUNT; i++) {
+                const int64_t at = part.at(begin + i);
                 const bool exist = begin + i < part.rows;
                 y[i].load((const element *)a.y + at, exist, true);
                 first[i].load((const element *)a.a + at, exist, true);
                 second[i].load((const element *)a.b + at, exist && a.b, true);
                 x[i].load((const element *)a.x + at, exist, false);
             }
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
+                                             const float (&f)[MOST_FACTORS][N],
+                                             partial_sum (&sum)[N]) const {
             SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
+            for (int i = 0; i < COUNT; i++) {
+                sr_packed<element, N> dz;
                 float v[N], g[N], more[N];
                 sr_unpack<T>(y[i], v);
                 sr_unpack<T>(first[i], g);
@@ -269,17 +275,17 @@ struct clipped_products : gradient_sums {
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
                     g[k] = v[k] > 0 ? a.b ? g[k] + more[k] : g[k] : 0.0f;
-                sr_pack<T>(y[i], g);
+                sr_pack<T>(dz, g);
                 if (begin + i < part.rows)
-                    y[i].store((element *)a.dz + part.first + (begin + i) * part.step, false);
-                sr_unpack<T>(y[i], g);
+                    dz.store((element *)a.dz + part.at(begin + i), false);
+                sr_unpack<T>(dz, g);
                 sr_unpack<T>(x[i], v);
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
-                    add(g[k], v[k], f[0][k], out[k]);
+                    add(g[k], v[k], f[0][k], sum[k]);
             }
         }
-    }
+    };
 };
 
 // ---- What is computed with them: 'fill' has the factors of a channel, 'rows' those of a thread
@@ -287,62 +293,84 @@ struct clipped_products : gradient_sums {
 
 // batchnorm_train, _infer: y = (x - mean) factor + beta
 struct normalise : normalising {
-    template <class T, int N, class A>
-    static __device__ void rows(const A &a, const unit_part &part,
-                                const float (&f)[MOST_FACTORS][N]) {
+    template <class T, int N> struct rows {
+        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
         typedef typename T::type element;
-        sr_packed<element, N> x[MOST_ROWS];
-        SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++)
-            x[i].load((const element *)a.x + part.first + i * part.step, i < part.rows, true);
-        SR_UNROLL
-        for (int i = 0; i < MOST_ROWS; i++) {
-            float v[N];
-            sr_unpack<T>(x[i], v);
+        sr_packed<element, N> x[COUNT];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
             SR_UNROLL
-            for (int k = 0; k < N; k++)
-                v[k] = (v[k] - f[0][k]) * f[1][k] + f[2][k];
-            sr_pack<T>(x[i], v);
-            if (i < part.rows)
-                x[i].store((element *)a.y + part.first + i * part.step, true);
+            for (int i = 0; i < COUNT; i++)
+                x[i].load((const element *)a.x + part.at(begin + i), begin + i < part.rows, true);
         }
-    }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
+                                             const float (&f)[MOST_FACTORS][N]) {
+            SR_UNROLL
+            for (int i = 0; i < COUNT; i++) {
+                float v[N];
+                sr_unpack<T>(x[i], v);
+                SR_UNROLL
+                for (int k = 0; k < N; k++)
+                    v[k] = normalised(v[k], f[0][k], f[1][k], f[2][k]);
+                sr_pack<T>(x[i], v);
+                if (begin + i < part.rows)
+                    x[i].store((element *)a.y + part.at(begin + i), true);
+            }
+        }
+    };
 };
 
 // batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
 struct normalise_and_clip : normalising {
-    template <class T, int N, class A>
-    static __device__ void rows(const A &a, const unit_part &part,
-                                const float (&f)[MOST_FACTORS][N]) {
+    template <class T, int N> struct rows {
+        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
         typedef typename T::type element;
-        enum { BATCH = 4 };
-        SR_UNROLL
-        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            sr_packed<element, N> x[BATCH], z[BATCH];
+        sr_packed<element, N> x[COUNT], z[COUNT];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
             SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                const int64_t at = part.first + (begin + i) * part.step;
+            for (int i = 0; i < COUNT; i++) {
+                const int64_t at = part.at(begin + i);
                 const bool exist = begin + i < part.rows;
                 x[i].load((const element *)a.x + at, exist, true);
                 z[i].load((const element *)a.z + at, exist && a.z, true);
             }
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
+                                             const float (&f)[MOST_FACTORS][N]) {
             SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
+            for (int i = 0; i < COUNT; i++) {
                 float v[N], more[N];
                 sr_unpack<T>(x[i], v);
-                sr_unpack<T>(z[i], more);
                 SR_UNROLL
-                for (int k = 0; k < N; k++) {
-                    v[k] = T::rounded((v[k] - f[0][k]) * f[1][k] + f[2][k]);
-                    v[k] = a.z ? v[k] + more[k] : v[k];
-                    v[k] = v[k] < 0 ? 0.0f : v[k];
+                for (int k = 0; k < N; k++)
+                    v[k] = normalised(v[k], f[0][k], f[1][k], f[2][k]);
+                if (a.z) {
+                    sr_pack<T>(x[i], v);
+                    sr_unpack<T>(x[i], v);
+                    sr_unpack<T>(z[i], more);
+                    SR_UNROLL
+                    for (int k = 0; k < N; k++) {
+                        v[k] += more[k];
+                        v[k] = v[k] < 0 ? 0.0f : v[k];
+                    }
+                } else { // numbers below 0 that are rounded to -0 stay that
+                    SR_UNROLL
+                    for (int k = 0; k < N; k++)
+                        v[k] = v[k] < -T::vanishing ? 0.0f : v[k];
                 }
                 sr_pack<T>(x[i], v);
                 if (begin + i < part.rows)
-                    x[i].store((element *)a.y + part.first + (begin + i) * part.step, true);
+                    x[i].store((element *)a.y + part.at(begin + i), true);
             }
         }
-    }
+    };
 };
 
 // batchnorm_grad, _dx, _relu_grad, _add_relu_grad: dx = gamma s (dy - dbeta / M - (x - mean) s
@@ -352,50 +380,47 @@ template <class Gradient> struct differentiate {
     static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
                                 float (&f)[MOST_FACTORS]) {
         const float s = inverse_deviation(a, statistic), inverse = 1.0f / (float)a.count;
+        const float factor = factor_of(a, channel, statistic);
         f[0] = a.mean[statistic];
-        f[1] = a.dbeta[statistic] * inverse;
-        f[2] = s * (a.dgamma[statistic] * inverse);
-        f[3] = a.gamma ? a.gamma[channel] * s : s;
-        Gradient::fill(a, channel, statistic, f[4], f[5]);
+        f[1] = factor;
+        f[2] = -(a.dbeta[statistic] * inverse) * factor;
+        f[3] = -(s * (a.dgamma[statistic] * inverse)) * factor;
+        f[4] = Gradient::beta(a, channel);
     }
 
-    template <class T, int N, class A>
-    static __device__ void rows(const A &a, const unit_part &part,
-                                const float (&f)[MOST_FACTORS][N]) {
+    template <class T, int N> struct rows : row_pairs<T, N> {
+        enum { EARLY = Gradient::EARLY, FACTORS = Gradient::FACTORS };
         typedef typename T::type element;
-        enum { BATCH = 4 };
-        const element *const gradient = (const element *)Gradient::memory(a);
-        SR_UNROLL
-        for (int begin = 0; begin < MOST_ROWS; begin += BATCH) {
-            sr_packed<element, N> x[BATCH], dy[BATCH];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
+            this->load_both(a.x, Gradient::memory(a), part, begin, true);
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
+                                             const float (&f)[MOST_FACTORS][N]) {
             SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                const int64_t at = part.first + (begin + i) * part.step;
-                const bool exist = begin + i < part.rows;
-                dy[i].load(gradient + at, exist, true);
-                x[i].load((const element *)a.x + at, exist, true);
-            }
-            SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
+            for (int i = 0; i < this->COUNT; i++) {
                 float v[N], g[N];
-                sr_unpack<T>(x[i], v);
-                sr_unpack<T>(dy[i], g);
+                sr_unpack<T>(this->x[i], v);
+                sr_unpack<T>(this->dy[i], g);
                 SR_UNROLL
                 for (int k = 0; k < N; k++) {
-                    g[k] = Gradient::template of<T>(g[k], v[k], f[0][k], f[4][k], f[5][k]);
-                    g[k] = ((g[k] - f[1][k]) - (v[k] - f[0][k]) * f[2][k]) * f[3][k];
+                    g[k] = Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[4][k]);
+                    g[k] = __fmaf_rn(v[k] - f[0][k], f[3][k], __fmaf_rn(g[k], f[1][k], f[2][k]));
                 }
-                sr_pack<T>(dy[i], g);
+                sr_pack<T>(this->dy[i], g);
                 if (begin + i < part.rows)
-                    dy[i].store((element *)a.dx + part.first + (begin + i) * part.step, true);
+                    this->dy[i].store((element *)a.dx + part.at(begin + i), true);
             }
         }
-    }
+    };
 };
 
 // ---- Functions: NAME has vectors, NAME_single single elements ----
 
-#define TENSOR_KERNELS(name, type, blocks, ...)                                                    \
+#define TENSOR_KERNELS(name, type, ...)                                                            \
     template <class T> static __device__ void name(const type &a) {                                \
         constexpr int N = sr_lanes<T>;                                                             \
         __VA_ARGS__;                                                                               \
@@ -404,8 +429,8 @@ template <class Gradient> struct differentiate {
         constexpr int N = 1;                                                                       \
         __VA_ARGS__;                                                                               \
     }                                                                                              \
-    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, blocks))                                  \
-    SR_CUDA_TYPED_WITH(name##_single, type, THREADS, 1, (THREADS, blocks))
+    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, 2))                                       \
+    SR_CUDA_TYPED_WITH(name##_single, type, THREADS, 1, (THREADS, 2))
 
 struct tensor_train_args {
     const void *x;
@@ -416,7 +441,7 @@ struct tensor_train_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_train, tensor_train_args, 3, run_norm<moments, normalise, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_train, tensor_train_args, run_norm<moments, normalise, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_train_clear, tensor_train_args, 256, 0) {
     clear_counters(a);
 }
@@ -427,8 +452,7 @@ struct tensor_moments_args {
     uint32_t *counters;
     slab_cut cut;
 };
-TENSOR_KERNELS(tensor_batchnorm_moments, tensor_moments_args, 3,
-               run_norm<moments, nothing, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_moments, tensor_moments_args, run_norm<moments, nothing, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_moments_clear, tensor_moments_args, 256, 0) {
     clear_counters(a);
 }
@@ -441,7 +465,7 @@ struct tensor_infer_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_infer, tensor_infer_args, 3, apply_units<normalise, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_infer, tensor_infer_args, apply_units<normalise, T, N>(a))
 
 struct tensor_grad_args {
     const void *x, *dy;
@@ -453,7 +477,7 @@ struct tensor_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_grad, tensor_grad_args, 2,
+TENSOR_KERNELS(tensor_batchnorm_grad, tensor_grad_args,
                run_norm<products<given>, differentiate<given>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_grad_clear, tensor_grad_args, 256, 0) {
     clear_counters(a);
@@ -467,8 +491,7 @@ struct tensor_sums_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, 2,
-               run_norm<products<given>, nothing, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, run_norm<products<given>, nothing, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_sums_clear, tensor_sums_args, 256, 0) {
     clear_counters(a);
 }
@@ -482,7 +505,7 @@ struct tensor_dx_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, 2, apply_units<differentiate<given>, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, apply_units<differentiate<given>, T, N>(a))
 
 struct tensor_train_relu_args {
     const void *x, *z;
@@ -493,7 +516,7 @@ struct tensor_train_relu_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args, 3,
+TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args,
                run_norm<moments, normalise_and_clip, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_train_relu_clear, tensor_train_relu_args, 256, 0) {
     clear_counters(a);
@@ -507,7 +530,7 @@ struct tensor_infer_relu_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_infer_relu, tensor_infer_relu_args, 3,
+TENSOR_KERNELS(tensor_batchnorm_infer_relu, tensor_infer_relu_args,
                apply_units<normalise_and_clip, T, N>(a))
 
 struct tensor_relu_grad_args {
@@ -520,7 +543,7 @@ struct tensor_relu_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_relu_grad, tensor_relu_grad_args, 2,
+TENSOR_KERNELS(tensor_batchnorm_relu_grad, tensor_relu_grad_args,
                run_norm<products<clipped>, differentiate<clipped>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_relu_grad_clear, tensor_relu_grad_args, 256, 0) {
     clear_counters(a);
@@ -536,7 +559,7 @@ struct tensor_add_relu_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args, 2,
+TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args,
                run_norm<clipped_products, differentiate<written>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_add_relu_grad_clear, tensor_add_relu_grad_args, 256, 0) {
     clear_counters(a);

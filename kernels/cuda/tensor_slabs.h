@@ -16,7 +16,7 @@ enum {
     WARPS = THREADS / 32,
     MOST_ROWS = 8,        // of a thread in a unit
     MOST_SLAB = 64,       // channels
-    MOST_FACTORS = 6,     // of a channel
+    MOST_FACTORS = 5,     // of a channel
     MOST_UNITS = 64,      // that are joined without groups
     LEAST_GROUP = 16,     // units of a group
     UNITS_OF_A_BLOCK = 2, // without counters
@@ -25,9 +25,10 @@ enum {
 
 // Slabs are narrower where they would be larger than this, which is a part of the second-level
 // cache, and where one slab would be the whole request, but is large enough to be worth two.
-static const int64_t LARGE_SLAB = 16 << 20, LEAST_SLAB = 4 << 20;
-// Statistics are so many bytes ahead of what is applied.
-static const int64_t BYTES_AHEAD = 8 << 20;
+static const int64_t LARGE_SLAB = 32 << 20, LEAST_SLAB = 8 << 20;
+// Statistics are so many bytes ahead of what is applied: more than blocks work on at once, so that
+// nobody waits.
+static const int64_t BYTES_AHEAD = 16 << 20;
 
 // How a request is cut. A lane is cut as if it were alone.
 struct slab_cut {
@@ -69,6 +70,9 @@ static __device__ int64_t statistic_of(const slab_cut &s, int lane, int64_t chan
 struct unit_part {
     int64_t channel, statistic, first, step;
     int column, rows; // column: of its channels in the slab
+
+    // The place of one of the rows.
+    __device__ __forceinline__ int64_t at(int row) const { return first + row * step; }
 };
 
 static __device__ int high_bits(const slab_cut &s) {
@@ -254,22 +258,36 @@ static __device__ void fill_factors(const A &a, const unit_place &at) {
     __syncthreads();
 }
 
-// The factors of a thread's channels, which 'fill_factors' wrote.
-template <int N>
-static __device__ void get_factors(const unit_part &part, float (&f)[MOST_FACTORS][N]) {
+// The first COUNT factors of a thread's channels, which 'fill_factors' wrote.
+template <int COUNT, int N>
+static __device__ __forceinline__ void get_factors(const unit_part &part,
+                                                   float (&f)[MOST_FACTORS][N]) {
     SR_UNROLL
-    for (int i = 0; i < MOST_FACTORS; i++)
+    for (int i = 0; i < COUNT; i++)
         sr_get(&shared().factor[i][part.column], f[i]);
 }
 
-template <class Apply, class T, int N, class A>
-static __device__ void apply_unit(const A &a, const unit_place &at) {
-    const unit_part part = part_of<N>(a.cut, at);
+// Goes over a thread's rows of a unit, some at a time, and loads the next ones while it works on
+// those. Rows has COUNT of them, load(a, part, begin) and work(a, part, begin, f, ...), which reads
+// its FACTORS first factors. 'before', which may have barriers, is called when the first rows are
+// on their way, or, where they must not be loaded EARLY, before that.
+template <class Rows, int N, class A, class Before, class... More>
+static __device__ __forceinline__ void for_rows(const A &a, const unit_part &part,
+                                                const Before &before, More &...more) {
+    Rows now, next;
     float f[MOST_FACTORS][N];
-    if (part.rows == 0)
-        return;
-    get_factors(part, f);
-    Apply::template rows<T, N>(a, part, f);
+    if (Rows::EARLY)
+        now.load(a, part, 0);
+    before();
+    if (!Rows::EARLY)
+        now.load(a, part, 0);
+    get_factors<Rows::FACTORS>(part, f);
+    for (int begin = 0; begin < part.rows; begin += 2 * Rows::COUNT) {
+        next.load(a, part, begin + Rows::COUNT);
+        now.work(a, part, begin, f, more...);
+        now.load(a, part, begin + 2 * Rows::COUNT);
+        next.work(a, part, begin + Rows::COUNT, f, more...);
+    }
 }
 
 // ---- Counters, at the beginning of the workspace ----
@@ -351,11 +369,17 @@ static __device__ void store_partial(const A &a, int lane, int number, int64_t c
 // The statistics of one unit, stored in the workspace.
 template <class Sums, class T, int N, class A>
 static __device__ void sum_unit(const A &a, const unit_place &at) {
+    typedef typename Sums::template rows<T, N> rows;
+    typedef typename Sums::factors factors;
     const unit_part part = part_of<N>(a.cut, at);
-    partial_sum sum[N];
-    if constexpr (!std::is_same<typename Sums::factors, nothing>::value)
-        fill_factors<typename Sums::factors>(a, at);
-    Sums::template of_unit<T, N>(a, part, sum);
+    partial_sum sum[N] = {};
+    for_rows<rows, N>(
+        a, part,
+        [&]() {
+            if constexpr (!std::is_same<factors, nothing>::value)
+                fill_factors<factors>(a, at);
+        },
+        sum);
     const partial_sum total = join_unit<typename Sums::join>(a.cut, part.column, part.rows, sum);
     const int64_t channel = joining(a.cut).total_of(a.cut, at);
     if (channel >= 0)
@@ -425,13 +449,20 @@ template <bool APPLIES> static __device__ work_item item_of(const slab_cut &s, u
     return after % 2 == 0 ? item_at(s, APPLY, after / 2) : item_at(s, SUM, ahead + after / 2);
 }
 
+template <class Apply, class T, int N, class A, class Before>
+static __device__ __forceinline__ void apply_unit(const A &a, const unit_place &at,
+                                                  const Before &before) {
+    for_rows<typename Apply::template rows<T, N>, N>(a, part_of<N>(a.cut, at), before);
+}
+
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_item(const A &a, const work_item &item) {
     if constexpr (!std::is_same<Apply, nothing>::value) {
         if (item.kind == APPLY) {
-            wait_until_ready(ready_of(a.counters, a.cut, item.at));
-            fill_factors<Apply>(a, item.at);
-            apply_unit<Apply, T, N>(a, item.at);
+            apply_unit<Apply, T, N>(a, item.at, [&]() {
+                wait_until_ready(ready_of(a.counters, a.cut, item.at));
+                fill_factors<Apply>(a, item.at);
+            });
             return;
         }
     }
@@ -483,7 +514,7 @@ static __device__ void run_slabs(const A &a) {
             __syncthreads();
             fill_factors<Apply>(a, at);
             for (int unit = 0; unit < a.cut.units; unit++)
-                apply_unit<Apply, T, N>(a, take(a.cut, turn ^= 1, number, unit));
+                apply_unit<Apply, T, N>(a, take(a.cut, turn ^= 1, number, unit), []() {});
         }
     }
 }
@@ -508,7 +539,7 @@ template <class Apply, class T, int N, class A> static __device__ void apply_uni
             fill_factors<Apply>(a, at);
         }
         before = at.slab;
-        apply_unit<Apply, T, N>(a, at);
+        apply_unit<Apply, T, N>(a, at, []() {});
     }
 }
 

@@ -390,7 +390,7 @@ static void test_many_units(void **state) {
 static void test_narrow_slabs(void **state) {
     if (is_skipped())
         return;
-    check_norm(state, NOISE, SR_BF16, 66000, 64, true);
+    check_norm(state, NOISE, SR_BF16, 132000, 64, true);
 }
 
 // One element that is no number spoils its channel and no other one.
