@@ -20,5 +20,5 @@ const sr_provider sr_provider_cublaslt = {
     .name = "cublaslt",
     .device = "cuda",
     .version = sr_cublaslt_version,
-    .numerics = 1,
+    .numerics = 2,
 };

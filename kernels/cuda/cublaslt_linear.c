@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers, their gradients and products of batches by cuBLASLt, in bf16 and f16. Weights and
 // bias are rounded to the type of the activations first. Gradients of weights are fp32, as their
-// sums are; those of lanes side by side are a batch.
+// sums are; the slices of their rows (cublaslt_slices.h), of all lanes side by side, are a batch.
+// Those of the filters of 1x1 convolutions, which have a row for each pixel, are the same.
 #include <string.h>
 
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cublaslt_plan.h"
 #include "kernels/cuda/cublaslt_provider.h"
+#include "kernels/cuda/cublaslt_slices.h"
 #include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_round.h"
 
+// Of a gradient of weights the rest of the rows has a plan of its own; NULL: there is none.
+typedef struct plans {
+    const sr_cublaslt_plan *whole, *rest;
+} plans;
+
 typedef struct prepared_product {
-    const sr_cublaslt_plan *plan;
+    plans plan;
     sr_dtype dtype;
-    sr_cuda_round_args round; // weights and bias, without addresses
-    size_t bytes[2];          // of these in the workspace, before that of the plan
+    sr_cuda_round_args round;   // weights and bias, without addresses
+    sr_cublaslt_fold_args fold; // of slices, likewise
+    bool folds;                 // whether there are several
+    int lanes;
+    size_t rest_at[2]; // bytes of x and dy before the rest
+    size_t bytes[2];   // of weights and bias, or of the sums of slices and the rest, in the
+                       // workspace, before that of the plans
 } prepared_product;
 
 static size_t aligned(size_t bytes) {
@@ -23,9 +35,45 @@ static size_t aligned(size_t bytes) {
 
 // ---- What is asked for ----
 
+static int lanes_of(const sr_kernel_request *request) {
+    return request->lanes > 0 ? request->lanes : 1;
+}
+
+static bool is_weight_gradient(const sr_kernel_request *request) {
+    return request->kernel == SR_KERNEL_linear_dw || request->kernel == SR_KERNEL_conv2d_dw;
+}
+
+// Of one pixel, which is that of the output.
+static bool is_pointwise(const sr_conv_params *p) {
+    return p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_top == 0 &&
+           p->pad_left == 0 && p->p == p->h && p->q == p->w && p->groups == 1;
+}
+
+// The linear layer that a request is, of all lanes; no matmul.
+static sr_linear_params linear_of(const sr_kernel_request *request) {
+    const sr_conv_params *conv = (const void *)request->params;
+    const sr_linear_params *linear = (const void *)request->params;
+    if (request->kernel == SR_KERNEL_conv2d_dw)
+        return (sr_linear_params){conv->n * conv->p * conv->q, conv->c, conv->k};
+    return *linear;
+}
+
+static sr_cublaslt_slices slices_of(const sr_kernel_request *request) {
+    sr_linear_params lane = linear_of(request);
+    lane.n /= lanes_of(request);
+    return sr_cublaslt_slices_of(&lane);
+}
+
+// dy^T x of 'batches' times so many rows.
+static void multiply_rows(sr_matmul_params *p, int64_t rows, int64_t batches) {
+    p->terms = rows;
+    p->transpose_a = 1;
+    p->a_count = p->b_count = p->dim[SR_MATMUL_DIMS - 1] = batches;
+    p->a_step[SR_MATMUL_DIMS - 1] = p->b_step[SR_MATMUL_DIMS - 1] = batches > 1;
+}
+
 static sr_cublaslt_product product_of_linear(const sr_kernel_request *request) {
-    const sr_linear_params *p = (const void *)request->params;
-    const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
+    const sr_linear_params linear = linear_of(request), *p = &linear;
     sr_cublaslt_product out;
     memset(&out, 0, sizeof out);
     out.p.alpha = 1;
@@ -37,11 +85,10 @@ static sr_cublaslt_product product_of_linear(const sr_kernel_request *request) {
         out.bias = request->dtype[2] != SR_DTYPE_COUNT;
     } else if (request->kernel == SR_KERNEL_linear_dx) { // dy w
         out.p.rows = p->n, out.p.terms = p->k, out.p.columns = p->c;
-    } else { // dy^T x
-        out.p.rows = p->k, out.p.terms = p->n / lanes, out.p.columns = p->c;
-        out.p.transpose_a = 1;
-        out.p.a_count = out.p.b_count = out.p.dim[SR_MATMUL_DIMS - 1] = lanes;
-        out.p.a_step[SR_MATMUL_DIMS - 1] = out.p.b_step[SR_MATMUL_DIMS - 1] = lanes > 1;
+    } else {
+        const sr_cublaslt_slices slices = slices_of(request);
+        out.p.rows = p->k, out.p.columns = p->c;
+        multiply_rows(&out.p, slices.rows, slices.count * lanes_of(request));
     }
     return out;
 }
@@ -60,10 +107,11 @@ static sr_cublaslt_product product_of(const sr_kernel_request *request) {
     return out;
 }
 
-static bool take_lane_of_linear(sr_linear_params *p, int lanes) {
-    const int64_t n = p->n;
-    p->n /= lanes;
-    return p->n * lanes == n;
+// Rows of a linear layer, or samples.
+static bool take_lane_of_rows(int64_t *n, int lanes) {
+    const int64_t all = *n;
+    *n /= lanes;
+    return *n * lanes == all;
 }
 
 // Lanes are the first dimension of batches that is not 1 (kernels/kernel_lanes.c).
@@ -86,14 +134,15 @@ static bool take_lane(const sr_kernel_request *request, sr_kernel_request *lane)
     lane->lanes = lane->per_lane = 0;
     return request->kernel == SR_KERNEL_matmul
                ? take_lane_of_matmul((void *)lane->params, request->lanes)
-               : take_lane_of_linear((void *)lane->params, request->lanes);
+           : request->kernel == SR_KERNEL_conv2d_dw
+               ? take_lane_of_rows(&((sr_conv_params *)(void *)lane->params)->n, request->lanes)
+               : take_lane_of_rows(&((sr_linear_params *)(void *)lane->params)->n, request->lanes);
 }
 
-static sr_status find_plan(const sr_kernel_request *request, const sr_cublaslt_plan **out) {
+static sr_status find_whole(const sr_kernel_request *request, const sr_cublaslt_plan **out) {
     const sr_cublaslt_product product = product_of(request);
     sr_cublaslt_product of_lane;
     sr_kernel_request lane;
-    *out = NULL;
     if (request->lanes == 0)
         return sr_cublaslt_plan_find(&product, NULL, out);
     if (!take_lane(request, &lane))
@@ -102,21 +151,38 @@ static sr_status find_plan(const sr_kernel_request *request, const sr_cublaslt_p
     return sr_cublaslt_plan_find(&product, &of_lane, out);
 }
 
+static int64_t rest_of(const sr_kernel_request *request) {
+    return is_weight_gradient(request) ? slices_of(request).rest : 0;
+}
+
+// *found: whether they serve the request.
+static sr_status find_plans(const sr_kernel_request *request, plans *out, bool *found) {
+    const int64_t rest = rest_of(request);
+    *out = (plans){NULL, NULL};
+    SR_TRY(find_whole(request, &out->whole));
+    if (rest > 0) {
+        sr_cublaslt_product product = product_of(request);
+        multiply_rows(&product.p, rest, 1);
+        SR_TRY(sr_cublaslt_plan_find(&product, NULL, &out->rest));
+    }
+    *found = out->whole && (rest == 0 || out->rest);
+    return SR_OK;
+}
+
 // ---- Launches ----
 
 static void *memory_of(sr_address address) {
     return (void *)address.at;
 }
 
-// A launch's workspace: weights, bias, and what the plan needs.
+// A launch's workspace: weights and bias, or sums, and what the plans need.
 typedef struct place {
-    void *weights, *bias, *plan;
+    void *part[2], *plan;
 } place;
 
 static place place_of(const prepared_product *s, sr_address workspace) {
     const uintptr_t at = aligned((size_t)workspace.at);
-    return (place){.weights = (void *)at,
-                   .bias = (void *)(at + s->bytes[0]),
+    return (place){.part = {(void *)at, (void *)(at + s->bytes[0])},
                    .plan = (void *)(at + s->bytes[0] + s->bytes[1])};
 }
 
@@ -125,8 +191,8 @@ static sr_status round_parameters(const prepared_product *s, const place *at, sr
     sr_cuda_round_args arguments = s->round;
     arguments.from[0] = memory_of(weights);
     arguments.from[1] = memory_of(bias);
-    arguments.to[0] = at->weights;
-    arguments.to[1] = arguments.count[1] > 0 ? at->bias : NULL;
+    arguments.to[0] = at->part[0];
+    arguments.to[1] = arguments.count[1] > 0 ? at->part[1] : NULL;
     return sr_cuda_round(s->dtype, &arguments, stream);
 }
 
@@ -135,12 +201,12 @@ static sr_status launch_linear(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
     const place at = place_of(s, launch->workspace);
     const sr_cublaslt_memory memory = {.a = memory_of(launch->p[0]),
-                                       .b = at.weights,
-                                       .bias = s->round.count[1] > 0 ? at.bias : NULL,
+                                       .b = at.part[0],
+                                       .bias = s->round.count[1] > 0 ? at.part[1] : NULL,
                                        .c = memory_of(launch->p[3]),
                                        .workspace = at.plan};
     SR_TRY(round_parameters(s, &at, launch->p[1], launch->p[2], launch->stream));
-    return sr_cublaslt_plan_execute(s->plan, launch->stream, &memory);
+    return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
 // dy, w, dx
@@ -148,21 +214,39 @@ static sr_status launch_linear_dx(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
     const place at = place_of(s, launch->workspace);
     const sr_cublaslt_memory memory = {.a = memory_of(launch->p[0]),
-                                       .b = at.weights,
+                                       .b = at.part[0],
                                        .c = memory_of(launch->p[2]),
                                        .workspace = at.plan};
     SR_TRY(round_parameters(s, &at, launch->p[1], (sr_address){0}, launch->stream));
-    return sr_cublaslt_plan_execute(s->plan, launch->stream, &memory);
+    return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
+}
+
+static const void *after(sr_address address, size_t bytes) {
+    return (const char *)memory_of(address) + bytes;
 }
 
 // x, dy, dw
-static sr_status launch_linear_dw(const sr_kernel_launch *launch) {
+static sr_status launch_weight_gradient(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    const sr_cublaslt_memory memory = {.a = memory_of(launch->p[1]),
-                                       .b = memory_of(launch->p[0]),
-                                       .c = memory_of(launch->p[2]),
-                                       .workspace = place_of(s, launch->workspace).plan};
-    return sr_cublaslt_plan_execute(s->plan, launch->stream, &memory);
+    const place at = place_of(s, launch->workspace);
+    const sr_cublaslt_memory whole = {.a = memory_of(launch->p[1]),
+                                      .b = memory_of(launch->p[0]),
+                                      .c = s->folds ? at.part[0] : memory_of(launch->p[2]),
+                                      .workspace = at.plan},
+                             rest = {.a = after(launch->p[1], s->rest_at[1]),
+                                     .b = after(launch->p[0], s->rest_at[0]),
+                                     .c = at.part[1],
+                                     .workspace = at.plan};
+    sr_cublaslt_fold_args fold = s->fold;
+    SR_TRY(sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &whole));
+    if (s->plan.rest)
+        SR_TRY(sr_cublaslt_plan_execute(s->plan.rest, launch->stream, &rest));
+    if (!s->folds)
+        return SR_OK;
+    fold.sums = at.part[0];
+    fold.rest = s->plan.rest ? at.part[1] : NULL;
+    fold.out = memory_of(launch->p[2]);
+    return sr_cublaslt_fold(&fold, s->lanes, launch->stream);
 }
 
 // a, b, c
@@ -172,7 +256,7 @@ static sr_status launch_matmul(const sr_kernel_launch *launch) {
                                        .b = memory_of(launch->p[1]),
                                        .c = memory_of(launch->p[2]),
                                        .workspace = place_of(s, launch->workspace).plan};
-    return sr_cublaslt_plan_execute(s->plan, launch->stream, &memory);
+    return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
 // ---- Preparing ----
@@ -180,28 +264,56 @@ static sr_status launch_matmul(const sr_kernel_launch *launch) {
 static sr_status (*launch_of(sr_kernel_id kernel))(const sr_kernel_launch *launch) {
     return kernel == SR_KERNEL_linear      ? launch_linear
            : kernel == SR_KERNEL_linear_dx ? launch_linear_dx
-           : kernel == SR_KERNEL_linear_dw ? launch_linear_dw
-                                           : launch_matmul;
+           : kernel == SR_KERNEL_matmul    ? launch_matmul
+                                           : launch_weight_gradient;
+}
+
+static void prepare_round(const sr_kernel_request *request, prepared_product *s) {
+    const sr_cublaslt_product product = product_of(request);
+    s->round.count[0] = sr_kernel_argument_count(request, 1);
+    if (product.bias)
+        s->round.count[1] = product.p.columns;
+    for (int i = 0; i < 2; i++)
+        s->bytes[i] = aligned((size_t)s->round.count[i] * sr_dtype_size(s->dtype));
+}
+
+static void prepare_fold(const sr_kernel_request *request, prepared_product *s) {
+    const sr_linear_params p = linear_of(request);
+    const sr_cublaslt_slices slices = slices_of(request);
+    const size_t sums = (size_t)(p.k * p.c) * sizeof(float), type = sr_dtype_size(s->dtype);
+    s->lanes = lanes_of(request);
+    s->folds = slices.count > 1 || slices.rest > 0;
+    if (!s->folds)
+        return;
+    s->fold.results = p.k * p.c;
+    s->fold.slices = slices.count;
+    s->rest_at[0] = (size_t)(slices.count * slices.rows * p.c) * type;
+    s->rest_at[1] = (size_t)(slices.count * slices.rows * p.k) * type;
+    s->bytes[0] = aligned((size_t)(s->lanes * slices.count) * sums);
+    s->bytes[1] = slices.rest > 0 ? aligned(sums) : 0;
+}
+
+static size_t workspace_of(const sr_cublaslt_plan *plan) {
+    return plan ? sr_cublaslt_plan_workspace(plan) : 0;
 }
 
 static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_cublaslt_product product = product_of(request);
-    const sr_cublaslt_plan *plan;
-    SR_TRY(find_plan(request, &plan));
-    if (!plan)
+    plans plan;
+    bool found;
+    SR_TRY(find_plans(request, &plan, &found));
+    if (!found)
         return SR_FAIL(SR_E_UNSUPPORTED, "%s has no algorithm for this product",
                        sr_cublaslt_version());
     prepared_product *s = sr_alloc(sizeof *s, "a product of cuBLASLt");
     if (!s)
         return SR_E_MEMORY;
-    *s = (prepared_product){.plan = plan, .dtype = product.dtype};
-    if (request->kernel == SR_KERNEL_linear || request->kernel == SR_KERNEL_linear_dx)
-        s->round.count[0] = sr_kernel_argument_count(request, 1);
-    if (product.bias)
-        s->round.count[1] = product.p.columns;
-    for (int i = 0; i < 2; i++)
-        s->bytes[i] = aligned((size_t)s->round.count[i] * sr_dtype_size(product.dtype));
-    out->workspace = s->bytes[0] + s->bytes[1] + sr_cublaslt_plan_workspace(plan);
+    *s = (prepared_product){.plan = plan, .dtype = sr_kernel_activation(request)};
+    if (is_weight_gradient(request))
+        prepare_fold(request, s);
+    else if (request->kernel != SR_KERNEL_matmul)
+        prepare_round(request, s);
+    const size_t whole = workspace_of(plan.whole), rest = workspace_of(plan.rest);
+    out->workspace = s->bytes[0] + s->bytes[1] + (whole > rest ? whole : rest);
     if (out->workspace > 0)
         out->workspace += SR_CUBLASLT_ALIGNMENT;
     out->launch = launch_of(request->kernel);
@@ -212,22 +324,25 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
 
 // ---- What is served ----
 
+// A rest of each lane's rows lies between those of others, so that it is no batch.
 static bool serves_lanes(const sr_kernel_request *request) {
-    const uint16_t per_lane = request->kernel == SR_KERNEL_linear_dw ? 1 << 2 : 0;
+    const uint16_t per_lane = is_weight_gradient(request) ? 1 << 2 : 0;
     sr_kernel_request lane;
-    return request->per_lane == per_lane && take_lane(request, &lane) &&
+    return request->per_lane == per_lane && take_lane(request, &lane) && rest_of(&lane) == 0 &&
            sr_cuda_keeps_lanes(request, &lane, prepare);
 }
 
 // An algorithm that cannot be asked for now, for lack of memory, serves, so that this is an error
 // and no other choice; but for lanes, which have the same bits one by one.
 static bool supports(const sr_kernel_request *request) {
-    const sr_cublaslt_plan *plan;
-    if (!sr_cuda_is_for_libraries(request))
+    plans plan;
+    bool found;
+    if (!sr_cuda_is_for_libraries(request) ||
+        (request->kernel == SR_KERNEL_conv2d_dw && !is_pointwise((const void *)request->params)))
         return false;
     if (request->lanes > 0)
         return serves_lanes(request);
-    return find_plan(request, &plan) != SR_OK || plan;
+    return find_plans(request, &plan, &found) != SR_OK || found;
 }
 
 #define ENTRY(id)                                                                                  \
@@ -238,7 +353,7 @@ static bool supports(const sr_kernel_request *request) {
     }
 
 static const sr_kernel_entry entries[] = {ENTRY(linear), ENTRY(linear_dx), ENTRY(linear_dw),
-                                          ENTRY(matmul)};
+                                          ENTRY(conv2d_dw), ENTRY(matmul)};
 
 const sr_provider sr_provider_cublaslt = {
     .struct_size = sizeof(sr_provider),
@@ -248,5 +363,5 @@ const sr_provider sr_provider_cublaslt = {
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
     .version = sr_cublaslt_version,
-    .numerics = 1,
+    .numerics = 2,
 };
