@@ -55,6 +55,15 @@ static sr_kernel_request conv_of(const sr_device *device, sr_kernel_id kernel) {
     return request_of(device, kernel, &params, sizeof params);
 }
 
+// Of one pixel, so that a gradient of filters is a product of matrices.
+static sr_kernel_request pointwise_of(const sr_device *device) {
+    sr_kernel_request request = conv_of(device, SR_KERNEL_conv2d_dw);
+    sr_conv_params *p = (void *)request.params;
+    p->r = p->s = 1;
+    p->pad_top = p->pad_left = p->pad_bottom = p->pad_right = 0;
+    return request;
+}
+
 static sr_kernel_request linear_of(const sr_device *device, sr_kernel_id kernel) {
     const sr_linear_params params = {24, 40, 16};
     return request_of(device, kernel, &params, sizeof params);
@@ -97,12 +106,14 @@ static void expect_cublaslt(bool rows, bool batches) {
     const sr_device *device = open_device();
     const sr_kernel_request y = linear_of(device, SR_KERNEL_linear),
                             x = linear_of(device, SR_KERNEL_linear_dx),
-                            w = linear_of(device, SR_KERNEL_linear_dw), c = matmul_of(device);
+                            w = linear_of(device, SR_KERNEL_linear_dw),
+                            filters = pointwise_of(device), c = matmul_of(device);
     CHECK(serves_lanes(&y, 1 | 8, "cublaslt") == rows);
     CHECK(serves_lanes(&x, 1 | 4, "cublaslt") == rows);
     CHECK(serves_lanes(&c, 1 | 4, "cublaslt") == rows);
     CHECK(serves_lanes(&c, 7, "cublaslt") == batches);
     CHECK(serves_lanes(&w, 7, "cublaslt") == batches);
+    CHECK(serves_lanes(&filters, 7, "cublaslt") == batches);
 }
 
 // ---- What is served ----

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers and matrix products by cuBLASLt on the test's device, beside sums in f64 of the
-// same factors: the problems of kernel_cases.c, and sizes with every remainder of 8 and 16.
+// Linear layers, gradients of the filters of 1x1 convolutions and matrix products by cuBLASLt on
+// the test's device, beside sums in f64 of the same factors: the problems of kernel_cases.c, and
+// sizes with every remainder of 8 and 16, and of the slices of gradients.
 //
 // Weights and bias are rounded to the type of the activations, so the sums are of rounded ones.
 // Products of two factors are exact in fp32. Each of n additions, the one of a bias and the factor
@@ -34,6 +35,21 @@ static factors factors_of(const problem *c) {
                          3,    p->c, 1,    1, p->c, 1};
     if (c->request.kernel == SR_KERNEL_linear_dx)
         return (factors){p->n, p->k, p->c, 1, 0, 1, -1, 2, p->k, 1, p->c, 1, 1};
+    const sr_conv_params *conv = (const void *)c->request.params;
+    if (c->request.kernel == SR_KERNEL_conv2d_dw)
+        return (factors){.rows = conv->k,
+                         .terms = conv->n * conv->p * conv->q,
+                         .columns = conv->c,
+                         .batches = 1,
+                         .a = 1,
+                         .b = 0,
+                         .bias = -1,
+                         .c = 2,
+                         .a_row = 1,
+                         .a_term = conv->k,
+                         .b_term = conv->c,
+                         .b_column = 1,
+                         .alpha = 1};
     if (c->request.kernel == SR_KERNEL_linear_dw)
         return (factors){p->k, p->n, p->c, 1, 1, 0, -1, 2, 1, p->k, p->c, 1, 1};
     return (factors){m->rows,
@@ -89,14 +105,29 @@ static library cublaslt = {.provider = "cublaslt",
                            .stand_in = "SOFT_CUBLASLT",
                            .check = assert_products};
 
+// Whether cuBLASLt is no choice: convolutions that are no products of matrices.
+static bool is_no_product(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    return request->kernel == SR_KERNEL_conv2d_dw &&
+           (p->r > 1 || p->s > 1 || p->stride_h > 1 || p->stride_w > 1 || p->pad_top > 0 ||
+            p->pad_left > 0 || p->pad_bottom > 0 || p->pad_right > 0 || p->groups > 1);
+}
+
 // Called by the cases of kernel_cases.c.
 void check_problem(const problem *c) {
-    library_check_problem(&cublaslt, c);
+    if (!is_no_product(&c->request)) {
+        library_check_problem(&cublaslt, c);
+        return;
+    }
+    sr_kernel_request request = c->request;
+    request.device = sr_device_get_properties(device_of_test())->kind;
+    assert_null(sr_kernel_find_in(&request, cublaslt.provider));
 }
 
 static void test_cases(void **state) {
     static const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear_dx,
-                                           SR_KERNEL_linear_dw, SR_KERNEL_matmul};
+                                           SR_KERNEL_linear_dw, SR_KERNEL_conv2d_dw,
+                                           SR_KERNEL_matmul};
     (void)state;
     if (!library_is_there(&cublaslt))
         return;
@@ -130,6 +161,82 @@ static void test_remainders_of_linear(void **state) {
     check_linear(1, 300, 1);
     check_linear(300, 1, 1);
 }
+
+// ---- Gradients of weights in slices ----
+
+// Of 1 x 1, with 'n' pictures.
+static sr_conv_params pointwise(int64_t n, int64_t side, int64_t channels, int64_t filters) {
+    return (sr_conv_params){.n = n,
+                            .h = side,
+                            .w = side + 1,
+                            .c = channels,
+                            .k = filters,
+                            .r = 1,
+                            .s = 1,
+                            .p = side,
+                            .q = side + 1,
+                            .stride_h = 1,
+                            .stride_w = 1,
+                            .dilation_h = 1,
+                            .dilation_w = 1,
+                            .groups = 1};
+}
+
+// Terms in slices, which are added by one, some and all rows of a block, and by several rounds of
+// one; with results that are whole vectors, or not; and terms that no number of slices divides.
+static void check_slices(int64_t rows) {
+    static const int64_t widths[][2] = {{8, 8}, {3, 5}, {1, 2}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const sr_linear_params p = {rows, widths[i][0], widths[i][1]};
+        for (sr_dtype t = SR_BF16; t <= SR_F16; t++)
+            library_check(SR_KERNEL_linear_dw, t, &p, sizeof p, false);
+    }
+}
+
+static void test_slices(void **state) {
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    for (int64_t rows = 1023; rows <= 1026; rows++)
+        check_slices(rows);
+    check_slices(512 * 8);
+    check_slices(512 * 9);
+    check_slices(512 * 9 + 1);
+    check_slices(512 * 64);
+    check_slices(512 * 65);
+    check_slices(512 * 257);     // the most slices
+    check_slices(512 * 256 + 1); // and a rest
+}
+
+// Several tiles of results, which have fewer slices.
+static void test_tiles(void **state) {
+    static const sr_linear_params wide = {2048, 130, 257}, rest = {2053, 257, 130};
+    const sr_conv_params conv = pointwise(3, 20, 24, 40), few = pointwise(2, 3, 9, 17);
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+        library_check(SR_KERNEL_linear_dw, t, &wide, sizeof wide, false);
+        library_check(SR_KERNEL_linear_dw, t, &rest, sizeof rest, false);
+        library_check(SR_KERNEL_conv2d_dw, t, &conv, sizeof conv, false);
+        library_check(SR_KERNEL_conv2d_dw, t, &few, sizeof few, false);
+    }
+}
+
+// cuDNN serves it, too, but not lanes side by side, which must have the class of one.
+static void test_choice(void **state) {
+    const sr_conv_params p = pointwise(2, 4, 8, 16);
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    const sr_kernel_request lane =
+        library_request(SR_KERNEL_conv2d_dw, SR_BF16, &p, sizeof p, false);
+    if (sr_kernel_find_in(&lane, cublaslt.provider))
+        assert_string_equal(sr_kernel_find(&lane)->provider, cublaslt.provider);
+    library_check_lanes(&cublaslt, &lane, 0, false);
+}
+
+// ---- Batches ----
 
 // Steps in matrices for a and b along three dimensions; a and b have so many matrices.
 typedef struct batch {
@@ -235,6 +342,32 @@ static void check_lanes_of_linear(int64_t n, int64_t channels, int64_t k) {
     }
 }
 
+static void check_lanes_of_gradients(sr_kernel_id kernel, const void *params, size_t bytes) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
+        const sr_kernel_request lane = library_request(kernel, t, params, bytes, false);
+        library_check_lanes(&cublaslt, &lane, 0, false);
+    }
+}
+
+// All slices of all lanes are a batch, if there is no rest of their rows.
+static void test_lanes_of_slices(void **state) {
+    static const sr_linear_params linear[] = {{1024, 24, 40}, {512 * 9, 8, 8}, {1600, 160, 136}};
+    const sr_linear_params rest = {1025, 24, 40};
+    const sr_conv_params conv[] = {pointwise(2, 4, 16, 24), pointwise(4, 16, 24, 40)};
+    sr_kernel_request all;
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
+        check_lanes_of_gradients(SR_KERNEL_linear_dw, &linear[i], sizeof linear[i]);
+    for (size_t i = 0; i < sizeof conv / sizeof *conv; i++)
+        check_lanes_of_gradients(SR_KERNEL_conv2d_dw, &conv[i], sizeof conv[i]);
+    const sr_kernel_request lane =
+        library_request(SR_KERNEL_linear_dw, SR_BF16, &rest, sizeof rest, false);
+    assert_string_equal(sr_kernel_find(&lane)->provider, cublaslt.provider);
+    assert_false(sr_kernel_join_lanes(&lane, 2, 7, &all));
+}
+
 // shared: 2: all lanes have the same b.
 static void check_lanes_of_matmul(int64_t rows, int64_t terms, int64_t columns,
                                   const batch *batches, uint32_t shared) {
@@ -271,10 +404,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_cases, arrays_free),
         cmocka_unit_test_teardown(test_remainders_of_linear, arrays_free),
+        cmocka_unit_test_teardown(test_slices, arrays_free),
+        cmocka_unit_test_teardown(test_tiles, arrays_free),
+        cmocka_unit_test_teardown(test_choice, arrays_free),
         cmocka_unit_test_teardown(test_remainders_of_matmul, arrays_free),
         cmocka_unit_test_teardown(test_batches, arrays_free),
         cmocka_unit_test_teardown(test_networks, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
+        cmocka_unit_test_teardown(test_lanes_of_slices, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
