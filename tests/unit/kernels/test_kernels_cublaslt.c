@@ -36,7 +36,7 @@ static factors factors_of(const problem *c) {
     if (c->request.kernel == SR_KERNEL_linear_dx)
         return (factors){p->n, p->k, p->c, 1, 0, 1, -1, 2, p->k, 1, p->c, 1, 1};
     const sr_conv_params *conv = (const void *)c->request.params;
-    if (c->request.kernel == SR_KERNEL_conv2d_dw)
+    if (c->request.kernel == SR_KERNEL_conv2d_dw) {
         return (factors){.rows = conv->k,
                          .terms = conv->n * conv->p * conv->q,
                          .columns = conv->c,
@@ -50,6 +50,7 @@ static factors factors_of(const problem *c) {
                          .b_term = conv->c,
                          .b_column = 1,
                          .alpha = 1};
+    }
     if (c->request.kernel == SR_KERNEL_linear_dw)
         return (factors){p->k, p->n, p->c, 1, 1, 0, -1, 2, 1, p->k, p->c, 1, 1};
     return (factors){m->rows,
