@@ -211,7 +211,7 @@ static void test_slices(void **state) {
 
 // Several tiles of results, which have fewer slices.
 static void test_tiles(void **state) {
-    static const sr_linear_params wide = {2048, 130, 257}, rest = {2053, 257, 130};
+    static const sr_linear_params wide = {2048, 257, 24}, rest = {2053, 9, 130};
     const sr_conv_params conv = pointwise(3, 20, 24, 40), few = pointwise(2, 3, 9, 17);
     (void)state;
     if (!library_is_there(&cublaslt))
@@ -352,7 +352,7 @@ static void check_lanes_of_gradients(sr_kernel_id kernel, const void *params, si
 
 // All slices of all lanes are a batch, if there is no rest of their rows.
 static void test_lanes_of_slices(void **state) {
-    static const sr_linear_params linear[] = {{1024, 24, 40}, {512 * 9, 8, 8}, {1600, 160, 136}};
+    static const sr_linear_params linear[] = {{1024, 24, 40}, {512 * 9, 8, 8}, {1600, 136, 16}};
     const sr_linear_params rest = {1025, 24, 40};
     const sr_conv_params conv[] = {pointwise(2, 4, 16, 24), pointwise(4, 16, 24, 40)};
     sr_kernel_request all;
