@@ -3,15 +3,16 @@
 
 #include "kernels/cuda/cuda_sum.h"
 
-// A tile is what a block of a product has. There are at most MOST_TILES of all slices, so that
-// their sums are few, and a slice has at least LEAST_ROWS, so that it takes longer than to add it.
-enum { TILE = 128, MOST_TILES = 256, LEAST_ROWS = 512 };
+// A tile is what a block of a product has. There are at most MOST_TILES of all slices of a lane,
+// about as many as an H100 has multiprocessors, as several lanes are computed side by side. A slice
+// has at least LEAST_ROWS, so that its sums, which are written and read, are a small part of that.
+enum { TILE = 128, MOST_TILES = 128, LEAST_ROWS = 1024 };
 // Of slices with a rest. 32 rows of any width are a multiple of 64 bytes, as arguments are.
 enum { UNIT = 32 };
 
 enum { THREADS = 256, MOST_ROWS = SR_CUDA_BATCH }; // of a block
-// A thread adds at most SR_CUDA_BATCH << LEVELS slices: the rows of a block have 512.
-enum { LEVELS = 3 };
+// A thread adds at most SR_CUDA_BATCH << LEVELS slices: the rows of a block have 256.
+enum { LEVELS = 2 };
 static_assert(MOST_TILES + 1 <= MOST_ROWS * SR_CUDA_BATCH << LEVELS, "slices and a rest");
 
 // ---- Slices ----

@@ -198,21 +198,21 @@ static void test_slices(void **state) {
     (void)state;
     if (!library_is_there(&cublaslt))
         return;
-    for (int64_t rows = 1023; rows <= 1026; rows++)
+    for (int64_t rows = 2047; rows <= 2050; rows++)
         check_slices(rows);
-    check_slices(512 * 8);
-    check_slices(512 * 9);
-    check_slices(512 * 9 + 1);
-    check_slices(512 * 64);
-    check_slices(512 * 65);
-    check_slices(512 * 257);     // the most slices
-    check_slices(512 * 256 + 1); // and a rest
+    check_slices(1024 * 8);
+    check_slices(1024 * 9);
+    check_slices(1024 * 9 + 1);
+    check_slices(1024 * 64);
+    check_slices(1024 * 65);
+    check_slices(1024 * 129);     // the most slices
+    check_slices(1024 * 128 + 1); // and a rest
 }
 
 // Several tiles of results, which have fewer slices.
 static void test_tiles(void **state) {
     static const sr_linear_params wide = {2048, 257, 24}, rest = {2053, 9, 130};
-    const sr_conv_params conv = pointwise(3, 20, 24, 40), few = pointwise(2, 3, 9, 17);
+    const sr_conv_params conv = pointwise(6, 20, 24, 40), few = pointwise(2, 3, 9, 17);
     (void)state;
     if (!library_is_there(&cublaslt))
         return;
@@ -352,9 +352,9 @@ static void check_lanes_of_gradients(sr_kernel_id kernel, const void *params, si
 
 // All slices of all lanes are a batch, if there is no rest of their rows.
 static void test_lanes_of_slices(void **state) {
-    static const sr_linear_params linear[] = {{1024, 24, 40}, {512 * 9, 8, 8}, {1600, 136, 16}};
-    const sr_linear_params rest = {1025, 24, 40};
-    const sr_conv_params conv[] = {pointwise(2, 4, 16, 24), pointwise(4, 16, 24, 40)};
+    static const sr_linear_params linear[] = {{2048, 24, 40}, {1024 * 9, 8, 8}, {3200, 136, 16}};
+    const sr_linear_params rest = {2049, 24, 40};
+    const sr_conv_params conv[] = {pointwise(2, 4, 16, 24), pointwise(8, 16, 24, 40)};
     sr_kernel_request all;
     (void)state;
     if (!library_is_there(&cublaslt))
