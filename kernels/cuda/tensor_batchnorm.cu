@@ -720,10 +720,10 @@ static sr_status prepare_apply(const sr_kernel_request *request, A a,
                                const tensor_functions &functions, sr_prepared *out) {
     a.cut = cut_of(request, 0);
     const int64_t filling = sr_blocks_for(2 * FILLING_BLOCKS, a.cut.slabs);
+    const int64_t rows = (int64_t)a.cut.units * a.cut.lanes; // of units
     sr_cuda_making making(request, a, out);
-    making.add(function_of(request, functions),
-               a.cut.slabs * (filling < a.cut.units ? filling : a.cut.units), THREADS,
-               sizeof(shared_sums));
+    making.add(function_of(request, functions), a.cut.slabs * (filling < rows ? filling : rows),
+               THREADS, sizeof(shared_sums));
     return making.done();
 }
 

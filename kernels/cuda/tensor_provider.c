@@ -3,8 +3,8 @@
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/kernel_params.h"
 
-// The arguments mean and var, dgamma and dbeta, of which lanes side by side have their own where
-// the kernel computes them.
+// The arguments mean and var, dgamma and dbeta, of which lanes side by side have their own; where
+// the kernel is given all of them, lanes may share them, too.
 static uint16_t statistics_of(sr_kernel_id kernel) {
     static const uint16_t statistics[SR_KERNEL_COUNT] = {
         [SR_KERNEL_batchnorm_train] = 1 << 4 | 1 << 5,
@@ -14,8 +14,21 @@ static uint16_t statistics_of(sr_kernel_id kernel) {
         [SR_KERNEL_batchnorm_train_relu] = 1 << 5 | 1 << 6,
         [SR_KERNEL_batchnorm_relu_grad] = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8,
         [SR_KERNEL_batchnorm_add_relu_grad] = 1 << 5 | 1 << 6 | 1 << 9 | 1 << 10,
+        [SR_KERNEL_batchnorm_infer] = 1 << 3 | 1 << 4,
+        [SR_KERNEL_batchnorm_infer_relu] = 1 << 4 | 1 << 5,
+        [SR_KERNEL_batchnorm_dx] = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
     };
     return statistics[kernel];
+}
+
+static bool is_given_all(sr_kernel_id kernel) {
+    return kernel == SR_KERNEL_batchnorm_infer || kernel == SR_KERNEL_batchnorm_infer_relu ||
+           kernel == SR_KERNEL_batchnorm_dx;
+}
+
+static bool takes_lanes(const sr_kernel_request *request) {
+    return request->per_lane == statistics_of(request->kernel) ||
+           (request->per_lane == 0 && is_given_all(request->kernel));
 }
 
 // Batch norm. Params begin with sr_rows_params; the last bound is that of the items of a launch,
@@ -23,8 +36,7 @@ static uint16_t statistics_of(sr_kernel_id kernel) {
 static bool supports_rows(const sr_kernel_request *request) {
     const sr_rows_params *p = (const void *)request->params;
     const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
-    if (request->lanes > 0 &&
-        (request->per_lane != statistics_of(request->kernel) || p->rows % lanes != 0))
+    if (request->lanes > 0 && (!takes_lanes(request) || p->rows % lanes != 0))
         return false;
     return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->rows > 0 &&
            p->channels > 0 && p->rows <= INT32_MAX && p->channels <= INT32_MAX &&

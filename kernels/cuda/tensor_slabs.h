@@ -527,18 +527,18 @@ static __device__ void run_norm(const A &a) {
         run_slabs<Sums, Apply, T, N>(a);
 }
 
-// Units that are applied with factors that are known, which all lanes share; of as many blocks as
-// there are.
+// Units that are applied with factors that are known; of as many blocks as there are.
 template <class Apply, class T, int N, class A> static __device__ void apply_units(const A &a) {
-    const int64_t items = (int64_t)a.cut.slabs * a.cut.units;
+    const slab_cut &s = a.cut;
     int before = -1;
-    for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-        const unit_place at = {0, (int)(item % a.cut.slabs), (int)(item / a.cut.slabs)};
-        if (at.slab != before) {
+    for (int64_t item = blockIdx.x; item < (int64_t)s.all_units; item += gridDim.x) {
+        const int row = (int)(item / s.slabs), lane = row / s.units;
+        const unit_place at = {lane, (int)(item % s.slabs), row - lane * s.units};
+        if (number_of(s, at) != before) {
             __syncthreads();
             fill_factors<Apply>(a, at);
         }
-        before = at.slab;
+        before = number_of(s, at);
         apply_unit<Apply, T, N>(a, at, []() {});
     }
 }

@@ -461,13 +461,15 @@ static void check_lanes_with(const sr_kernel_request *lane, uint32_t varies) {
 static void check_lanes_of(sr_dtype type, int64_t rows, int64_t channels) {
     static const struct {
         sr_kernel_id kernel;
-        uint32_t varies; // all but gamma and beta; where statistics are given, not those either
+        uint32_t varies; // all but gamma and beta; statistics that are given may be shared, too
     } kernels[] = {
-        {SR_KERNEL_batchnorm_train, 0x39},      {SR_KERNEL_batchnorm_moments, 0x07},
-        {SR_KERNEL_batchnorm_grad, 0xfb},       {SR_KERNEL_batchnorm_sums, 0x3f},
-        {SR_KERNEL_batchnorm_infer, 0x21},      {SR_KERNEL_batchnorm_dx, 0x83},
-        {SR_KERNEL_batchnorm_train_relu, 0x73}, {SR_KERNEL_batchnorm_infer_relu, 0x43},
-        {SR_KERNEL_batchnorm_relu_grad, 0x1f3}, {SR_KERNEL_batchnorm_add_relu_grad, 0x7ef}};
+        {SR_KERNEL_batchnorm_train, 0x39},         {SR_KERNEL_batchnorm_moments, 0x07},
+        {SR_KERNEL_batchnorm_grad, 0xfb},          {SR_KERNEL_batchnorm_sums, 0x3f},
+        {SR_KERNEL_batchnorm_infer, 0x21},         {SR_KERNEL_batchnorm_dx, 0x83},
+        {SR_KERNEL_batchnorm_infer, 0x39},         {SR_KERNEL_batchnorm_dx, 0xfb},
+        {SR_KERNEL_batchnorm_infer_relu, 0x73},    {SR_KERNEL_batchnorm_train_relu, 0x73},
+        {SR_KERNEL_batchnorm_infer_relu, 0x43},    {SR_KERNEL_batchnorm_relu_grad, 0x1f3},
+        {SR_KERNEL_batchnorm_add_relu_grad, 0x7ef}};
     const sr_batchnorm_dx_params params = {rows, channels, eps, rows};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         const sr_kernel_id k = kernels[i].kernel;
@@ -503,7 +505,8 @@ static void test_other_lanes(void **state) {
     assert_false(sr_kernel_join_lanes(&lane, 2, 0x19, &all)); // one variance
     lane.kernel = SR_KERNEL_batchnorm_infer;
     assert_true(sr_kernel_join_lanes(&lane, 2, 0x21, &all));
-    assert_false(sr_kernel_join_lanes(&lane, 2, 0x39, &all)); // statistics
+    assert_true(sr_kernel_join_lanes(&lane, 2, 0x39, &all));  // statistics
+    assert_false(sr_kernel_join_lanes(&lane, 2, 0x29, &all)); // the mean alone
 }
 
 int main(void) {
