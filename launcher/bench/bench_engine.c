@@ -10,12 +10,19 @@
 #include "trainer/engine/choices.h"
 #include "trainer/engine/from_recipe.h"
 
+enum { ARRAY_ALIGN = 64 }; // sr_lane_source
+
 // Random labels cannot be learned; the low rate keeps parameters finite.
 static const double learning_rate = 1e-4;
 
 static sr_status get_slot(void *user, int lane, sr_slot *out) {
     *out = ((sr_bench_engine *)user)->slots[lane];
     return SR_OK;
+}
+
+// The data of all steps are the same.
+static bool get_slot_ahead(void *user, int lane, sr_slot *out) {
+    return get_slot(user, lane, out) == SR_OK;
 }
 
 static void done_slot(void *user, int lane) {
@@ -30,14 +37,22 @@ static bool has_classes(const sr_task_desc *task, const sr_array *array) {
     return false;
 }
 
-// Bytes are pixels unless they are classes, as integers are. 64-byte aligned by the allocator.
-static sr_status fill_array(sr_array *array, bool is_class, int64_t classes, sr_rng *rng) {
+static size_t count_elements(const sr_array *array) {
     size_t count = 1;
     for (int i = 0; i < array->rank; i++)
         count *= (size_t)array->shape[i];
-    array->data = sr_alloc_array(count, sr_dtype_size(array->dtype), "inputs");
-    if (!array->data)
-        return SR_E_MEMORY;
+    return count;
+}
+
+// Bytes up to the next array.
+static size_t stride_of(const sr_array *array) {
+    const size_t bytes = count_elements(array) * sr_dtype_size(array->dtype);
+    return (bytes + ARRAY_ALIGN - 1) / ARRAY_ALIGN * ARRAY_ALIGN;
+}
+
+// Bytes are pixels unless they are classes, as integers are.
+static sr_status fill_array(const sr_array *array, bool is_class, int64_t classes, sr_rng *rng) {
+    const size_t count = count_elements(array);
     uint8_t *pixels = array->data;
     int32_t *labels = array->data;
     if (array->dtype != SR_U8 && array->dtype != SR_I32)
@@ -54,19 +69,29 @@ static sr_status fill_array(sr_array *array, bool is_class, int64_t classes, sr_
 
 // Fixed, random.
 static sr_status make_slots(sr_bench_engine *e, const sr_recipe *r, int64_t classes) {
+    const sr_engine_info info = sr_engine_get_info(e->engine);
+    const sr_slot *described = sr_engine_get_slot(e->engine);
+    size_t lane_bytes = 0;
+    for (int i = 0; i < described->arrays; i++)
+        lane_bytes += stride_of(&described->array[i]);
     e->slots = sr_alloc_array((size_t)r->lanes, sizeof *e->slots, "inputs");
-    for (int64_t lane = 0; e->slots && lane < r->lanes; lane++) {
+    e->inputs = sr_alloc_array((size_t)r->lanes, lane_bytes, "inputs");
+    if (!e->slots || !e->inputs)
+        return SR_E_MEMORY;
+    char *at = e->inputs;
+    for (int64_t lane = 0; lane < r->lanes; lane++) {
         sr_slot *slot = &e->slots[lane];
         sr_rng rng;
-        *slot = *sr_engine_get_slot(e->engine);
-        e->lanes = lane + 1;
+        *slot = *described;
         sr_rng_init(&rng, 1, (uint32_t)lane, 0, 0);
-        for (int i = 0; i < slot->arrays; i++)
-            SR_TRY(fill_array(&slot->array[i],
-                              has_classes(sr_engine_get_info(e->engine).task, &slot->array[i]),
-                              classes, &rng));
+        for (int i = 0; i < slot->arrays; at += stride_of(&slot->array[i]), i++) {
+            slot->array[i].data = at;
+            SR_TRY(fill_array(&slot->array[i], has_classes(info.task, &slot->array[i]), classes,
+                              &rng));
+        }
     }
-    return e->slots ? SR_OK : SR_E_MEMORY;
+    sr_slot_memory_pin(&e->pinned, e->inputs, (size_t)r->lanes * lane_bytes, info.device);
+    return SR_OK;
 }
 
 // The state of the engine is allocated already.
@@ -82,7 +107,7 @@ sr_status sr_bench_engine_make(sr_recipe *r, sr_comm *comm, const char *device, 
                                int64_t classes, sr_bench_engine *e) {
     const sr_task_desc *task;
     sr_device_properties chosen;
-    *e = (sr_bench_engine){0};
+    *e = (sr_bench_engine){.source = sr_lane_source_number()};
     SR_TRY(sr_choose_task(r, &task));
     if (!device) {
         SR_TRY(sr_choose_device(r, sr_comm_rank(comm), &chosen));
@@ -114,7 +139,11 @@ sr_status sr_bench_engine_create(sr_recipe *recipe, sr_comm *comm, int threads, 
 }
 
 sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
-    const sr_lane_source source = {.get = get_slot, .done = done_slot, .user = e};
+    const sr_lane_source source = {.get = get_slot,
+                                   .done = done_slot,
+                                   .user = e,
+                                   .ahead = get_slot_ahead,
+                                   .number = e->source};
     const sr_engine_info info = sr_engine_get_info(e->engine);
     int64_t begin = sr_clock_ns();
     for (int i = 0; i < count; i++, e->step++) {
@@ -132,10 +161,9 @@ sr_status sr_bench_engine_step(sr_bench_engine *e, int count, double *seconds) {
 }
 
 void sr_bench_engine_release(sr_bench_engine *e) {
+    sr_slot_memory_unpin(&e->pinned);
     sr_engine_free(e->engine);
-    for (int64_t lane = 0; e->slots && lane < e->lanes; lane++)
-        for (int i = 0; i < e->slots[lane].arrays; i++)
-            sr_free(e->slots[lane].array[i].data);
+    sr_free(e->inputs);
     sr_free(e->slots);
     *e = (sr_bench_engine){0};
 }

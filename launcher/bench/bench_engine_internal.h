@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of a recipe's model on fixed random data in memory, so that only the step is
-// measured. Data are random, not zeros, on which some processors are faster.
+// measured. Data are random, not zeros, on which some processors are faster. A device that copies
+// inputs copies them as in training: from pinned memory, and those of the next step's first lanes
+// while it computes the last lanes of a step.
 #ifndef SR_LAUNCHER_BENCH_ENGINE_INTERNAL_H
 #define SR_LAUNCHER_BENCH_ENGINE_INTERNAL_H
 
@@ -9,7 +11,10 @@
 typedef struct sr_bench_engine {
     sr_engine *engine;
     sr_slot *slots; // of each lane
-    int64_t lanes, step;
+    void *inputs;   // of all slots
+    sr_pinned_memory pinned;
+    uint64_t source; // sr_lane_source.number
+    int64_t step;
 } sr_bench_engine;
 
 // The engine of one rank of 'comm' on a device (NULL: the recipe's), without data: its steps can be

@@ -5,7 +5,8 @@
     tests/soft_gpu/check_copies.py SERRIED RECIPE
 
 A step uploads lanes and settings from memory that is registered, on a stream without kernels, so that copies are
-asynchronous and run beside the lane before: longer runs have more such copies, and no more of others.
+asynchronous and run beside the lane before: longer runs have more such copies, and no more of others. So has `bench
+step`.
 """
 import os
 import re
@@ -25,10 +26,17 @@ class Copies(suite.Suite):
         super().__init__(serried, folder)
         self.recipe = recipe
 
-    def counts(self, steps, *values):
+    def train(self, steps, *values):
+        return ["train", self.recipe, f"data.train={self.data}", f"steps={steps}", "device=cuda", "checkpoint.every=[]",
+                "-o", os.path.join(self.folder, f"run-{self.count}-{steps}"), *values]
+
+    def bench(self, steps, *values):
+        return ["bench", "step", self.recipe, "--no-peer", "--blocks", "1", "--steps", str(steps), "-l", "8", "device=cuda",
+                *values]
+
+    def counts(self, *arguments):
         """Uploads of a run: all, of pageable memory, on streams of kernels; then downloads."""
-        line = [self.serried, "train", self.recipe, f"data.train={self.data}", f"steps={steps}", "device=cuda",
-                "checkpoint.every=[]", "-o", os.path.join(self.folder, f"run-{self.count}-{steps}"), *values]
+        line = [self.serried, *arguments]
         done = subprocess.run(line, env=suite.environment(SOFT_GPU_REPORT="1"), text=True, capture_output=True,
                               timeout=200 * suite.SLOW, check=False)
         found = [tuple(map(int, match)) for match in REPORT.findall(done.stderr)]
@@ -37,8 +45,8 @@ class Copies(suite.Suite):
             sys.exit(f"exit code {done.returncode}: {done.stderr[-2000:]}")
         return most
 
-    def expect(self, what, lanes, *values):
-        few, many = self.counts(2, *values), self.counts(6, *values)
+    def expect(self, what, lanes, command, *values):
+        few, many = self.counts(*command(2, *values)), self.counts(*command(6, *values))
         more = [b - a for a, b in zip(few, many)]
         self.report(more[0] >= 4 * lanes, f"{what}: steps upload their lanes", f"{few} {many}")
         self.report(more[1] == 0, f"{what}: from registered memory", f"{few} {many}")
@@ -48,9 +56,10 @@ class Copies(suite.Suite):
 def body(folder):
     checks = Copies(sys.argv[1], sys.argv[2], folder)
     checks.prepare(20)
-    checks.expect("processes", 8)
-    checks.expect("threads", 8, "data.processes=0")
-    checks.expect("clipped", 8, "optimizer.clip_norm=1")
+    checks.expect("processes", 8, checks.train)
+    checks.expect("threads", 8, checks.train, "data.processes=0")
+    checks.expect("clipped", 8, checks.train, "optimizer.clip_norm=1")
+    checks.expect("bench", 8, checks.bench)
     return checks
 
 

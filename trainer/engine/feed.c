@@ -11,6 +11,11 @@
 #include "kernels/base/memory.h"
 #include "trainer/engine/feed_internal.h"
 
+uint64_t sr_lane_source_number(void) {
+    static _Atomic uint64_t sources;
+    return ++sources;
+}
+
 // ---- The pipeline as a source of lanes ----
 
 typedef struct held_slot {
@@ -82,7 +87,6 @@ static bool ahead(void *user, int lane, sr_slot *out) {
 
 sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device *device,
                          sr_feed **out) {
-    static _Atomic uint64_t feeds;
     sr_status status = SR_OK;
     sr_feed *feed = sr_alloc(sizeof *feed, "feed");
     if (!feed)
@@ -90,8 +94,8 @@ sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device
     feed->lane_begin = options->lane_begin;
     feed->lanes = options->lane_end - options->lane_begin;
     feed->uses = uses;
-    feed->source =
-        (sr_lane_source){.get = get, .done = done, .user = feed, .ahead = ahead, .number = ++feeds};
+    feed->source = (sr_lane_source){
+        .get = get, .done = done, .user = feed, .ahead = ahead, .number = sr_lane_source_number()};
     feed->held = sr_alloc_array((size_t)feed->lanes, sizeof *feed->held, "feed");
     if (!feed->held) {
         status = SR_E_MEMORY;
@@ -134,25 +138,33 @@ sr_pipeline *sr_feed_pipeline(sr_feed *feed) {
 
 // ---- Memory that devices copy from ----
 
+void sr_slot_memory_pin(sr_pinned_memory *pinned, void *memory, size_t bytes, sr_device *device) {
+    *pinned = (sr_pinned_memory){.device = device};
+    if (sr_device_register_host(device, memory, bytes) == SR_OK)
+        pinned->memory = memory;
+    else
+        SR_WARN("pictures are copied more slowly: %s", sr_error_message());
+}
+
+void sr_slot_memory_unpin(sr_pinned_memory *pinned) {
+    if (pinned->memory)
+        sr_device_unregister_host(pinned->device, pinned->memory);
+    *pinned = (sr_pinned_memory){0};
+}
+
 void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device) {
-    *pinned = (sr_pinned_slots){.device = device};
+    *pinned = (sr_pinned_slots){0};
     for (int i = 0; i < SR_PIPELINE_MEMORIES; i++) {
         void *memory;
         const size_t bytes = sr_pipeline_get_memory(pipeline, i, &memory);
-        if (bytes == 0)
-            continue;
-        if (sr_device_register_host(device, memory, bytes) == SR_OK)
-            pinned->memory[i] = memory;
-        else
-            SR_WARN("pictures are copied more slowly: %s", sr_error_message());
+        if (bytes > 0)
+            sr_slot_memory_pin(&pinned->memory[i], memory, bytes, device);
     }
 }
 
 void sr_slots_unpin(sr_pinned_slots *pinned) {
     for (int i = 0; i < SR_PIPELINE_MEMORIES; i++)
-        if (pinned->memory[i])
-            sr_device_unregister_host(pinned->device, pinned->memory[i]);
-    *pinned = (sr_pinned_slots){0};
+        sr_slot_memory_unpin(&pinned->memory[i]);
 }
 
 // ---- Slots and tensors ----

@@ -25,9 +25,13 @@ typedef struct sr_lane_source {
     // the same arrays; otherwise returns false. A device that copies inputs can then copy those of
     // the first lanes of a step while it computes the last lanes of the previous step.
     bool (*ahead)(void *user, int lane, sr_slot *out);
-    // With 'ahead', a number that is unique among all sources, past and present, of this process.
+    // With 'ahead', a number that is unique among all sources, past and present, of this process
+    // (sr_lane_source_number).
     uint64_t number;
 } sr_lane_source;
+
+// A number for a new source. Any thread.
+uint64_t sr_lane_source_number(void);
 
 // The pipeline of a rank as a source of lanes. One thread at a time.
 typedef struct sr_feed sr_feed;
@@ -49,17 +53,26 @@ sr_pipeline *sr_feed_pipeline(sr_feed *feed);
 // until that use is done.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
 
-// The memory of a pipeline's slots, registered with a device; all zero: none.
-typedef struct sr_pinned_slots {
+// Memory of slots, registered with a device; all zero: none.
+typedef struct sr_pinned_memory {
     sr_device *device;
-    void *memory[SR_PIPELINE_MEMORIES]; // NULL: not registered
+    void *memory; // NULL: not registered
+} sr_pinned_memory;
+
+// Registers memory that a device copies slots from. It can also copy from unregistered memory, so a
+// failure is only a warning.
+void sr_slot_memory_pin(sr_pinned_memory *pinned, void *memory, size_t bytes, sr_device *device);
+// Unregisters it, before it is freed and the device is closed; no copy may be in progress.
+void sr_slot_memory_unpin(sr_pinned_memory *pinned);
+
+// All memory of a pipeline's slots; all zero: none.
+typedef struct sr_pinned_slots {
+    sr_pinned_memory memory[SR_PIPELINE_MEMORIES];
 } sr_pinned_slots;
 
-// The same for a pipeline without a feed. Devices can also copy from unregistered memory, so a
-// failure is only a warning.
+// The same as a feed does, for a pipeline without one.
 void sr_slots_pin(sr_pinned_slots *pinned, const sr_pipeline *pipeline, sr_device *device);
-// Unregisters the memory, before the pipeline and the device are closed; no copy may be in
-// progress.
+// Before the pipeline and the device are closed; no copy may be in progress.
 void sr_slots_unpin(sr_pinned_slots *pinned);
 
 #ifdef __cplusplus
