@@ -6,7 +6,7 @@
 // are counted in malloc itself, which this program overrides (calling glibc's), but for those of
 // CUDA's own libraries. oneDNN allocates the argument list of each call and frees it again; with
 // oneDNN, and where a sanitizer has its own malloc, serried's counter is used. On the software GPU
-// the calls that make something on the device are counted, too.
+// the calls that make something on the device are counted, too. A failure prints who called malloc.
 #include "tests/unit/support/test_support.h"
 
 #include <dlfcn.h>
@@ -19,6 +19,7 @@
 #include "kernels/base/rng.h"
 #include "kernels/device/device.h"
 #include "tests/unit/support/infer_logits.h"
+#include "tests/unit/support/malloc_callers.h"
 #include "tests/unit/support/picture_slot.h"
 #include "trainer/engine/choices.h"
 #include "trainer/engine/engine.h"
@@ -53,8 +54,10 @@ static bool is_foreign(const void *caller) {
 }
 
 static void count_call(const void *caller) {
-    if (!is_foreign(caller))
-        atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    if (is_foreign(caller))
+        return;
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    malloc_callers_note(caller);
 }
 
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-inconsistent-declaration-parameter-name):
@@ -112,10 +115,38 @@ static bool own_kernels_alone(void) {
     return on_gpu || (providers && !strstr(providers, "onednn"));
 }
 
-static uint64_t allocations(void) {
-    return sr_memory_get_stats().allocations +
-           (device_count.object ? device_count.call("made") : 0) +
-           (own_kernels_alone() ? atomic_load_explicit(&mallocs, memory_order_relaxed) : 0);
+typedef struct allocation_counts {
+    uint64_t own, on_device, mallocs;
+} allocation_counts;
+
+static allocation_counts allocations(void) {
+    return (allocation_counts){
+        .own = sr_memory_get_stats().allocations,
+        .on_device = device_count.object ? device_count.call("made") : 0,
+        .mallocs = own_kernels_alone() ? atomic_load_explicit(&mallocs, memory_order_relaxed) : 0};
+}
+
+static bool has_allocated(const allocation_counts *before, const allocation_counts *after) {
+    return memcmp(before, after, sizeof *before) != 0;
+}
+
+// From here on nothing is to be allocated.
+static allocation_counts begin_to_count(void) {
+    malloc_callers_begin();
+    return allocations();
+}
+
+static void expect_none_since(const allocation_counts *before) {
+    const allocation_counts now = allocations();
+    if (!has_allocated(before, &now))
+        return;
+    (void)printf("allocated: %llu times by serried, %llu times on the device, %llu times by "
+                 "malloc:\n",
+                 (unsigned long long)(now.own - before->own),
+                 (unsigned long long)(now.on_device - before->on_device),
+                 (unsigned long long)(now.mallocs - before->mallocs));
+    malloc_callers_print(stdout);
+    fail_msg("steps allocate");
 }
 
 static long resident_bytes(void) {
@@ -229,20 +260,20 @@ static void steady(int lanes, const char *precision) {
     begin(&f, lanes, precision);
     assert_true(!device_count.object || device_count.call("made") > 0);
     take_steps(&f, 1);
-    const uint64_t after_one = allocations();
+    const allocation_counts after_one = begin_to_count();
     take_steps(&f, STEPS / 4);
-    assert_int_equal(after_one, allocations());
+    expect_none_since(&after_one);
     evaluate(&f); // compiles
-    const uint64_t after_evaluation = allocations();
+    const allocation_counts after_evaluation = begin_to_count();
     take_steps(&f, STEPS / 4);
     evaluate(&f);
     take_steps(&f, STEPS / 4);
-    assert_int_equal(after_evaluation, allocations());
+    expect_none_since(&after_evaluation);
     const long resident = resident_bytes();
-    const uint64_t before = allocations();
+    const allocation_counts before = begin_to_count();
     evaluate(&f);
     take_steps(&f, STEPS / 4);
-    assert_int_equal(before, allocations());
+    expect_none_since(&before);
     const long growth = resident_bytes() - resident;
     (void)printf("%d lanes, %s: %ld bytes more resident\n", lanes, precision, growth);
 #ifdef SR_COUNT_MALLOC
@@ -273,15 +304,38 @@ static void test_allocations_are_counted(void **state) {
 #ifdef SR_COUNT_MALLOC
     assert_true(atomic_load_explicit(&mallocs, memory_order_relaxed) > 0);
 #endif
-    const uint64_t before = allocations();
+    const allocation_counts before = begin_to_count();
     void *own = sr_alloc(1, "a test");
-    assert_true(allocations() > before);
+    const allocation_counts after = allocations();
+    assert_true(has_allocated(&before, &after));
+    assert_true(after.own == before.own + 1);
     sr_free(own);
+}
+
+static void test_callers_are_named(void **state) {
+    (void)state;
+#ifdef SR_COUNT_MALLOC
+    char text[1024] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+    assert_non_null(out);
+    malloc_callers_begin();
+    for (int i = 0; i < 3; i++)
+        free(strdup("seen"));
+    malloc_callers_print(out);
+    (void)fclose(out);
+    const char *named = strstr(text, "3 x ");
+    assert_non_null(named);
+    assert_non_null(strstr(named, "strdup"));
+    assert_non_null(strstr(named, "test_engine_steady("));
+#else
+    test_skip("the sanitizer has its own malloc");
+#endif
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocations_are_counted),
+        cmocka_unit_test(test_callers_are_named),
         cmocka_unit_test(test_one_lane),
         cmocka_unit_test(test_two_lanes),
     };
