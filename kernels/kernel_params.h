@@ -87,6 +87,31 @@ typedef struct sr_count_params {
     int64_t count;
 } sr_count_params;
 
+// A part of a flat array that is updated with one row of numbers.
+typedef struct sr_update_piece {
+    int64_t begin;          // its first element, counted from that of the flat space
+    int32_t count, segment; // 1 <= count <= SR_UPDATE_PIECE
+} sr_update_piece;
+
+#define SR_UPDATE_PIECE 65536 // elements of a piece, at most
+#define SR_UPDATE_ROW 16      // numbers of a row
+// Updates of flat arrays. Without pieces the numbers are one row, for all elements. With pieces
+// they are a table of 32-bit words: rows; maps, which have for each segment the number (i32) of its
+// row, or -1: its pieces are not touched; and sr_update_piece.
+typedef struct sr_update_params {
+    int64_t count;             // elements of each array
+    int64_t pieces;            // of these arrays; 0: none
+    int64_t first;             // element of the flat space that is the first of the arrays
+    int64_t map_at, pieces_at; // words of the table before the map and the pieces
+    int64_t words;             // of the table
+    int64_t apart;             // add_squares: the sum of piece i is s[i * apart]
+} sr_update_params;
+
+// Words of numbers, of which a row has 'row' without pieces.
+static inline int64_t sr_update_words(const sr_update_params *p, int64_t row) {
+    return p->pieces > 0 ? p->words : row;
+}
+
 #define SR_EXPRESSION_CONSTANTS 4 // of a formula
 #define SR_EXPRESSION_INPUTS 3    // of a formula
 #define SR_EXPRESSION_DIMS 5      // of a tensor

@@ -481,11 +481,12 @@ sr_status sr_engine_step(sr_engine *e, int phase_index, int64_t step,
     int count;
     sr_float_control();
     SR_TRY(sr_engine_trace_begin(e->trace));
-    SR_TRY(sr_param_set_begin_step(set));
     SR_TRY(sr_exchange_step_begin(set->exchange, step));
     sr_status status = use_size_of(e, step);
     if (status == SR_OK)
         status = record_phase(e, phase, step, e->at_once, &plan, &count);
+    if (status == SR_OK)
+        status = sr_param_set_begin_step(set); // knows now which statistics the step computes
     sr_engine_trace_end(e->trace, SR_STEP_RECORDS);
     if (status == SR_OK)
         status = sr_engine_run_lanes(e, set, step, plan, count, source);

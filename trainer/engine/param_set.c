@@ -188,6 +188,7 @@ void sr_param_set_free(sr_param_set *set) {
     sr_free(set->settings);
     sr_free(set->groups);
     sr_free(set->norms);
+    sr_free(set->pieces);
     sr_free(set->segments);
     sr_free(set->uses);
     sr_model_free(set->model);

@@ -12,6 +12,7 @@
 #ifndef SR_TRAINER_PARAM_SET_INTERNAL_H
 #define SR_TRAINER_PARAM_SET_INTERNAL_H
 
+#include "kernels/kernel_params.h"
 #include "trainer/engine/loss_scale.h"
 #include "trainer/engine/param_set.h"
 #include "trainer/exchange/exchange.h"
@@ -91,8 +92,11 @@ struct sr_param_set {
     bool skipped;
     double gradient_norm, clip_factor; // gradients are multiplied by the factor
     sr_tensor_norms *norms;            // of each segment; NULL: the optimiser needs none
-    // Updates: the kernels, and the numbers that they read on the device ('hyper', by rows).
-    // Numbers that change every step are uploaded from settings[].
+    // Updates: the kernels, and the table that they read on the device ('hyper', see
+    // sr_update_params), whose pieces are pieces[]. What is before them is uploaded from settings[]
+    // in every step.
+    sr_update_piece *pieces; // of all segments, in order
+    int64_t piece_count;
     sr_prepared_cache *kernels;
     sr_address hyper, workspace;
     sr_address matrices;    // scratch for orthogonalisation; none if no tensor is a matrix

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The update of a set, which owners run on the exchange's stream (param_set_internal.h).
 //
-// It is enqueued one block at a time, with prepared kernels, one for each length of piece that
-// occurs. They are prepared on first use and kept, so that a steady step allocates nothing. On a
-// CPU they run at once, while the block is in the cache. The kernels are elementwise: how a segment
-// is cut into pieces changes no bit.
+// It is enqueued one range at a time: on a CPU a block, whose pieces (parts of segments) are
+// updated one after the other while it is in the cache; elsewhere a bucket, whose pieces are one
+// launch for each kernel (sr_update_params). Kernels are prepared on first use and kept, so that a
+// steady step allocates nothing. They are elementwise: how a segment is cut into pieces changes no
+// bit.
 //
 // What depends on all gradients is agreed first, from the sums of squares of pieces: the norm of
 // all gradients, and the norms of each tensor that an optimiser asks for
 // (sr_optimizer_desc.reductions). Pieces are added by the binary tree on their numbers inside a
 // tensor, blocks by the one on theirs.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,11 +22,25 @@
 
 // ---- Settings on the device ----
 
-// Rows of 'hyper', whole cache lines: that of the average, that of the limit of gradients, those of
-// groups, those of segments, of which buffers have one and, where norms of tensors are agreed on,
-// parameters.
+// The table of the update's kernels (sr_update_params): rows, the maps of segments, pieces. Rows
+// are that of the average, that of the limit of gradients, those of groups, and those of segments,
+// of which buffers have one and, where norms of tensors are agreed on, parameters. Rows and maps
+// are uploaded in every step.
 #define HYPER_ROW SR_HYPER
+static_assert(HYPER_ROW == SR_UPDATE_ROW, "numbers of a row");
 enum { ROW_AVERAGE = 0, ROW_LIMIT, ROW_GROUPS };
+
+// Which segments something is done to, and with which row.
+typedef enum update_map {
+    MAP_OPTIMIZER,  // parameters
+    MAP_DIRECTION,  // those that are not updated as matrices
+    MAP_MATRIX,     // those that are
+    MAP_LIMIT,      // parameters, with the limit
+    MAP_STATISTICS, // buffers, with the average over steps
+    MAP_AVERAGE,    // what is averaged
+    MAP_MEASURED,   // what is measured before the update
+    MAPS
+} update_map;
 
 static int row_of_segment(const sr_param_set *set, int segment) {
     return ROW_GROUPS + set->group_count + segment;
@@ -38,10 +54,23 @@ static int row_of_param(const sr_param_set *set, int segment) {
     return has_norms(set) ? row_of_segment(set, segment) : ROW_GROUPS + set->uses[segment].group;
 }
 
-// Rows that change every step, and are kept in settings[].
-static size_t changing_rows(const sr_param_set *set) {
-    return has_norms(set) ? (size_t)row_of_segment(set, set->segment_count)
-                          : ROW_GROUPS + (size_t)set->group_count;
+// Words of the table before a map, and before the pieces. Pieces are aligned.
+static size_t words_before_map(const sr_param_set *set, update_map map) {
+    return (size_t)row_of_segment(set, set->segment_count) * HYPER_ROW +
+           (size_t)map * (size_t)set->segment_count;
+}
+
+static size_t words_before_pieces(const sr_param_set *set) {
+    return (words_before_map(set, MAPS) + HYPER_ROW - 1) / HYPER_ROW * HYPER_ROW;
+}
+
+static size_t words_of_table(const sr_param_set *set) {
+    return words_before_pieces(set) +
+           (size_t)set->piece_count * sizeof(sr_update_piece) / sizeof(float);
+}
+
+static int32_t *map_of(const sr_param_set *set, update_map map) {
+    return (int32_t *)(void *)(set->settings + words_before_map(set, map));
 }
 
 static sr_address hyper_row(const sr_param_set *set, int row) {
@@ -55,99 +84,15 @@ static void fill_average(double keep, double take, double scale, float *row) {
     row[2] = (float)scale;
 }
 
-// A kernel of the list over 'count' elements.
-static sr_status launch_listed(sr_param_set *set, sr_kernel_id kernel, int64_t count,
-                               const sr_address *p, const char *what, sr_stream *stream) {
-    const sr_count_params params = {.count = count};
-    return sr_param_set_launch(set, kernel, &params, sizeof params, p, what, stream);
-}
+// ---- Kernels on pieces ----
 
-// ---- The optimiser ----
-
-// The optimiser's kernel, which may come with the optimiser, on the elements from 'begin' on;
-// arguments are f32.
-static sr_status launch_optimizer(sr_param_set *set, int segment, int64_t begin, int64_t count,
-                                  sr_address sum, sr_address values, sr_stream *stream) {
-    const sr_optimizer_desc *optimizer = set->optimizer;
-    const int states = optimizer->states, args = states + 3;
-    sr_address p[SR_OPTIMIZER_MAX_STATES + 3] = {values};
-    for (int i = 0; i < states; i++)
-        p[1 + i] = sr_param_set_element(
-            set->states[sr_param_set_has_state(set, i) ? i : set->first_state], begin);
-    p[1 + states] = sum;
-    p[2 + states] = hyper_row(set, row_of_param(set, segment));
-    const sr_count_params params = {.count = count};
-    sr_kernel_request request;
-    memset(&request, 0, sizeof request);
-    request.device = sr_device_get_properties(set->device)->kind;
-    request.kernel = optimizer->kernel;
-    request.own = optimizer->kernels;
-    request.own_count = optimizer->kernel_count;
-    request.args = args;
-    for (int i = 0; i < args; i++)
-        request.dtype[i] = SR_F32;
-    memcpy(request.params, &params, sizeof params);
-    return sr_param_set_launch_request(set, &request, p, optimizer->name, stream);
-}
-
-// a = keep a + take (scale x)
-static sr_status update_average(sr_param_set *set, sr_address a, sr_address x, int row,
-                                int64_t count, const char *what, sr_stream *stream) {
-    const sr_address p[] = {a, x, hyper_row(set, row)};
-    return launch_listed(set, SR_KERNEL_ema, count, p, what, stream);
-}
-
-static sr_status update_param(sr_param_set *set, int segment, int64_t begin, int64_t count,
-                              sr_address sum, sr_address values, sr_stream *stream) {
-    if (set->groups[set->uses[segment].group].rests)
-        return SR_OK;
-    const sr_segment_use *use = &set->uses[segment];
-    if (use->rows > 0 && begin == set->segments[segment].begin) // its sum is in one piece
-        SR_TRY(sr_param_set_orthogonalise(set, use->rows, use->columns, sum,
-                                          hyper_row(set, row_of_param(set, segment)), stream));
-    if (set->optimizer->finish)
-        return update_average(set, values, sum, row_of_param(set, segment), count,
-                              set->optimizer->name, stream);
-    if (set->clip_value > 0) {
-        const sr_address limited[] = {sum, hyper_row(set, ROW_LIMIT)};
-        SR_TRY(launch_listed(set, SR_KERNEL_limit, count, limited, "limit of gradients", stream));
-    }
-    return launch_optimizer(set, segment, begin, count, sum, values, stream);
-}
-
-static sr_status update_piece(sr_param_set *set, int segment, int64_t begin, int64_t end,
-                              sr_address sum, sr_address values, sr_stream *stream) {
-    const sr_segment_use *use = &set->uses[segment];
-    const int64_t count = end - begin;
-    const size_t bytes = (size_t)count * sizeof(float);
-    if (use->kind == SR_SEGMENT_SCALAR)
-        return sr_stream_copy(stream, values, sum, bytes);
-    if (set->skipped)
-        return SR_OK;
-    if (use->kind == SR_SEGMENT_BUFFER && !use->silent)
-        SR_TRY(update_average(set, values, sum, row_of_segment(set, segment), count,
-                              "running statistics", stream));
-    else if (use->kind == SR_SEGMENT_PARAM)
-        SR_TRY(update_param(set, segment, begin, count, sum, values, stream));
-    if (sr_address_is_none(set->ema))
-        return SR_OK;
-    const sr_address average = sr_param_set_element(set->ema, begin);
-    if (use->kind == SR_SEGMENT_BUFFER && !set->ema_buffers)
-        return sr_stream_copy(stream, average, values, bytes);
-    if (!set->ema_now.due)
-        return SR_OK;
-    SR_TRY(
-        update_average(set, average, values, ROW_AVERAGE, count, "average of parameters", stream));
-    return set->ema_now.lookahead ? sr_stream_copy(stream, values, average, bytes) : SR_OK;
-}
-
-// The first segment that ends after an element.
-static int segment_after(const sr_param_set *set, int64_t element) {
-    int low = 0, high = set->segment_count;
+// The first piece that ends after an element.
+static int64_t piece_after(const sr_param_set *set, int64_t element) {
+    int64_t low = 0, high = set->piece_count;
     while (low < high) {
-        int middle = (low + high) / 2;
-        const sr_segment *s = &set->segments[middle];
-        if (s->begin + s->count <= element)
+        const int64_t middle = (low + high) / 2;
+        const sr_update_piece *piece = &set->pieces[middle];
+        if (piece->begin + piece->count <= element)
             low = middle + 1;
         else
             high = middle;
@@ -155,35 +100,200 @@ static int segment_after(const sr_param_set *set, int64_t element) {
     return low;
 }
 
-// A part of a segment.
-typedef struct segment_piece {
-    int segment;
-    int64_t from, to; // elements of the flat space
-} segment_piece;
+// A range of the flat space that is updated or measured at a time: whole pieces.
+typedef struct update_range {
+    sr_param_set *set;
+    sr_stream *stream;
+    int64_t begin, end;
+    int64_t first, last; // its pieces
+} update_range;
 
-// Iterates over the pieces of [begin, end): *next is the segment to look at.
-static bool next_piece(const sr_param_set *set, int64_t begin, int64_t end, int *next,
-                       segment_piece *out) {
-    if (*next >= set->segment_count || set->segments[*next].begin >= end)
-        return false;
-    const sr_segment *s = &set->segments[*next];
-    *out = (segment_piece){.segment = (*next)++,
-                           .from = s->begin > begin ? s->begin : begin,
-                           .to = s->begin + s->count < end ? s->begin + s->count : end};
-    return true;
+static update_range range_of(sr_param_set *set, int64_t begin, int64_t end, sr_stream *stream) {
+    const int64_t first = piece_after(set, begin), last = piece_after(set, end);
+    assert(first == last || set->pieces[first].begin >= begin);
+    return (update_range){
+        .set = set, .stream = stream, .begin = begin, .end = end, .first = first, .last = last};
+}
+
+// The elements of a piece in an array that begins with those of the range.
+static sr_address piece_in(const update_range *r, int64_t piece, sr_address array) {
+    return sr_param_set_element(array, r->set->pieces[piece].begin - r->begin);
+}
+
+// An update of the pieces of a range whose segments have a row in a map. Arguments are f32: arrays,
+// which begin with the range, and numbers.
+typedef struct piece_update {
+    const char *what;
+    sr_kernel_request request; // without params
+    update_map map;
+    int place; // of the first number of a row that is meant
+    sr_address p[SR_OPTIMIZER_MAX_STATES + 2];
+} piece_update;
+
+static piece_update listed_update(const sr_param_set *set, sr_kernel_id kernel, update_map map,
+                                  const char *what) {
+    piece_update u = {.what = what, .map = map};
+    const sr_count_params none = {.count = 0};
+    sr_kernel_request_init(&u.request, sr_device_get_properties(set->device)->kind, kernel, SR_F32,
+                           &none, sizeof none);
+    return u;
+}
+
+static sr_status launch_update(const update_range *r, piece_update *u,
+                               const sr_update_params *params, const sr_address *arrays,
+                               sr_address numbers) {
+    sr_address p[SR_OPTIMIZER_MAX_STATES + 3];
+    const int last = u->request.args - 1;
+    memcpy(p, arrays, (size_t)last * sizeof *p);
+    p[last] = sr_param_set_element(numbers, u->place);
+    memset(u->request.params, 0, sizeof u->request.params);
+    memcpy(u->request.params, params, sizeof *params);
+    return sr_param_set_launch_request(r->set, &u->request, p, u->what, r->stream);
+}
+
+// Where a launch costs more than the work on a piece, all pieces are one launch. Kernels of
+// plug-ins know no pieces.
+static bool is_one_launch(const sr_param_set *set, sr_kernel_id kernel) {
+    return sr_device_get_properties(set->device)->asynchronous && kernel != SR_KERNEL_OWN;
+}
+
+// The params of one launch for all pieces of a range. Words are counted from 'place' on.
+static sr_update_params pieces_of(const update_range *r, update_map map, int place) {
+    const sr_param_set *set = r->set;
+    return (sr_update_params){
+        .count = r->end - r->begin,
+        .pieces = r->last - r->first,
+        .first = r->begin,
+        .map_at = (int64_t)words_before_map(set, map) - place,
+        .pieces_at = (int64_t)(words_before_pieces(set) +
+                               (size_t)r->first * sizeof(sr_update_piece) / sizeof(float)) -
+                     place,
+        .words = (int64_t)words_of_table(set) - place};
+}
+
+static bool has_work(const update_range *r, update_map map) {
+    const int32_t *rows = map_of(r->set, map);
+    for (int64_t i = r->first; i < r->last; i++)
+        if (rows[r->set->pieces[i].segment] >= 0)
+            return true;
+    return false;
+}
+
+static sr_status update_pieces(const update_range *r, piece_update *u) {
+    sr_param_set *set = r->set;
+    const int32_t *rows = map_of(set, u->map);
+    if (!has_work(r, u->map))
+        return SR_OK;
+    if (is_one_launch(set, u->request.kernel)) {
+        const sr_update_params params = pieces_of(r, u->map, u->place);
+        return launch_update(r, u, &params, u->p, set->hyper);
+    }
+    for (int64_t i = r->first; i < r->last; i++) {
+        const sr_update_params params = {.count = set->pieces[i].count};
+        const int32_t row = rows[set->pieces[i].segment];
+        sr_address p[SR_OPTIMIZER_MAX_STATES + 2];
+        for (int k = 0; k + 1 < u->request.args; k++)
+            p[k] = piece_in(r, i, u->p[k]);
+        if (row >= 0)
+            SR_TRY(launch_update(r, u, &params, p, hyper_row(set, row)));
+    }
+    return SR_OK;
+}
+
+// ---- The update ----
+
+// a = keep a + take (scale x)
+static sr_status update_average(const update_range *r, sr_address a, sr_address x, update_map map,
+                                int place, const char *what) {
+    piece_update u = listed_update(r->set, SR_KERNEL_ema, map, what);
+    u.place = place;
+    u.p[0] = a;
+    u.p[1] = x;
+    return update_pieces(r, &u);
+}
+
+// The optimiser's kernel, which may come with the optimiser.
+static sr_status run_optimizer(const update_range *r, update_map map, sr_address sum,
+                               sr_address values) {
+    const sr_param_set *set = r->set;
+    const sr_optimizer_desc *optimizer = set->optimizer;
+    const int states = optimizer->states;
+    piece_update u = {.what = optimizer->name, .map = map};
+    u.request.device = sr_device_get_properties(set->device)->kind;
+    u.request.kernel = optimizer->kernel;
+    u.request.own = optimizer->kernels;
+    u.request.own_count = optimizer->kernel_count;
+    u.request.args = states + 3;
+    for (int i = 0; i < u.request.args; i++)
+        u.request.dtype[i] = SR_F32;
+    u.p[0] = values;
+    for (int i = 0; i < states; i++)
+        u.p[1 + i] = sr_param_set_element(
+            set->states[sr_param_set_has_state(set, i) ? i : set->first_state], r->begin);
+    u.p[1 + states] = sum;
+    return update_pieces(r, &u);
+}
+
+// Matrices whose first piece this is; their sums are in one piece.
+static sr_status orthogonalise(const update_range *r, sr_address sum) {
+    sr_param_set *set = r->set;
+    const int32_t *rows = map_of(set, MAP_MATRIX);
+    for (int64_t i = r->first; i < r->last; i++) {
+        const int segment = set->pieces[i].segment;
+        const sr_segment_use *use = &set->uses[segment];
+        if (rows[segment] >= 0 && set->pieces[i].begin == set->segments[segment].begin)
+            SR_TRY(sr_param_set_orthogonalise(set, use->rows, use->columns, piece_in(r, i, sum),
+                                              hyper_row(set, rows[segment]), r->stream));
+    }
+    return SR_OK;
+}
+
+static sr_status update_params(const update_range *r, sr_address sum, sr_address values) {
+    sr_param_set *set = r->set;
+    SR_TRY(orthogonalise(r, sum));
+    if (set->optimizer->finish)
+        return update_average(r, values, sum, MAP_OPTIMIZER, 0, set->optimizer->name);
+    if (set->clip_value > 0) {
+        piece_update limit = listed_update(set, SR_KERNEL_limit, MAP_LIMIT, "limit of gradients");
+        limit.p[0] = sum;
+        SR_TRY(update_pieces(r, &limit));
+    }
+    return run_optimizer(r, MAP_OPTIMIZER, sum, values);
+}
+
+// Copies the pieces of some kinds of segments.
+static sr_status copy_pieces(const update_range *r, sr_address to, sr_address from,
+                             unsigned kinds) {
+    const sr_param_set *set = r->set;
+    for (int64_t i = r->first; i < r->last; i++)
+        if (kinds >> set->uses[set->pieces[i].segment].kind & 1)
+            SR_TRY(sr_stream_copy(r->stream, piece_in(r, i, to), piece_in(r, i, from),
+                                  (size_t)set->pieces[i].count * sizeof(float)));
+    return SR_OK;
 }
 
 sr_status sr_param_set_update(void *user, int64_t step, int64_t begin, int64_t end, sr_address sum,
                               sr_address values, sr_stream *stream) {
+    enum { PARAMS = 1u << SR_SEGMENT_PARAM, BUFFERS = 1u << SR_SEGMENT_BUFFER };
     sr_param_set *set = user;
-    segment_piece piece;
-    int next = segment_after(set, begin);
+    const update_range r = range_of(set, begin, end, stream);
     (void)step;
-    while (next_piece(set, begin, end, &next, &piece))
-        SR_TRY(update_piece(set, piece.segment, piece.from, piece.to,
-                            sr_param_set_element(sum, piece.from - begin),
-                            sr_param_set_element(values, piece.from - begin), stream));
-    return SR_OK;
+    SR_TRY(copy_pieces(&r, values, sum, 1u << SR_SEGMENT_SCALAR));
+    if (set->skipped)
+        return SR_OK;
+    SR_TRY(update_average(&r, values, sum, MAP_STATISTICS, 0, "running statistics"));
+    SR_TRY(update_params(&r, sum, values));
+    if (sr_address_is_none(set->ema))
+        return SR_OK;
+    const sr_address average = sr_param_set_element(set->ema, begin);
+    if (!set->ema_buffers)
+        SR_TRY(copy_pieces(&r, average, values, BUFFERS));
+    if (!set->ema_now.due)
+        return SR_OK;
+    SR_TRY(update_average(&r, average, values, MAP_AVERAGE, 0, "average of parameters"));
+    return set->ema_now.lookahead
+               ? copy_pieces(&r, values, average, set->ema_buffers ? PARAMS | BUFFERS : PARAMS)
+               : SR_OK;
 }
 
 // ---- What the ranks agree on before it ----
@@ -197,54 +307,66 @@ bool sr_param_set_is_agreed(const sr_param_set *set) {
 // parameters.
 enum { MEASURE_SUM = 0, MEASURE_VALUES };
 
-static sr_status add_squares(sr_param_set *set, sr_address x, int64_t count, sr_address out,
-                             int which, sr_stream *stream) {
-    const sr_address p[] = {x, sr_address_add(out, (size_t)which * sizeof(double))};
-    return launch_listed(set, SR_KERNEL_add_squares, count, p, "norm of gradients", stream);
-}
-
-// The direction of a part of a matrix, from its momentum.
-static sr_status direct_matrix(sr_param_set *set, int segment, int64_t begin, int64_t count,
-                               sr_address sum, sr_stream *stream) {
-    const sr_address row = hyper_row(set, row_of_param(set, segment));
-    const sr_address m = sr_param_set_element(set->states[0], begin);
-    const sr_address momentum[] = {m, sum, row},
-                     direction[] = {sum, m, sr_param_set_element(row, 4)};
-    SR_TRY(launch_listed(set, SR_KERNEL_ema, count, momentum, set->optimizer->name, stream));
-    return launch_listed(set, SR_KERNEL_ema, count, direction, set->optimizer->name, stream);
-}
-
-// The parameters are measured in the last round.
-static sr_status measure_piece(sr_param_set *set, const segment_piece *piece, int round,
-                               sr_address sum, sr_address out, sr_stream *stream) {
-    const sr_segment_use *use = &set->uses[piece->segment];
-    const int64_t count = piece->to - piece->from;
-    const sr_address values = sr_param_set_element(set->values, piece->from);
-    const bool param = use->kind == SR_SEGMENT_PARAM;
-    if (use->kind == SR_SEGMENT_SCALAR || (param && set->groups[use->group].rests))
+// 'out' has the measures of all pieces of the range.
+static sr_status add_squares(const update_range *r, sr_address x, update_map map, sr_address out,
+                             int which) {
+    sr_param_set *set = r->set;
+    const bool one = is_one_launch(set, SR_KERNEL_add_squares);
+    const int32_t *rows = map_of(set, map);
+    sr_kernel_request request;
+    sr_update_params params = pieces_of(r, map, 0);
+    params.apart = SR_EXCHANGE_MEASURES;
+    if (!has_work(r, map))
         return SR_OK;
-    if (param && round > 0 && use->rows > 0)
-        SR_TRY(direct_matrix(set, piece->segment, piece->from, count, sum, stream));
-    else if (param && round > 0)
-        SR_TRY(launch_optimizer(set, piece->segment, piece->from, count, sum, values, stream));
-    if (param || round == 0)
-        SR_TRY(add_squares(set, sum, count, out, MEASURE_SUM, stream));
-    return param && round + 1 == set->optimizer->reductions
-               ? add_squares(set, values, count, out, MEASURE_VALUES, stream)
-               : SR_OK;
+    for (int64_t i = r->first; i < r->last; i++) {
+        if (!one) {
+            params = (sr_update_params){.count = set->pieces[i].count};
+            if (rows[set->pieces[i].segment] < 0)
+                continue;
+        }
+        const size_t measure = (size_t)(i - r->first) * SR_EXCHANGE_MEASURES + (size_t)which;
+        const sr_address p[] = {one ? x : piece_in(r, i, x),
+                                sr_address_add(out, measure * sizeof(double)),
+                                one ? set->hyper : sr_address_none()};
+        sr_kernel_request_init(&request, sr_device_get_properties(set->device)->kind,
+                               SR_KERNEL_add_squares, SR_F32, &params, sizeof params);
+        if (!one)
+            request.dtype[2] = SR_DTYPE_COUNT;
+        SR_TRY(sr_param_set_launch_request(set, &request, p, "norm of gradients", r->stream));
+        if (one)
+            break;
+    }
+    return SR_OK;
 }
 
+// The directions of matrices, from their momenta.
+static sr_status direct_matrices(const update_range *r, sr_address sum) {
+    const sr_param_set *set = r->set;
+    const sr_address m = sr_param_set_element(set->states[0], r->begin);
+    const char *what = set->optimizer->name;
+    if (!set->optimizer->fill_matrix)
+        return SR_OK;
+    SR_TRY(update_average(r, m, sum, MAP_MATRIX, 0, what));
+    return update_average(r, sum, m, MAP_MATRIX, 4, what);
+}
+
+// Parameters are measured in the last round.
 sr_status sr_param_set_measure(void *user, int64_t step, int round, int64_t begin, int64_t end,
                                sr_address sum, sr_address out, sr_stream *stream) {
     sr_param_set *set = user;
-    segment_piece piece;
-    int next = segment_after(set, begin);
+    const update_range r = range_of(set, begin, end, stream);
+    const sr_address values = sr_param_set_element(set->values, begin);
     (void)step;
-    for (size_t i = 0; !set->skipped && next_piece(set, begin, end, &next, &piece); i++)
-        SR_TRY(measure_piece(set, &piece, round, sr_param_set_element(sum, piece.from - begin),
-                             sr_address_add(out, i * SR_EXCHANGE_MEASURES * sizeof(double)),
-                             stream));
-    return SR_OK;
+    if (set->skipped)
+        return SR_OK;
+    if (round > 0) {
+        SR_TRY(direct_matrices(&r, sum));
+        SR_TRY(run_optimizer(&r, MAP_DIRECTION, sum, values));
+    }
+    SR_TRY(add_squares(&r, sum, round == 0 ? MAP_MEASURED : MAP_OPTIMIZER, out, MEASURE_SUM));
+    return round + 1 == set->optimizer->reductions
+               ? add_squares(&r, values, MAP_OPTIMIZER, out, MEASURE_VALUES)
+               : SR_OK;
 }
 
 // A sum by the binary tree on the numbers of its terms: where bit k of their count is set, level[k]
@@ -384,15 +506,34 @@ sr_status sr_param_set_agree(void *user, int64_t step, int round, const sr_excha
     return sr_param_set_begin_step(set);
 }
 
+static void fill_maps(sr_param_set *set) {
+    for (int s = 0; s < set->segment_count; s++) {
+        const sr_segment_use *use = &set->uses[s];
+        const bool param = use->kind == SR_SEGMENT_PARAM, buffer = use->kind == SR_SEGMENT_BUFFER;
+        const int32_t row =
+            param && !set->groups[use->group].rests ? (int32_t)row_of_param(set, s) : -1;
+        const bool matrix = use->rows > 0;
+        map_of(set, MAP_OPTIMIZER)[s] = row;
+        map_of(set, MAP_DIRECTION)[s] = matrix ? -1 : row;
+        map_of(set, MAP_MATRIX)[s] = matrix ? row : -1;
+        map_of(set, MAP_LIMIT)[s] = row >= 0 ? ROW_LIMIT : -1;
+        map_of(set, MAP_STATISTICS)[s] =
+            buffer && !use->silent ? (int32_t)row_of_segment(set, s) : -1;
+        map_of(set, MAP_AVERAGE)[s] = param || (buffer && set->ema_buffers) ? ROW_AVERAGE : -1;
+        map_of(set, MAP_MEASURED)[s] = buffer ? ROW_AVERAGE : row;
+    }
+}
+
 sr_status sr_param_set_begin_step(sr_param_set *set) {
+    fill_maps(set);
     return sr_device_upload(set->device, set->hyper, set->settings,
-                            changing_rows(set) * HYPER_ROW * sizeof(float));
+                            words_before_pieces(set) * sizeof(float));
 }
 
 // ---- Making of ----
 
 static sr_status make_settings(sr_param_set *set) {
-    const size_t count = changing_rows(set) * HYPER_ROW;
+    const size_t count = words_before_pieces(set);
     float *settings = sr_alloc_array(count, sizeof *settings, "settings");
     if (!settings)
         return SR_E_MEMORY;
@@ -403,6 +544,34 @@ static sr_status make_settings(sr_param_set *set) {
     else
         sr_free(settings);
     return status;
+}
+
+// The parts of segments in blocks; with 'out' NULL it only counts them.
+static int64_t list_pieces(const sr_param_set *set, sr_update_piece *out) {
+    int64_t count = 0;
+    for (int s = 0; s < set->segment_count; s++) {
+        const int64_t end = set->segments[s].begin + set->segments[s].count;
+        for (int64_t begin = set->segments[s].begin, next; begin < end; begin = next) {
+            next = (begin / SR_BLOCK_ELEMENTS + 1) * SR_BLOCK_ELEMENTS;
+            next = next < end ? next : end;
+            if (out)
+                out[count] = (sr_update_piece){
+                    .begin = begin, .count = (int32_t)(next - begin), .segment = s};
+            count++;
+        }
+    }
+    return count;
+}
+
+static sr_status make_pieces(sr_param_set *set) {
+    static_assert(SR_BLOCK_ELEMENTS <= SR_UPDATE_PIECE,
+                  "a part of a segment in a block is a piece");
+    set->piece_count = list_pieces(set, NULL);
+    set->pieces = sr_alloc_array((size_t)set->piece_count, sizeof *set->pieces, "pieces");
+    if (!set->pieces)
+        return SR_E_MEMORY;
+    (void)list_pieces(set, set->pieces);
+    return SR_OK;
 }
 
 static sr_status make_matrices(sr_param_set *set) {
@@ -419,9 +588,8 @@ static sr_status make_matrices(sr_param_set *set) {
 }
 
 sr_status sr_param_set_make_settings(sr_param_set *set) {
-    const size_t floats = (size_t)row_of_segment(set, set->segment_count) * HYPER_ROW;
-    float *rows = NULL;
     SR_TRY(sr_prepared_cache_create(&set->kernels));
+    SR_TRY(make_pieces(set));
     SR_TRY(make_settings(set));
     SR_TRY(make_matrices(set));
     if (has_norms(set)) {
@@ -429,18 +597,16 @@ sr_status sr_param_set_make_settings(sr_param_set *set) {
         if (!set->norms)
             return SR_E_MEMORY;
     }
-    SR_TRY(sr_device_alloc(set->device, floats * sizeof(float), "settings", &set->hyper));
-    void *mapped = NULL;
-    SR_TRY(sr_device_map(set->device, set->hyper, floats * sizeof(float), &mapped));
-    rows = mapped;
     for (int i = 0; i < set->segment_count; i++) {
         if (set->uses[i].kind != SR_SEGMENT_BUFFER)
             continue;
         const double momentum = set->model->params[set->uses[i].param].momentum;
-        const size_t row = (size_t)row_of_segment(set, i);
-        fill_average(1 - momentum, momentum, 1.0 / set->lanes, rows + row * HYPER_ROW);
-        if (row < changing_rows(set)) // uploaded with the others
-            fill_average(1 - momentum, momentum, 1.0 / set->lanes, set->settings + row * HYPER_ROW);
+        fill_average(1 - momentum, momentum, 1.0 / set->lanes,
+                     set->settings + (size_t)row_of_segment(set, i) * HYPER_ROW);
     }
-    return sr_device_unmap(set->device, set->hyper, floats * sizeof(float), mapped, true);
+    SR_TRY(
+        sr_device_alloc(set->device, words_of_table(set) * sizeof(float), "settings", &set->hyper));
+    return sr_device_upload(set->device,
+                            sr_param_set_element(set->hyper, (int64_t)words_before_pieces(set)),
+                            set->pieces, (size_t)set->piece_count * sizeof *set->pieces);
 }

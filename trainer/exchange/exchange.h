@@ -65,9 +65,9 @@ typedef struct sr_exchange_piece {
 
 // Enqueues the kernels that measure the pieces in sum[0, end - begin) before anything is updated.
 // The measures are parts of norms, which the kernels add to out, f64[pieces][SR_EXCHANGE_MEASURES],
-// initially zero. Called like the update, for whole blocks that have a piece. It may change the
-// sum, which the next round and the update then get, and in later rounds all other memory of the
-// range.
+// initially zero. Called like the update, for one or more whole blocks that have a piece. It may
+// change the sum, which the next round and the update then get, and in later rounds all other
+// memory of the range.
 typedef sr_status (*sr_exchange_measure_fn)(void *user, int64_t step, int round, int64_t begin,
                                             int64_t end, sr_address sum, sr_address out,
                                             sr_stream *stream);

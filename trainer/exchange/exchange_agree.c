@@ -123,7 +123,7 @@ static sr_status measure(sr_exchange *x, int round, int64_t first, int64_t last)
     SR_TRY(sr_stream_clear(x->stream, measures_at(x, all.begin),
                            (size_t)(all.end - all.begin) * SR_EXCHANGE_MEASURES * sizeof(double)));
     for (int64_t begin = first, end; begin < last; begin = end) {
-        end = sr_exchange_block_end(x, begin, last);
+        end = sr_exchange_part_end(x, begin, last);
         const sr_range pieces = pieces_in(x, (sr_range){begin, end});
         if (pieces.begin < pieces.end)
             SR_TRY(x->measure(x->user, x->step, round, begin, end,

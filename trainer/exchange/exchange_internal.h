@@ -224,10 +224,12 @@ static inline sr_address sr_exchange_element(sr_address base, int64_t index) {
     return sr_address_add(base, (size_t)index * sizeof(float));
 }
 
-// The end of the block of an element, at most 'end'.
-static inline int64_t sr_exchange_block_end(const sr_exchange *x, int64_t element, int64_t end) {
+// The end of what is updated or measured at a time, from an element on, at most 'end': on a CPU the
+// end of its block, which is in the cache meanwhile. Elsewhere a launch costs more than the work on
+// a block, so it is 'end'.
+static inline int64_t sr_exchange_part_end(const sr_exchange *x, int64_t element, int64_t end) {
     const int64_t next = (element / x->block + 1) * x->block;
-    return next < end ? next : end;
+    return next < end && !sr_device_get_properties(x->device)->asynchronous ? next : end;
 }
 
 // exchange_schedule.c

@@ -30,13 +30,10 @@ sr_status sr_exchange_fail_reduce(sr_exchange *x, sr_status status) {
     return status;
 }
 
-// On a CPU one block at a time, while it is in the cache. Elsewhere a launch costs more than the
-// work on a block, so the bucket is one part.
 static sr_status reduce(sr_exchange *x, sr_exchange_transfer *transfer) {
     const sr_range own = sr_exchange_bucket_range(x, transfer->bucket, x->rank);
-    const bool whole = sr_device_get_properties(x->device)->asynchronous;
     for (int64_t begin = own.begin, end; begin < own.end; begin = end) {
-        end = whole ? own.end : sr_exchange_block_end(x, begin, own.end);
+        end = sr_exchange_part_end(x, begin, own.end);
         const sr_status status = reduce_part(x, transfer, begin, end, begin - own.begin);
         if (status != SR_OK)
             return sr_exchange_fail_reduce(x, status);

@@ -71,6 +71,10 @@ static sr_status plan_expression(const sr_kernel_request *request, sr_prepared *
 static sr_status plan_fill(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(1), ARG(0), out);
 }
+// Updates of pieces are for devices on which a launch is expensive.
+static bool fits_one_row(const sr_kernel_request *request) {
+    return ((const sr_update_params *)(const void *)request->params)->pieces == 0;
+}
 static sr_status plan_sgd(const sr_kernel_request *request, sr_prepared *out) {
     return walk_elements(request, ARG(0) | ARG(1) | ARG(2), ARG(3), out);
 }

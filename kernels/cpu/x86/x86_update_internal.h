@@ -221,7 +221,7 @@ SR_X86_F32(add_squares, squares_block(args, block, type))
 
 static sr_status add_squares_join(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)block, (void)worker;
-    const sr_count_params *params = args->params;
+    const sr_update_params *params = args->params;
     const int64_t blocks = sr_x86_ceil_div(params->count, SR_X86_BLOCK);
     double *sums = args->workspace, *s = args->p[1];
     tree_of_doubles(sums, blocks);

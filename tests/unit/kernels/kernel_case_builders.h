@@ -20,6 +20,7 @@ static inline sr_dtype dtype_of(arg_role role, sr_dtype t) {
     case PARAMETER:
     case POSITIVE:
     case HYPER:
+    case TABLE:
         return SR_F32;
     case BYTES:
     case INDEX:

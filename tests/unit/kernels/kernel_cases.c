@@ -60,50 +60,54 @@ static void case_reduce_sum(sr_kernel_id kernel) {
     }
 }
 
-static void case_sgd(sr_kernel_id kernel) {
-    const sr_count_params params = {65536 + 19};
-    problem c = problem_of(kernel, 4, &params, sizeof params);
-    for (int i = 0; i < 3; i++)
-        set(&c, i, PARAMETER, SR_F32, params.count);
-    set(&c, 3, HYPER, SR_F32, 8);
-    c.arg[0].updated = c.arg[1].updated = true;
-    check_problem(&c);
+// Pieces of arrays that begin at an element of the flat space, with two rows: the last of five has
+// 'last' elements.
+static sr_update_params pieces_params(int64_t last) {
+    enum { PIECES = 5, ROWS = 2, MAP = ROWS * SR_UPDATE_ROW, PIECES_AT = MAP + 8 };
+    return (sr_update_params){.count = 16 + 48 + 160 + 336 + last,
+                              .pieces = PIECES,
+                              .first = 32,
+                              .map_at = MAP,
+                              .pieces_at = PIECES_AT,
+                              .words = PIECES_AT + PIECES * 4,
+                              .apart = 2};
 }
 
-// With one to three states; the second moment of adam and rmsprop is never negative.
-static void case_update16(sr_kernel_id kernel) {
-    const sr_count_params params = {65536 + 19};
+static const int64_t pieces_last[] = {5003, SR_UPDATE_PIECE};
+enum { PIECES_LASTS = sizeof pieces_last / sizeof pieces_last[0] };
+
+// With one to three states; the second moment of adam and rmsprop is never negative. The last
+// argument is the numbers.
+static void check_update(sr_kernel_id kernel, const sr_update_params *params, int64_t row) {
     int args;
     const sr_kernel_argument *arguments = sr_kernel_arguments(kernel, &args);
-    problem c = problem_of(kernel, args, &params, sizeof params);
+    problem c = problem_of(kernel, args, params, sizeof *params);
     for (int i = 0; i + 1 < args; i++) {
         const bool square = strcmp(arguments[i].name, "v") == 0 ||
                             strcmp(arguments[i].name, "top") == 0 ||
                             strcmp(arguments[i].name, "square") == 0;
-        set(&c, i, square ? POSITIVE : PARAMETER, SR_F32, params.count);
+        set(&c, i, square ? POSITIVE : PARAMETER, SR_F32, params->count);
         c.arg[i].updated = arguments[i].role == SR_ARG_UPD;
     }
-    set(&c, args - 1, HYPER, SR_F32, 16);
+    set(&c, args - 1, params->pieces > 0 ? TABLE : HYPER, SR_F32, sr_update_words(params, row));
     check_problem(&c);
 }
 
-static void case_ema(sr_kernel_id kernel) {
-    const sr_count_params params = {65536 + 19};
-    problem c = problem_of(kernel, 3, &params, sizeof params);
-    set(&c, 0, PARAMETER, SR_F32, params.count);
-    set(&c, 1, PARAMETER, SR_F32, params.count);
-    set(&c, 2, HYPER, SR_F32, 8);
-    c.arg[0].updated = true;
-    check_problem(&c);
+static void case_update(sr_kernel_id kernel, int64_t row) {
+    const sr_update_params plain = {.count = 65536 + 19};
+    check_update(kernel, &plain, row);
+    for (int k = 0; k < PIECES_LASTS && !kernel_cases_of_digests; k++) {
+        const sr_update_params pieces = pieces_params(pieces_last[k]);
+        check_update(kernel, &pieces, row);
+    }
 }
 
-static void case_limit(sr_kernel_id kernel) {
-    const sr_count_params params = {65536 + 19};
-    problem c = problem_of(kernel, 2, &params, sizeof params);
-    set(&c, 0, PARAMETER, SR_F32, params.count);
-    set(&c, 1, HYPER, SR_F32, 8);
-    c.arg[0].updated = true;
-    check_problem(&c);
+static void case_update8(sr_kernel_id kernel) {
+    case_update(kernel, 8);
+}
+
+static void case_update16(sr_kernel_id kernel) {
+    case_update(kernel, 16);
 }
 
 // More lanes than a power of two, values with a gap between them, and one value of all lanes.
@@ -125,16 +129,25 @@ static void case_fold_lanes(sr_kernel_id kernel) {
     }
 }
 
+static void check_add_squares(sr_kernel_id kernel, const sr_update_params *params) {
+    problem c = problem_of(kernel, 3, params, sizeof *params);
+    set(&c, 0, PARAMETER, SR_F32, params->count);
+    set(&c, 1, DOUBLE, SR_F32, params->pieces > 0 ? (params->pieces - 1) * params->apart + 1 : 1);
+    set(&c, 2, params->pieces > 0 ? TABLE : NONE, SR_F32, sr_update_words(params, 0));
+    c.arg[1].updated = true;
+    c.terms = (double)params->count;
+    check_problem(&c);
+}
+
 static void case_add_squares(sr_kernel_id kernel) {
     static const int64_t counts[] = {1, 17, 1024, 65536, 200003};
     for (int k = 0; k < 5; k++) {
-        const sr_count_params params = {counts[k]};
-        problem c = problem_of(kernel, 2, &params, sizeof params);
-        set(&c, 0, PARAMETER, SR_F32, counts[k]);
-        set(&c, 1, DOUBLE, SR_F32, 1);
-        c.arg[1].updated = true;
-        c.terms = (double)counts[k];
-        check_problem(&c);
+        const sr_update_params params = {.count = counts[k]};
+        check_add_squares(kernel, &params);
+    }
+    for (int k = 0; k < PIECES_LASTS && !kernel_cases_of_digests; k++) {
+        const sr_update_params pieces = pieces_params(pieces_last[k]);
+        check_add_squares(kernel, &pieces);
     }
 }
 
@@ -561,13 +574,13 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_attention] = case_attention,
     [SR_KERNEL_attention_grad] = case_attention,
     [SR_KERNEL_attention_bias_grad] = case_attention,
-    [SR_KERNEL_sgd] = case_sgd,
+    [SR_KERNEL_sgd] = case_update8,
     [SR_KERNEL_adam] = case_update16,
     [SR_KERNEL_rmsprop] = case_update16,
     [SR_KERNEL_lion] = case_update16,
     [SR_KERNEL_lamb] = case_update16,
-    [SR_KERNEL_ema] = case_ema,
-    [SR_KERNEL_limit] = case_limit,
+    [SR_KERNEL_ema] = case_update8,
+    [SR_KERNEL_limit] = case_update8,
     [SR_KERNEL_fold_lanes] = case_fold_lanes,
     [SR_KERNEL_add_squares] = case_add_squares,
 };

@@ -21,6 +21,7 @@ typedef enum arg_role {
     BYTES,               // u8
     KEY,                 // i32
     HYPER,               // f32[8] or f32[16] of an optimiser
+    TABLE,               // f32: that of sr_update_params with pieces
     INDEX,               // u8 from the reference maxpool2d of the same shape
     DOUBLE,              // f64
     NUMBERS,             // i32 from -1 to 'bound'

@@ -62,6 +62,46 @@ static void *make_order(int64_t count, int64_t n, uint32_t seed) {
     return order;
 }
 
+static void set_numbers(float *to, int64_t count) {
+    static const float eight[8] = {0.1f, 0.9f, 1e-4f, 1.0f, 0.5f, 0.1f, 0.0f, 0.0f};
+    static const float sixteen[16] = {0.1f,  0.9f, 0.3f, 0.7f,  0.5f, 0.1f,
+                                      0.99f, 0.2f, 0.8f, 0.01f, 1.0f};
+    memcpy(to, count == 8 ? eight : sixteen, (size_t)count * sizeof *to);
+}
+
+static float *make_numbers(int64_t count, uint32_t seed) {
+    float *numbers = fill_random(SR_F32, count, seed, 0, 1);
+    set_numbers(numbers, count);
+    return numbers;
+}
+
+// Rows, of which each has another first number; a map, in which every third segment has no row and
+// the others have theirs in reverse; and pieces, which leave gaps: short ones, and the longest at
+// the end. Segment i has piece i.
+static void *make_table(const problem *c, int64_t words, uint32_t seed) {
+    const sr_update_params *p = (const void *)c->request.params;
+    const int64_t rows = p->map_at / SR_UPDATE_ROW;
+    float *table = fill_random(SR_F32, words, seed, 0, 1);
+    int64_t begin = p->first;
+    for (int64_t i = 0; i < rows; i++) {
+        set_numbers(table + i * SR_UPDATE_ROW, SR_UPDATE_ROW);
+        table[i * SR_UPDATE_ROW] = 0.1f + 0.05f * (float)i;
+    }
+    for (int64_t i = 0; i < p->pieces; i++) {
+        const int64_t left = p->first + p->count - begin;
+        const int32_t row = i % 3 == 2 ? -1 : (int32_t)((p->pieces - 1 - i) % rows);
+        const sr_update_piece piece = {.begin = begin,
+                                       .count = i + 1 < p->pieces ? 1 + (int32_t)(i * i) * 37
+                                                                  : (int32_t)left,
+                                       .segment = (int32_t)i};
+        assert_in_range(piece.count, 1, SR_UPDATE_PIECE);
+        memcpy(table + p->map_at + i, &row, sizeof row);
+        memcpy(table + p->pieces_at + i * 4, &piece, sizeof piece);
+        begin += (piece.count + 16) / 16 * 16;
+    }
+    return table;
+}
+
 static void *make_input(const problem *c, int i) {
     const argument *a = &c->arg[i];
     const sr_dtype dtype = c->request.dtype[i];
@@ -78,14 +118,10 @@ static void *make_input(const problem *c, int i) {
         return make_order(a->count, (int64_t)a->bound, seed);
     if (a->role == KEY)
         return fill_random(dtype, a->count, seed, -2e9, 2e9);
-    if (a->role == HYPER) {
-        static const float eight[8] = {0.1f, 0.9f, 1e-4f, 1.0f, 0.5f, 0.1f, 0.0f, 0.0f};
-        static const float sixteen[16] = {0.1f,  0.9f, 0.3f, 0.7f,  0.5f, 0.1f,
-                                          0.99f, 0.2f, 0.8f, 0.01f, 1.0f};
-        float *copy = fill_random(dtype, a->count, seed, 0, 1);
-        memcpy(copy, a->count == 8 ? eight : sixteen, (size_t)a->count * sizeof *copy);
-        return copy;
-    }
+    if (a->role == HYPER)
+        return make_numbers(a->count, seed);
+    if (a->role == TABLE)
+        return make_table(c, a->count, seed);
     return fill_random(dtype, a->count, seed, -2, 2);
 }
 
@@ -196,6 +232,8 @@ void assert_close(const problem *c, const arrays *got, const arrays *want, const
 
 void make_absolute(const problem *c, arrays *a) {
     for (int i = 0; i < c->request.args; i++) {
+        if (c->arg[i].role == TABLE) // has bits of integers
+            continue;
         for (int64_t k = 0; a->p[i] != NULL && !c->arg[i].output && k < c->arg[i].count; k++) {
             test_array view = {c->request.dtype[i], c->arg[i].count, a->p[i]};
             if (sr_dtype_is_float(view.dtype))

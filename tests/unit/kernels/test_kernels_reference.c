@@ -453,7 +453,7 @@ static void test_add_squares(void **state) {
     long double want = 5e62L;
     for (int64_t i = 0; i < n; i++)
         want += (long double)array_get(x, i) * (long double)array_get(x, i);
-    KERNEL_RUN(add_squares, p, x, s);
+    KERNEL_RUN(add_squares, p, x, s, NULL);
     assert_true(fabsl((long double)array_get(s, 0) / want - 1) < 1e-14L);
 }
 

@@ -80,16 +80,38 @@ static double measure_of(const float *sum, int64_t count) {
     return measure;
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// Parts of segments in [begin, end).
+static size_t count_pieces(int64_t begin, int64_t end) {
+    size_t count = 0;
+    for (int i = 0; i < SEGMENTS; i++)
+        count += segments[i].begin < end && segments[i].begin + segments[i].count > begin;
+    return count;
+}
+
 static sr_status compute_measure(const world_work *work) {
-    double to[2];
-    memcpy(to, work->to, sizeof to);
-    to[0] += measure_of(work->from, work->count);
-    to[1] += (double)(work->begin + 1);
-    memcpy(work->to, to, sizeof to);
+    const int64_t begin = work->begin, end = begin + work->count;
+    size_t piece = 0;
+    for (int64_t at = begin, next; at < end; at = next) {
+        next = smaller(end, (at / BLOCK + 1) * BLOCK);
+        const size_t pieces = count_pieces(at, next);
+        double to[2];
+        char *first = (char *)work->to + piece * sizeof to;
+        piece += pieces;
+        if (pieces == 0)
+            continue;
+        memcpy(to, first, sizeof to);
+        to[0] += measure_of((const float *)work->from + (at - begin), next - at);
+        to[1] += (double)(at + 1);
+        memcpy(first, to, sizeof to);
+    }
     return SR_OK;
 }
 
-// The first piece gets the measure of the whole block.
+// The first piece of a block gets the measure of the whole block.
 static sr_status measure(void *user, int64_t step, int round, int64_t begin, int64_t end,
                          sr_address sum, sr_address out, sr_stream *on) {
     const decision *d = user;
