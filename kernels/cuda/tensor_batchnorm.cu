@@ -15,14 +15,10 @@
 // They are one kernel, whose blocks take items of work by a counter: the statistics of a unit, or
 // what follows from those of its slab. A slab's units are applied while statistics of the next one
 // are computed, some units ahead, so that nobody waits for sums that are still being joined. The
-// block that ends a group's statistics joins them, and the last group the slab's; blocks that apply
-// one of its units wait for that. Behind the warps that work on rows a block has one that takes
-// items, counts finished ones and has the factors ready, while the others work.
-//
-// It takes the next item before the present one is finished, and what an item waits for has smaller
-// numbers. A block waits when it begins an item, and has counted its own statistics and joined them
-// before that. So the smallest item that is not finished is one that a block has begun, which waits
-// for nothing: the kernel ends however many blocks run at once.
+// block that ends a slab's statistics joins them (arrive); blocks that apply one of its units
+// wait for that. A block takes its next item before it begins one, and what an item waits for has
+// smaller numbers. So the smallest item that is not finished is one that a block has begun, which
+// waits for nothing: the kernel ends however many blocks run at once.
 //
 // Where the rows are few, a block has a slab and works on its units one after the other: the same
 // sums, and neither counters nor a kernel that clears them.
@@ -45,7 +41,7 @@ struct moments {
     typedef nothing factors;
 
     template <class T, int N> struct rows {
-        enum { COUNT = 4, AHEAD = false, FACTORS = 0 };
+        enum { COUNT = 4, EARLY = true, FACTORS = 0 };
         sr_packed<typename T::type, N> x[COUNT];
 
         template <class A>
@@ -142,7 +138,7 @@ struct normalising {
 // The gradient of y: dy as it is (batchnorm_grad, _sums, _dx),
 struct given {
     typedef means factors;
-    enum { SUM_FACTORS = 1, FACTORS = 4 };
+    enum { EARLY = true, SUM_FACTORS = 1, FACTORS = 4 };
 
     template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
 
@@ -157,7 +153,7 @@ struct given {
 // or where y is above 0 (batchnorm_relu_grad),
 struct clipped {
     typedef normalising factors;
-    enum { SUM_FACTORS = 3, FACTORS = 5 };
+    enum { EARLY = true, SUM_FACTORS = 3, FACTORS = 5 };
 
     template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
 
@@ -174,6 +170,7 @@ struct clipped {
 
 // or what the sums wrote (batchnorm_add_relu_grad).
 struct written : given {
+    enum { EARLY = false };
     template <class A> static __device__ const void *memory(const A &a) { return a.dz; }
 };
 
@@ -195,7 +192,7 @@ struct gradient_sums {
 
 // Rows of x and of a gradient.
 template <class T, int N> struct row_pairs {
-    enum { COUNT = 1, AHEAD = false };
+    enum { COUNT = 2 };
     typedef typename T::type element;
     sr_packed<element, N> x[COUNT], dy[COUNT];
 
@@ -217,7 +214,7 @@ template <class Gradient> struct products : gradient_sums {
     typedef typename Gradient::factors factors;
 
     template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { FACTORS = Gradient::SUM_FACTORS };
+        enum { EARLY = true, FACTORS = Gradient::SUM_FACTORS };
 
         template <class A>
         __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
@@ -247,7 +244,7 @@ struct clipped_products : gradient_sums {
     typedef means factors;
 
     template <class T, int N> struct rows {
-        enum { COUNT = 1, AHEAD = false, FACTORS = 1 };
+        enum { COUNT = 1, EARLY = true, FACTORS = 1 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], y[COUNT], first[COUNT], second[COUNT];
 
@@ -271,20 +268,21 @@ struct clipped_products : gradient_sums {
             SR_UNROLL
             for (int i = 0; i < COUNT; i++) {
                 sr_packed<element, N> dz;
-                float g[N];
+                float v[N], g[N], more[N];
+                sr_unpack<T>(y[i], v);
+                sr_unpack<T>(first[i], g);
+                sr_unpack<T>(second[i], more);
                 SR_UNROLL
-                for (int k = 0; k < N; k++) {
-                    g[k] = sr_element<T, N>(first[i], k);
-                    if (a.b)
-                        g[k] += sr_element<T, N>(second[i], k);
-                    g[k] = sr_element<T, N>(y[i], k) > 0 ? g[k] : 0.0f;
-                }
+                for (int k = 0; k < N; k++)
+                    g[k] = v[k] > 0 ? a.b ? g[k] + more[k] : g[k] : 0.0f;
                 sr_pack<T>(dz, g);
                 if (begin + i < part.rows)
                     dz.store((element *)a.dz + part.at(begin + i), false);
+                sr_unpack<T>(dz, g);
+                sr_unpack<T>(x[i], v);
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
-                    add(sr_element<T, N>(dz, k), sr_element<T, N>(x[i], k), f[0][k], sum[k]);
+                    add(g[k], v[k], f[0][k], sum[k]);
             }
         }
     };
@@ -296,7 +294,7 @@ struct clipped_products : gradient_sums {
 // batchnorm_train, _infer: y = (x - mean) factor + beta
 struct normalise : normalising {
     template <class T, int N> struct rows {
-        enum { COUNT = 2, AHEAD = false, FACTORS = 3 };
+        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT];
 
@@ -328,7 +326,7 @@ struct normalise : normalising {
 // batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
 struct normalise_and_clip : normalising {
     template <class T, int N> struct rows {
-        enum { COUNT = 2, AHEAD = false, FACTORS = 3 };
+        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], z[COUNT];
 
@@ -391,7 +389,7 @@ template <class Gradient> struct differentiate {
     }
 
     template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { FACTORS = Gradient::FACTORS };
+        enum { EARLY = Gradient::EARLY, FACTORS = Gradient::FACTORS };
         typedef typename T::type element;
 
         template <class A>
@@ -422,7 +420,7 @@ template <class Gradient> struct differentiate {
 
 // ---- Functions: NAME has vectors, NAME_single single elements ----
 
-#define TENSOR_KERNELS(name, type, threads, blocks, ...)                                           \
+#define TENSOR_KERNELS(name, type, ...)                                                            \
     template <class T> static __device__ void name(const type &a) {                                \
         constexpr int N = sr_lanes<T>;                                                             \
         __VA_ARGS__;                                                                               \
@@ -431,8 +429,8 @@ template <class Gradient> struct differentiate {
         constexpr int N = 1;                                                                       \
         __VA_ARGS__;                                                                               \
     }                                                                                              \
-    SR_CUDA_TYPED_WITH(name, type, threads, 1, (threads, blocks))                                  \
-    SR_CUDA_TYPED_WITH(name##_single, type, threads, 1, (threads, blocks))
+    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, 2))                                       \
+    SR_CUDA_TYPED_WITH(name##_single, type, THREADS, 1, (THREADS, 2))
 
 struct tensor_train_args {
     const void *x;
@@ -443,8 +441,7 @@ struct tensor_train_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_train, tensor_train_args, THREADS + CONTROL, 2,
-               run_norm<moments, normalise, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_train, tensor_train_args, run_norm<moments, normalise, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_train_clear, tensor_train_args, 256, 0) {
     clear_counters(a);
 }
@@ -455,8 +452,7 @@ struct tensor_moments_args {
     uint32_t *counters;
     slab_cut cut;
 };
-TENSOR_KERNELS(tensor_batchnorm_moments, tensor_moments_args, THREADS + CONTROL, 2,
-               run_norm<moments, nothing, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_moments, tensor_moments_args, run_norm<moments, nothing, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_moments_clear, tensor_moments_args, 256, 0) {
     clear_counters(a);
 }
@@ -469,8 +465,7 @@ struct tensor_infer_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_infer, tensor_infer_args, THREADS, 3,
-               apply_units<normalise, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_infer, tensor_infer_args, apply_units<normalise, T, N>(a))
 
 struct tensor_grad_args {
     const void *x, *dy;
@@ -482,7 +477,7 @@ struct tensor_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_grad, tensor_grad_args, THREADS + CONTROL, 2,
+TENSOR_KERNELS(tensor_batchnorm_grad, tensor_grad_args,
                run_norm<products<given>, differentiate<given>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_grad_clear, tensor_grad_args, 256, 0) {
     clear_counters(a);
@@ -496,8 +491,7 @@ struct tensor_sums_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, THREADS + CONTROL, 2,
-               run_norm<products<given>, nothing, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_sums, tensor_sums_args, run_norm<products<given>, nothing, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_sums_clear, tensor_sums_args, 256, 0) {
     clear_counters(a);
 }
@@ -511,8 +505,7 @@ struct tensor_dx_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, THREADS, 2,
-               apply_units<differentiate<given>, T, N>(a))
+TENSOR_KERNELS(tensor_batchnorm_dx, tensor_dx_args, apply_units<differentiate<given>, T, N>(a))
 
 struct tensor_train_relu_args {
     const void *x, *z;
@@ -523,7 +516,7 @@ struct tensor_train_relu_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args, THREADS + CONTROL, 2,
+TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args,
                run_norm<moments, normalise_and_clip, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_train_relu_clear, tensor_train_relu_args, 256, 0) {
     clear_counters(a);
@@ -537,7 +530,7 @@ struct tensor_infer_relu_args {
     slab_cut cut;
     float eps;
 };
-TENSOR_KERNELS(tensor_batchnorm_infer_relu, tensor_infer_relu_args, THREADS, 3,
+TENSOR_KERNELS(tensor_batchnorm_infer_relu, tensor_infer_relu_args,
                apply_units<normalise_and_clip, T, N>(a))
 
 struct tensor_relu_grad_args {
@@ -550,7 +543,7 @@ struct tensor_relu_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_relu_grad, tensor_relu_grad_args, THREADS + CONTROL, 2,
+TENSOR_KERNELS(tensor_batchnorm_relu_grad, tensor_relu_grad_args,
                run_norm<products<clipped>, differentiate<clipped>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_relu_grad_clear, tensor_relu_grad_args, 256, 0) {
     clear_counters(a);
@@ -566,7 +559,7 @@ struct tensor_add_relu_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args, THREADS + CONTROL, 2,
+TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args,
                run_norm<clipped_products, differentiate<written>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_add_relu_grad_clear, tensor_add_relu_grad_args, 256, 0) {
     clear_counters(a);
@@ -658,8 +651,7 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs,
         making.add_elements(clear, s.counters);
     const int64_t filling = items < FILLING_BLOCKS ? items : (int64_t)FILLING_BLOCKS;
     const int64_t blocks = counts ? filling : (int64_t)s.all_slabs;
-    making.add(function_of(request, functions), blocks, counts ? THREADS + CONTROL : THREADS,
-               sizeof(shared_sums));
+    making.add(function_of(request, functions), blocks, THREADS, sizeof(shared_sums));
     out->workspace =
         (size_t)s.counters * sizeof(uint32_t) +
         (size_t)(2 * s.lanes * ((int64_t)s.units + s.groups) * s.channels) * sizeof(float);

@@ -11,10 +11,9 @@
 #include "kernels/cuda/cuda_statistics.h"
 
 enum {
-    THREADS = 256,   // that work on rows
+    THREADS = 256,
     THREAD_BITS = 8, // THREADS = 2^8
     WARPS = THREADS / 32,
-    CONTROL = 32,         // behind them: the warp that takes items
     MOST_ROWS = 8,        // of a thread in a unit
     MOST_SLAB = 64,       // channels
     MOST_FACTORS = 5,     // of a channel
@@ -108,23 +107,20 @@ struct partial_sum {
     float first, second;
 };
 
-// What a block does next: the statistics of a unit; joining those of a group of units, of which
-// 'at' is one; what follows from the statistics of its slab for a unit.
-enum work_kind { SUM, JOIN, APPLY, END };
+// What a block takes.
+enum work_kind { SUM, APPLY, END };
 struct work_item {
     int32_t kind;
-    int32_t waits; // 1: its slab was not ready yet
     unit_place at;
 };
 
-// What the threads of a block share. rows: those of a partial sum. Items and factors are of the
-// present item and the next one, in turn.
+// What the threads of a block share. rows: those of a partial sum.
 struct shared_sums {
     partial_sum thread[THREADS], warp[WARPS][MOST_SLAB];
     float thread_rows[THREADS], warp_rows[WARPS];
-    float factor[2][MOST_FACTORS][MOST_SLAB];
+    float factor[MOST_FACTORS][MOST_SLAB];
     uint32_t is_last;
-    work_item item[2];
+    work_item item[2]; // in turn, as a thread may still read one while the next is written
 };
 
 static __device__ shared_sums &shared(void) {
@@ -153,8 +149,7 @@ struct join_sums {
     }
 };
 
-// The channel of the slab for which this thread joins, as one of so many ways; the control warp is
-// none of them.
+// The channel of the slab for which this thread joins, as one of so many ways.
 struct joining {
     int channel, way, ways, bits;
 
@@ -175,15 +170,14 @@ struct joining {
 };
 
 // Joins n partial sums of each channel: load(i, channel) is one of them, and it has rows(i) rows.
-// The total is that of the threads with way 0. All threads of the block take part in its barriers.
+// The total is that of the threads with way 0. All threads of the block take part.
 template <class Join, class Load, class Rows>
 static __device__ partial_sum join_all(const joining &j, int n, const Load &load,
                                        const Rows &rows) {
     enum { BATCH = 4 }; // loads that are under way together
     shared_sums &to = shared();
-    const bool joins = j.way < j.ways;
     const int each = (n + j.ways - 1) / j.ways, begin = j.way * each;
-    const int end = !joins ? 0 : begin + each < n ? begin + each : n;
+    const int end = begin + each < n ? begin + each : n;
     partial_sum total = {0, 0};
     float total_rows = 0;
     for (int i = begin; i < end; i += BATCH) {
@@ -201,14 +195,12 @@ static __device__ partial_sum join_all(const joining &j, int n, const Load &load
             total_rows += more;
         }
     }
-    if (joins) {
-        to.thread[threadIdx.x] = total;
-        to.thread_rows[threadIdx.x] = total_rows;
-    }
+    to.thread[threadIdx.x] = total;
+    to.thread_rows[threadIdx.x] = total_rows;
     __syncthreads();
     for (int step = 1; step < j.ways; step *= 2) {
         const int other = (int)threadIdx.x + (step << j.bits);
-        if (joins && (j.way & (2 * step - 1)) == 0 && to.thread_rows[other] > 0) {
+        if ((j.way & (2 * step - 1)) == 0 && to.thread_rows[other] > 0) {
             total = Join(total_rows, to.thread_rows[other])(total, to.thread[other]);
             total_rows += to.thread_rows[other];
             to.thread[threadIdx.x] = total;
@@ -219,10 +211,10 @@ static __device__ partial_sum join_all(const joining &j, int n, const Load &load
     return total;
 }
 
-// Joins the rows of a unit in each warp, of which each thread has 'rows' of its channels.
+// Joins the rows of a unit, of which each thread has 'rows' of its channels.
 template <class Join, int N>
-static __device__ void join_threads(const slab_cut &s, int column, int thread_rows,
-                                    partial_sum (&sum)[N]) {
+static __device__ partial_sum join_unit(const slab_cut &s, int column, int thread_rows,
+                                        partial_sum (&sum)[N]) {
     float rows = (float)thread_rows;
     for (int step = 1 << s.wide_bits; step < 32; step *= 2) {
         const float more = __shfl_down_sync(0xffffffffu, rows, step);
@@ -243,83 +235,58 @@ static __device__ void join_threads(const slab_cut &s, int column, int thread_ro
     }
     if (threadIdx.x % 32 == 0)
         shared().warp_rows[threadIdx.x / 32] = rows;
-}
-
-// Then those of all warps, for a channel of the slab.
-template <class Join> static __device__ partial_sum join_warps(int channel) {
-    partial_sum sum[WARPS];
-    float rows[WARPS];
-    SR_UNROLL
-    for (int i = 0; i < WARPS; i++) {
-        sum[i] = shared().warp[i][channel];
-        rows[i] = shared().warp_rows[i];
-    }
-    SR_UNROLL
-    for (int step = 1; step < WARPS; step *= 2) {
-        SR_UNROLL
-        for (int i = 0; i < WARPS; i += 2 * step) {
-            if (rows[i + step] > 0)
-                sum[i] = Join(rows[i], rows[i + step])(sum[i], sum[i + step]);
-            rows[i] += rows[i + step];
-        }
-    }
-    return sum[0];
+    __syncthreads();
+    return join_all<Join>(
+        joining(s), WARPS, [](int i, int channel) { return shared().warp[i][channel]; },
+        [](int i) { return shared().warp_rows[i]; });
 }
 
 struct nothing {}; // is applied: the sums are the result; as factors: sums need none
 
-// Writes the factors of a slab's channels, by so many threads.
-template <class Factors, class A>
-static __device__ void fill_factors(const A &a, const unit_place &at, int turn, int thread,
-                                    int threads) {
-    if constexpr (!std::is_same<Factors, nothing>::value) {
-        const int64_t first = (int64_t)at.slab << a.cut.slab_bits;
-        for (int c = thread; c < 1 << a.cut.slab_bits && first + c < a.cut.channels; c += threads) {
-            float f[MOST_FACTORS];
-            Factors::fill(a, first + c, statistic_of(a.cut, at.lane, first + c), f);
-            SR_UNROLL
-            for (int i = 0; i < MOST_FACTORS; i++)
-                shared().factor[turn][i][c] = f[i];
-        }
+// Writes the factors of a slab's channels, for all threads of the block.
+template <class Apply, class A>
+static __device__ void fill_factors(const A &a, const unit_place &at) {
+    const joining j(a.cut);
+    const int64_t channel = j.total_of(a.cut, at);
+    float f[MOST_FACTORS];
+    if (channel >= 0) {
+        Apply::fill(a, channel, statistic_of(a.cut, at.lane, channel), f);
+        SR_UNROLL
+        for (int i = 0; i < MOST_FACTORS; i++)
+            shared().factor[i][j.channel] = f[i];
     }
+    __syncthreads();
 }
 
-// The first COUNT factors of a thread's channels.
+// The first COUNT factors of a thread's channels, which 'fill_factors' wrote.
 template <int COUNT, int N>
-static __device__ __forceinline__ void get_factors(const unit_part &part, int turn,
+static __device__ __forceinline__ void get_factors(const unit_part &part,
                                                    float (&f)[MOST_FACTORS][N]) {
     SR_UNROLL
     for (int i = 0; i < COUNT; i++)
-        sr_get(&shared().factor[turn][i][part.column], f[i]);
+        sr_get(&shared().factor[i][part.column], f[i]);
 }
 
 // Goes over a thread's rows of a unit, some at a time, and loads the next ones while it works on
 // those. Rows has COUNT of them, load(a, part, begin) and work(a, part, begin, f, ...), which reads
-// its FACTORS first factors.
-template <class Rows, int N, class A, class... More>
-static __device__ __forceinline__ void for_rows(const A &a, const unit_part &part, int turn,
-                                                More &...more) {
-    Rows now;
+// its FACTORS first factors. 'before', which may have barriers, is called when the first rows are
+// on their way, or, where they must not be loaded EARLY, before that.
+template <class Rows, int N, class A, class Before, class... More>
+static __device__ __forceinline__ void for_rows(const A &a, const unit_part &part,
+                                                const Before &before, More &...more) {
+    Rows now, next;
     float f[MOST_FACTORS][N];
-    now.load(a, part, 0);
-    if (part.rows > 0)
-        get_factors<Rows::FACTORS>(part, turn, f);
-    if constexpr (Rows::AHEAD) {
-        Rows next;
-        SR_UNROLL_BY(1)
-        for (int begin = 0; begin < MOST_ROWS; begin += 2 * Rows::COUNT) {
-            next.load(a, part, begin + Rows::COUNT);
-            now.work(a, part, begin, f, more...);
-            if (begin + 2 * Rows::COUNT < MOST_ROWS)
-                now.load(a, part, begin + 2 * Rows::COUNT);
-            next.work(a, part, begin + Rows::COUNT, f, more...);
-        }
-    } else {
-        SR_UNROLL_BY(1)
-        for (int begin = 0; begin < MOST_ROWS; begin += Rows::COUNT) {
-            now.work(a, part, begin, f, more...);
-            now.load(a, part, begin + Rows::COUNT);
-        }
+    if (Rows::EARLY)
+        now.load(a, part, 0);
+    before();
+    if (!Rows::EARLY)
+        now.load(a, part, 0);
+    get_factors<Rows::FACTORS>(part, f);
+    for (int begin = 0; begin < part.rows; begin += 2 * Rows::COUNT) {
+        next.load(a, part, begin + Rows::COUNT);
+        now.work(a, part, begin, f, more...);
+        now.load(a, part, begin + 2 * Rows::COUNT);
+        next.work(a, part, begin + Rows::COUNT, f, more...);
     }
 }
 
@@ -344,20 +311,15 @@ template <class A> static __device__ void clear_counters(const A &a) {
         a.counters[i] = 0;
 }
 
-// Whether this thread's block is the last one of 'count' to get here; if so, it sees what the
-// others have written.
-static __device__ bool arrive_alone(uint32_t *counter, int count) {
-    __threadfence();
-    const bool is_last = atomicAdd(counter, 1u) + 1 == (uint32_t)count;
-    __threadfence();
-    return is_last;
-}
-
-// The same for all threads of the block.
+// True for all threads of the block that is the last one of 'count' to get here, after which it
+// sees what the others have written.
 static __device__ bool arrive(uint32_t *counter, int count) {
     __syncthreads();
-    if (threadIdx.x == 0)
-        shared().is_last = arrive_alone(counter, count);
+    if (threadIdx.x == 0) {
+        __threadfence();
+        shared().is_last = atomicAdd(counter, 1u) + 1 == (uint32_t)count;
+        __threadfence();
+    }
     __syncthreads();
     return shared().is_last != 0;
 }
@@ -371,11 +333,13 @@ static __device__ void set_ready(uint32_t *ready) {
     }
 }
 
-// Whether what was written before it was set can be read.
-static __device__ bool is_ready(const uint32_t *ready) {
-    const bool is = *(const volatile uint32_t *)ready != 0;
-    __threadfence();
-    return is;
+static __device__ void wait_until_ready(const uint32_t *ready) {
+    if (threadIdx.x == 0) {
+        while (*(const volatile uint32_t *)ready == 0) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
 }
 
 // ---- Items ----
@@ -402,21 +366,24 @@ static __device__ void store_partial(const A &a, int lane, int number, int64_t c
     to[a.cut.channels] = sum.second;
 }
 
-// The statistics of one unit in two steps, with a barrier between them: of the rows of each warp,
+// The statistics of one unit, stored in the workspace.
 template <class Sums, class T, int N, class A>
-static __device__ void sum_rows(const A &a, const unit_place &at, int turn) {
+static __device__ void sum_unit(const A &a, const unit_place &at) {
+    typedef typename Sums::template rows<T, N> rows;
+    typedef typename Sums::factors factors;
     const unit_part part = part_of<N>(a.cut, at);
     partial_sum sum[N] = {};
-    for_rows<typename Sums::template rows<T, N>, N>(a, part, turn, sum);
-    join_threads<typename Sums::join>(a.cut, part.column, part.rows, sum);
-}
-
-// and of all, stored in the workspace.
-template <class Sums, class A> static __device__ void store_unit(const A &a, const unit_place &at) {
-    const joining j(a.cut);
-    const int64_t channel = j.total_of(a.cut, at);
+    for_rows<rows, N>(
+        a, part,
+        [&]() {
+            if constexpr (!std::is_same<factors, nothing>::value)
+                fill_factors<factors>(a, at);
+        },
+        sum);
+    const partial_sum total = join_unit<typename Sums::join>(a.cut, part.column, part.rows, sum);
+    const int64_t channel = joining(a.cut).total_of(a.cut, at);
     if (channel >= 0)
-        store_partial(a, at.lane, at.unit, channel, join_warps<typename Sums::join>(j.channel));
+        store_partial(a, at.lane, at.unit, channel, total);
 }
 
 // Joins the units first .. end - 1 of a slab, or the groups, of 'each' units, that they are.
@@ -441,24 +408,19 @@ static __device__ partial_sum join_partials(const A &a, const unit_place &at, in
         });
 }
 
-// The units of a group.
-struct unit_group {
-    int number, first, count;
-
-    __device__ unit_group(const slab_cut &s, int unit)
-        : number(unit / s.group), first(number * s.group),
-          count(s.units - first < s.group ? s.units - first : s.group) {}
-};
-
-// Joins a group, whose units are finished; the last group the slab.
-template <class Sums, class A> static __device__ void join_group(const A &a, const unit_place &at) {
+// What comes after the statistics of a unit: the last one of its group joins the group, the last
+// group the slab.
+template <class Sums, class A> static __device__ void end_unit(const A &a, const unit_place &at) {
     const slab_cut &s = a.cut;
-    const unit_group group(s, at.unit);
-    partial_sum total = join_partials<Sums>(a, at, group.first, group.first + group.count, 1);
+    const int group = at.unit / s.group, first = group * s.group;
+    const int end = first + s.group < s.units ? first + s.group : s.units;
+    if (!arrive(units_of(a.counters, s, at, group), end - first))
+        return;
+    partial_sum total = join_partials<Sums>(a, at, first, end, 1);
     const int64_t channel = joining(s).total_of(s, at);
     if (s.groups > 1) {
         if (channel >= 0)
-            store_partial(a, at.lane, s.units + group.number, channel, total);
+            store_partial(a, at.lane, s.units + group, channel, total);
         if (!arrive(groups_of(a.counters, s, at), s.groups))
             return;
         total = join_partials<Sums>(a, at, 0, s.units, s.group);
@@ -468,14 +430,9 @@ template <class Sums, class A> static __device__ void join_group(const A &a, con
     set_ready(ready_of(a.counters, s, at));
 }
 
-template <class Apply, class T, int N, class A>
-static __device__ __forceinline__ void apply_unit(const A &a, const unit_place &at, int turn) {
-    for_rows<typename Apply::template rows<T, N>, N>(a, part_of<N>(a.cut, at), turn);
-}
-
 static __device__ work_item item_at(const slab_cut &s, work_kind kind, uint32_t number) {
     const uint32_t slab = number / (uint32_t)s.units;
-    return {kind, 0, place_of(s, (int)slab, (int)(number - slab * (uint32_t)s.units))};
+    return {kind, place_of(s, (int)slab, (int)(number - slab * (uint32_t)s.units))};
 }
 
 // Item number 'item'. 'ahead' statistics come first, then in turn a unit that is applied and
@@ -484,7 +441,7 @@ template <bool APPLIES> static __device__ work_item item_of(const slab_cut &s, u
     const uint32_t all = s.all_units, ahead = (uint32_t)s.ahead;
     const uint32_t after = item - ahead, in_turn = 2 * (all - ahead);
     if (item >= (APPLIES ? 2 * all : all))
-        return {END, 0, {0, 0, 0}};
+        return {END, {0, 0, 0}};
     if (item < ahead)
         return item_at(s, SUM, item);
     if (after >= in_turn)
@@ -492,133 +449,72 @@ template <bool APPLIES> static __device__ work_item item_of(const slab_cut &s, u
     return after % 2 == 0 ? item_at(s, APPLY, after / 2) : item_at(s, SUM, ahead + after / 2);
 }
 
-// The control warp's part while the others work on an item: it counts the unit before that, if its
-// statistics are not 'counted', and prepares the item after that, with its factors.
-template <class Sums, class Apply, class A> struct control {
-    const A &a;
-    int lane; // of the warp; the first one has the number of the item
-    uint32_t number;
+template <class Apply, class T, int N, class A, class Before>
+static __device__ __forceinline__ void apply_unit(const A &a, const unit_place &at,
+                                                  const Before &before) {
+    for_rows<typename Apply::template rows<T, N>, N>(a, part_of<N>(a.cut, at), before);
+}
 
-    __device__ explicit control(const A &arguments)
-        : a(arguments), lane((int)threadIdx.x - THREADS),
-          number(lane == 0 ? atomicAdd(a.counters, 1u) : 0) {}
-
-    __device__ bool of_first(bool what) const {
-        return __shfl_sync(0xffffffffu, (int)what, 0) != 0;
-    }
-
-    __device__ bool is_last(const unit_place &at) const {
-        const unit_group group(a.cut, at.unit);
-        return of_first(lane == 0 &&
-                        arrive_alone(units_of(a.counters, a.cut, at, group.number), group.count));
-    }
-
-    __device__ void fill(const work_item &item, int turn) const {
-        if (item.kind == SUM)
-            fill_factors<typename Sums::factors>(a, item.at, turn, lane, CONTROL);
-        else if (item.kind == APPLY)
-            fill_factors<Apply>(a, item.at, turn, lane, CONTROL);
-    }
-
-    __device__ bool looks_ready(const unit_place &at) const {
-        return of_first(lane == 0 && is_ready(ready_of(a.counters, a.cut, at)));
-    }
-
-    __device__ void wait(const work_item &item, int turn) const {
-        while (!looks_ready(item.at)) {
+template <class Sums, class Apply, class T, int N, class A>
+static __device__ void run_item(const A &a, const work_item &item) {
+    if constexpr (!std::is_same<Apply, nothing>::value) {
+        if (item.kind == APPLY) {
+            apply_unit<Apply, T, N>(a, item.at, [&]() {
+                wait_until_ready(ready_of(a.counters, a.cut, item.at));
+                fill_factors<Apply>(a, item.at);
+            });
+            return;
         }
-        fill(item, turn);
     }
+    sum_unit<Sums, T, N>(a, item.at);
+    end_unit<Sums>(a, item.at);
+}
 
-    __device__ void prepare(const work_item *uncounted, int turn) {
-        work_item item;
-        if (uncounted && is_last(uncounted->at)) {
-            item = {JOIN, 0, uncounted->at};
-        } else {
-            const uint32_t mine = __shfl_sync(0xffffffffu, number, 0);
-            item = item_of<!std::is_same<Apply, nothing>::value>(a.cut, mine);
-            if (lane == 0 && item.kind != END)
-                number = atomicAdd(a.counters, 1u);
-            item.waits = item.kind == APPLY && !looks_ready(item.at);
-            if (!item.waits)
-                fill(item, turn);
-        }
-        __syncwarp();
-        if (lane == 0)
-            shared().item[turn] = item;
-    }
-};
-
-// With counters. What follows from an item, and what comes next, is seen to by the control warp
-// while the others work on the next one; so their memory accesses wait for nobody. An item whose
-// slab is not ready is waited for when it is the block's turn, and the block's own statistics are
-// counted before that.
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_items(const A &a) {
-    const bool controls = threadIdx.x >= THREADS;
-    bool counted = true;
-    control<Sums, Apply, A> c(a);
-    if (controls)
-        c.prepare(NULL, 0);
+    constexpr bool applies = !std::is_same<Apply, nothing>::value;
+    uint32_t next = 0;
+    if (threadIdx.x == 0)
+        next = atomicAdd(a.counters, 1u);
     for (int turn = 0;; turn ^= 1) {
+        if (threadIdx.x == 0)
+            shared().item[turn] = item_of<applies>(a.cut, next);
         __syncthreads();
-        const work_item &item = shared().item[turn], &before = shared().item[turn ^ 1];
-        if (!counted && (item.waits || item.kind == END)) {
-            const unit_group group(a.cut, before.at.unit);
-            if (arrive(units_of(a.counters, a.cut, before.at, group.number), group.count))
-                join_group<Sums>(a, before.at);
-            counted = true;
-        }
+        const work_item &item = shared().item[turn];
         if (item.kind == END)
             return;
-        if (item.waits) {
-            if (controls)
-                c.wait(item, turn);
-            __syncthreads();
-        }
-        if (item.kind == JOIN) {
-            join_group<Sums>(a, item.at);
-        } else if (!controls) {
-            if (item.kind == SUM)
-                sum_rows<Sums, T, N>(a, item.at, turn);
-            else if constexpr (!std::is_same<Apply, nothing>::value)
-                apply_unit<Apply, T, N>(a, item.at, turn);
-        }
-        if (controls)
-            c.prepare(counted ? NULL : &before, turn ^ 1);
-        counted = item.kind != SUM;
-        if (!counted) {
-            __syncthreads();
-            if (!controls)
-                store_unit<Sums>(a, item.at);
-        }
+        if (threadIdx.x == 0)
+            next = atomicAdd(a.counters, 1u);
+        run_item<Sums, Apply, T, N>(a, item);
     }
+}
+
+// The next unit of the block.
+static __device__ const unit_place &take(const slab_cut &s, int turn, int number, int unit) {
+    if (threadIdx.x == 0)
+        shared().item[turn].at = place_of(s, number, unit);
+    __syncthreads();
+    return shared().item[turn].at;
 }
 
 // Without counters: a block has all units of a slab, first one and then the next slab.
 template <class Sums, class Apply, class T, int N, class A>
 static __device__ void run_slabs(const A &a) {
+    int turn = 0;
     for (int number = (int)blockIdx.x; number < a.cut.all_slabs; number += (int)gridDim.x) {
-        unit_place at = place_of(a.cut, number, 0);
+        for (int unit = 0; unit < a.cut.units; unit++)
+            sum_unit<Sums, T, N>(a, take(a.cut, turn ^= 1, number, unit));
         __syncthreads();
-        fill_factors<typename Sums::factors>(a, at, 0, (int)threadIdx.x, THREADS);
-        for (; at.unit < a.cut.units; at.unit++) {
-            __syncthreads();
-            sum_rows<Sums, T, N>(a, at, 0);
-            __syncthreads();
-            store_unit<Sums>(a, at);
-        }
-        __syncthreads();
+        const unit_place &at = shared().item[turn].at;
         const partial_sum total = join_partials<Sums>(a, at, 0, a.cut.units, 1);
         const int64_t channel = joining(a.cut).total_of(a.cut, at);
         if (channel >= 0)
             Sums::finish(a, statistic_of(a.cut, at.lane, channel), total);
         if constexpr (!std::is_same<Apply, nothing>::value) {
             __syncthreads();
-            fill_factors<Apply>(a, at, 0, (int)threadIdx.x, THREADS);
-            __syncthreads();
-            for (at.unit = 0; at.unit < a.cut.units; at.unit++)
-                apply_unit<Apply, T, N>(a, at, 0);
+            fill_factors<Apply>(a, at);
+            for (int unit = 0; unit < a.cut.units; unit++)
+                apply_unit<Apply, T, N>(a, take(a.cut, turn ^= 1, number, unit), []() {});
         }
     }
 }
@@ -640,11 +536,10 @@ template <class Apply, class T, int N, class A> static __device__ void apply_uni
         const unit_place at = {lane, (int)(item % s.slabs), row - lane * s.units};
         if (number_of(s, at) != before) {
             __syncthreads();
-            fill_factors<Apply>(a, at, 0, (int)threadIdx.x, THREADS);
-            __syncthreads();
+            fill_factors<Apply>(a, at);
         }
         before = number_of(s, at);
-        apply_unit<Apply, T, N>(a, at, 0);
+        apply_unit<Apply, T, N>(a, at, []() {});
     }
 }
 
