@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/rng.h"
 #include "launcher/bench/bench_op_internal.h"
 
 typedef struct maker {
@@ -38,6 +39,25 @@ double sr_bench_case_bytes(const sr_bench_case *c) {
         bytes += arguments[i].role == SR_ARG_UPD || (c->twice >> i & 1) ? 2 * size : size;
     }
     return bytes;
+}
+
+void sr_bench_op_fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed) {
+    sr_rng rng;
+    sr_rng_init(&rng, seed, 0, 0, 0);
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t word = sr_rng_u32(&rng);
+        const float value = sr_rng_unit(word) * 2.0f - 1.0f;
+        if (dtype == SR_F32)
+            ((float *)data)[i] = value;
+        else if (dtype == SR_BF16)
+            ((uint16_t *)data)[i] = sr_f32_to_bf16(value);
+        else if (dtype == SR_F16)
+            ((uint16_t *)data)[i] = sr_f32_to_f16(value);
+        else if (dtype == SR_U8)
+            ((uint8_t *)data)[i] = (uint8_t)(word % 9);
+        else
+            memcpy((char *)data + (size_t)i * sr_dtype_size(dtype), &word, sizeof word);
+    }
 }
 
 // ---- convolutions ----
@@ -151,8 +171,10 @@ static void offer_matmul(maker *m, bool scores) {
 
 // ---- rows of channels ----
 
-// The params of the others are the head of those of batchnorm_dx.
-static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t channels) {
+// The params of the others are the head of those of batchnorm_dx. sum: with the tensor that is
+// added.
+static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t channels,
+                            bool sum) {
     const int64_t rows = m->batch * size * size;
     const sr_batchnorm_dx_params p = {rows, channels, 1e-5, 4 * rows};
     sr_bench_case c =
@@ -161,6 +183,8 @@ static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t
                 : kernel == SR_KERNEL_batchnorm_moments ? sizeof(sr_rows_params)
                                                         : sizeof(sr_batchnorm_params));
     (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d", (int)size, (int)size, (int)channels);
+    if (kernel == SR_KERNEL_batchnorm_train_relu && !sum)
+        c.request.dtype[1] = SR_DTYPE_COUNT; // no z
     if (kernel == SR_KERNEL_batchnorm_train || kernel == SR_KERNEL_batchnorm_grad)
         c.twice = kernel == SR_KERNEL_batchnorm_grad ? 3 : 1; // one pass reduces, one applies
     offer(m, &c);
@@ -228,7 +252,26 @@ static void offer_pool(maker *m, sr_kernel_id kernel) {
     offer(m, &c);
 }
 
-void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void *user) {
+// Batch norm with the ReLU behind it, or with a sum and the ReLU behind that, forward and backward,
+// at all sizes of ResNet-50.
+static void offer_joined(maker *m) {
+    static const struct {
+        int size, channels;
+        bool sum;
+    } norms[] = {{112, 64, false}, {56, 64, false}, {56, 256, true},
+                 {28, 128, false}, {28, 512, true}, {14, 256, false},
+                 {14, 1024, true}, {7, 512, false}, {7, 2048, true}};
+    for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++) {
+        const int size = norms[i].size, channels = norms[i].channels;
+        offer_batchnorm(m, SR_KERNEL_batchnorm_train_relu, size, channels, norms[i].sum);
+        offer_batchnorm(
+            m, norms[i].sum ? SR_KERNEL_batchnorm_add_relu_grad : SR_KERNEL_batchnorm_relu_grad,
+            size, channels, true);
+    }
+}
+
+void sr_bench_op_cases(sr_dtype dtype, int64_t batch, bool joined, sr_bench_visit visit,
+                       void *user) {
     maker m = {dtype, batch, visit, user, false};
     offer_convs(&m);
     offer_linear(&m, SR_KERNEL_linear);
@@ -240,9 +283,11 @@ void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void
                                              SR_KERNEL_batchnorm_infer, SR_KERNEL_batchnorm_moments,
                                              SR_KERNEL_batchnorm_sums,  SR_KERNEL_batchnorm_dx};
     for (size_t k = 0; k < sizeof batchnorm / sizeof batchnorm[0]; k++) {
-        offer_batchnorm(&m, batchnorm[k], 56, 256);
-        offer_batchnorm(&m, batchnorm[k], 7, 2048);
+        offer_batchnorm(&m, batchnorm[k], 56, 256, false);
+        offer_batchnorm(&m, batchnorm[k], 7, 2048, false);
     }
+    if (joined)
+        offer_joined(&m);
     offer_layernorm(&m, SR_KERNEL_groupnorm);
     offer_layernorm(&m, SR_KERNEL_groupnorm_grad);
     offer_rows(&m, SR_KERNEL_bias_add);

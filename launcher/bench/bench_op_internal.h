@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/device/device.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
@@ -16,11 +17,28 @@ typedef struct sr_bench_case {
     double flops;   // 0: only bytes are counted
 } sr_bench_case;
 
-// Calls 'visit' for every case with T = dtype and 'batch' images, until it returns false.
+// Calls 'visit' for every case with T = dtype and 'batch' images, until it returns false. joined:
+// also kernels of several operators, which devices with streams run (graph/pass_fuse.c).
 typedef bool (*sr_bench_visit)(void *user, const sr_bench_case *c);
-void sr_bench_op_cases(sr_dtype dtype, int64_t batch, sr_bench_visit visit, void *user);
+void sr_bench_op_cases(sr_dtype dtype, int64_t batch, bool joined, sr_bench_visit visit,
+                       void *user);
+// Random numbers in [-1, 1) for float types; bytes from 0 to 8; other types random bits.
+void sr_bench_op_fill(sr_dtype dtype, void *data, int64_t count, uint64_t seed);
 // Bytes that the kernel has to read and write.
 double sr_bench_case_bytes(const sr_bench_case *c);
+
+// A device whose kernels are enqueued on streams (bench_op_device.c).
+typedef struct sr_bench_op_device sr_bench_op_device;
+// SR_E_USAGE if the device runs kernels in threads, or cannot be used.
+SR_NODISCARD sr_status sr_bench_op_device_open(const char *name, sr_bench_op_device **out);
+void sr_bench_op_device_close(sr_bench_op_device *device);
+const sr_device_properties *sr_bench_op_device_properties(const sr_bench_op_device *device);
+// Runs a kernel for so many seconds, at least 3 and at most 'most' times; times[*runs] in seconds.
+// The caches have nothing of its arguments.
+SR_NODISCARD sr_status sr_bench_op_device_time(sr_bench_op_device *device,
+                                               const sr_kernel_request *request,
+                                               const sr_prepared *prepared, double seconds,
+                                               double *times, int most, int *runs);
 
 // Host nanoseconds that one operator costs in addition to its kernel (bench_op_cost.c).
 typedef struct sr_bench_overhead {

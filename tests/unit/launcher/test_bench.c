@@ -297,6 +297,35 @@ static void test_bench_op(void **state) {
     assert_int_equal(bench_run("bench op --filter no-such-kernel"), 2);
 }
 
+// On the device of the test if that has streams, else on the CPU as such a device.
+static void check_bench_op_device(int lanes, const char *filter, const char *kernel) {
+    const char *name = getenv("SERRIED_TEST_DEVICE");
+    char text[160];
+    sr_arena arena;
+    sr_arena_init(&arena);
+    (void)snprintf(text, sizeof text,
+                   "bench op --device %s --lanes %d --filter %s --dtype bf16 --batch 1 --seconds 0 "
+                   "--json",
+                   name && strcmp(name, "cpu") != 0 ? name : "cpu-async", lanes, filter);
+    assert_int_equal(bench_run(text), 0);
+    const sr_json *json = bench_json(&arena);
+    assert_int_equal(lanes, (int)bench_number(json, "lanes"));
+    for (const sr_json *row = sr_json_get(json, "rows")->first; row; row = row->next)
+        assert_true(bench_number(row, "seconds") > 0 &&
+                    bench_number(row, "seconds") <= bench_number(row, "median_seconds"));
+    (void)snprintf(text, sizeof text, "\"kernel\": \"%s\"", kernel);
+    assert_non_null(strstr(bench_output, text));
+    sr_arena_release(&arena);
+}
+
+static void test_bench_op_device(void **state) {
+    (void)state;
+    check_bench_op_device(1, "add_relu_grad", "batchnorm_add_relu_grad"); // joined operators
+    check_bench_op_device(3, "avgpool2d", "avgpool2d_grad");
+    assert_int_equal(bench_run("bench op --device cpu --filter relu"), 2);
+    assert_int_equal(bench_run("bench op --lanes 2 --filter relu"), 2);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
@@ -306,6 +335,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_peer_fails),      cmocka_unit_test(test_bench_step),
         cmocka_unit_test(test_peer_mask),       cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_bench_step_sees), cmocka_unit_test(test_bench_op),
+        cmocka_unit_test(test_bench_op_device),
     };
     return cmocka_run_group_tests_name("bench", tests, bench_set_up, bench_tear_down);
 }
