@@ -281,7 +281,8 @@ static __device__ __forceinline__ void for_rows(const A &a, const unit_part &par
     before();
     if (!Rows::EARLY)
         now.load(a, part, 0);
-    get_factors<Rows::FACTORS>(part, f);
+    if (part.rows > 0) // of channels that exist
+        get_factors<Rows::FACTORS>(part, f);
     for (int begin = 0; begin < part.rows; begin += 2 * Rows::COUNT) {
         next.load(a, part, begin + Rows::COUNT);
         now.work(a, part, begin, f, more...);
