@@ -12,7 +12,8 @@
 #include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_round.h"
 
-// Of a gradient of weights the rest of the rows has a plan of its own; NULL: there is none.
+// rest: of the rows that are left over when those of a gradient of weights are cut into slices;
+// NULL if there are none.
 typedef struct plans {
     const sr_cublaslt_plan *whole, *rest;
 } plans;
