@@ -23,14 +23,14 @@ function(sr_soft_gpu_sources target)
   set(language ${folder}/device_language.h)
   set(options -include ${language})
   if(ARG_RACES AND NOT SERRIED_SANITIZE)
-    list(APPEND options -fsanitize=thread
+    list(APPEND options -fsanitize=thread -DSOFT_GPU_RACES
       "$<IF:$<CXX_COMPILER_ID:GNU>,--param=tsan-instrument-func-entry-exit=0,SHELL:-mllvm -tsan-instrument-func-entry-exit=0>")
     list(APPEND ARG_SOURCES ${folder}/soft_hooks.c)
   endif()
   set(kernels ${ARG_SOURCES})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
   # Headers of CUDA have a type 'half', and nvcc does not warn of int as the size of an array.
-  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX OBJECT_DEPENDS ${language}
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX OBJECT_DEPENDS "${language};${folder}/device_mma.h"
     COMPILE_OPTIONS "-Wno-shadow;-Wno-sign-conversion")
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
   target_sources(${target} PRIVATE ${ARG_SOURCES} ${folder}/register_kernels.c)

@@ -54,7 +54,8 @@
         &name##_f32_kernel, &name##_bf16_kernel, &name##_f16_kernel};
 
 // The element types: 'type' is what memory holds. Arithmetic is in float. 'vanishing' is the
-// largest number that is rounded to zero; of_pair: one of the two elements of a word.
+// largest number that is rounded to zero; of_pair: one of the two elements of a word; pair: a word
+// of two numbers, rounded, of which the first is in the low half.
 struct sr_f32 {
     typedef float type;
     static constexpr float vanishing = 0;
@@ -72,6 +73,12 @@ struct sr_bf16 {
     static __device__ float of_pair(uint32_t pair, bool second) {
         return __uint_as_float(second ? pair & 0xffff0000u : pair << 16);
     }
+    static __device__ uint32_t pair(float first, float second) {
+        const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+        uint32_t bits;
+        memcpy(&bits, (const void *)&both, sizeof bits);
+        return bits;
+    }
 };
 
 struct sr_f16 {
@@ -84,6 +91,12 @@ struct sr_f16 {
         __half2 both;
         memcpy((void *)&both, &pair, sizeof both);
         return second ? __high2float(both) : __low2float(both);
+    }
+    static __device__ uint32_t pair(float first, float second) {
+        const __half2 both = __floats2half2_rn(first, second);
+        uint32_t bits;
+        memcpy(&bits, (const void *)&both, sizeof bits);
+        return bits;
     }
 };
 

@@ -9,13 +9,25 @@ static dim3 extent(const uint32_t sizes[3]) {
     return (dim3){.x = sizes[0], .y = sizes[1], .z = sizes[2]};
 }
 
+#define SHARED_BYTES 49152 // that a kernel may have without asking
+
+// The bound is a state of the function on the current device.
+static cudaError_t allow_shared(const sr_cuda_part *part) {
+    if (part->shared <= SHARED_BYTES)
+        return cudaSuccess;
+    return cudaFuncSetAttribute(part->kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)part->shared);
+}
+
 sr_status sr_cuda_launch_part(const sr_cuda_part *part, void *arguments, void *stream) {
     void *list[] = {arguments};
     const cudaLaunchConfig_t config = {.gridDim = extent(part->blocks),
                                        .blockDim = extent(part->threads),
                                        .dynamicSmemBytes = part->shared,
                                        .stream = stream};
-    const cudaError_t error = cudaLaunchKernelExC(&config, part->kernel->function, list);
+    cudaError_t error = allow_shared(part);
+    if (error == cudaSuccess)
+        error = cudaLaunchKernelExC(&config, part->kernel->function, list);
     if (error != cudaSuccess)
         return sr_cuda_fail(NULL, error, "launching %s", part->kernel->name);
     return SR_OK;

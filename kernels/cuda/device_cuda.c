@@ -59,16 +59,12 @@ static sr_status describe(int ordinal, sr_device_properties *out) {
     return SR_OK;
 }
 
-// Our own kernels have the same bits on every GPU. Those of libraries have not: what they choose
-// depends on the model. Their providers name their versions.
+// Sums of tensor cores, and what libraries choose, depend on the model.
 static char *numerics(int ordinal, uint32_t features, char out[SR_DEVICE_TEXT]) {
-    struct cudaDeviceProp p;
+    struct cudaDeviceProp p = {.name = "unknown"};
     (void)features;
-    if ((sr_cudnn_is_found() || sr_cublaslt_is_found()) &&
-        cudaGetDeviceProperties(&p, ordinal) == cudaSuccess)
-        (void)snprintf(out, SR_DEVICE_TEXT, "cuda %.40s, %d SMs", p.name, p.multiProcessorCount);
-    else
-        (void)snprintf(out, SR_DEVICE_TEXT, "cuda");
+    (void)cudaGetDeviceProperties(&p, ordinal);
+    (void)snprintf(out, SR_DEVICE_TEXT, "cuda %.40s, %d SMs", p.name, p.multiProcessorCount);
     return out;
 }
 

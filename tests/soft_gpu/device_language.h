@@ -315,4 +315,6 @@ static inline double max(double a, double b) {
     return fmax(a, b);
 }
 
+#include "tests/soft_gpu/device_mma.h"
+
 #endif

@@ -59,6 +59,8 @@ typedef struct thread {
     soft_gpu_place place; // where it waits
     uint64_t value;       // that it gives to its warp, then what it gets
     uint32_t source;
+    void *frame;
+    soft_copies copies;
 } thread;
 
 typedef struct warp {
@@ -79,6 +81,7 @@ typedef struct block {
     thread threads[SR_CUDA_THREADS];
     unsigned char *stacks; // of threads, kept for later blocks
     unsigned stack_count;
+    soft_rng *rng;
 } block;
 
 __thread soft_gpu_thread soft_gpu_now;
@@ -261,6 +264,30 @@ void soft_gpu_warp_barrier(soft_gpu_place place) {
     (void)vote(place, 0, true);
 }
 
+void soft_gpu_together(soft_gpu_place place, void *frame, soft_gpu_compute compute) {
+    thread *t = self(place.operation);
+    warp *w = warp_of(t);
+    t->frame = frame;
+    if (w->live != UINT32_MAX)
+        soft_mistake("%s (%s:%d): of the warp's 32 lanes only %#x run", place.operation, place.file,
+                     place.line, w->live);
+    if (!meet_warp(t, place))
+        return;
+    const thread *lanes = running->threads + number_of(t) / WARP * WARP;
+    void *frames[WARP];
+    for (unsigned i = 0; i < WARP; i++)
+        frames[i] = lanes[i].frame;
+    compute(frames);
+    BEFORE(w);
+    complete_warp(t);
+}
+
+soft_copies *soft_own_copies(const char *operation, soft_rng **rng) {
+    thread *t = self(operation);
+    *rng = running->rng;
+    return &t->copies;
+}
+
 soft_position soft_get_position(void) {
     const soft_gpu_thread *n = &soft_gpu_now;
     soft_position p = {(n->thread.z * n->block_dim.y + n->thread.y) * n->block_dim.x + n->thread.x,
@@ -296,6 +323,7 @@ static void thread_main(void) {
         soft_mistake("has ended, but lanes %#x of its warp wait in %s (%s:%d)", w->waiting,
                      other->place.operation, other->place.file, other->place.line);
     }
+    soft_copies_end(&t->copies);
     w->live &= ~(1u << number_of(t) % WARP);
     t->state = EXITED;
     b->exited++;
@@ -321,16 +349,25 @@ static void draw_order(unsigned count, soft_rng *rng, unsigned *first, unsigned 
         --*step;
 }
 
+// In every other block one of its warps runs only where no other can, as one does that has to wait
+// for its memory.
+static unsigned draw_late_warp(unsigned count, soft_rng *rng) {
+    const unsigned warps = (count + WARP - 1) / WARP;
+    return warps > 1 ? soft_below(rng, 2 * warps) : warps;
+}
+
 static void run_threads(block *b, soft_rng *rng) {
     unsigned at, step;
+    bool is_late = false; // where the late warp must run
     draw_order(b->count, rng, &at, &step);
+    const unsigned late = draw_late_warp(b->count, rng);
     while (b->exited < b->count) {
         bool moved = false;
         for (unsigned i = 0; i < b->count; i++) {
             thread *t = &b->threads[at];
             at += step;
             at -= at >= b->count ? b->count : 0;
-            if (t->state != RUNNABLE)
+            if (t->state != RUNNABLE || (number_of(t) / WARP == late && !is_late))
                 continue;
             moved = true;
             b->current = t;
@@ -338,8 +375,9 @@ static void run_threads(block *b, soft_rng *rng) {
             FIBER_SWITCH(t->fiber);
             soft_switch_stack(&b->scheduler, t->stack);
         }
-        if (!moved)
+        if (!moved && is_late)
             soft_mistake("its threads wait for each other");
+        is_late = !moved;
     }
 }
 
@@ -351,6 +389,7 @@ static void start_threads(block *b) {
         thread *t = &b->threads[i];
         t->index = (uint3){i % size.x, i / size.x % size.y, i / size.x / size.y};
         t->state = RUNNABLE;
+        soft_copies_begin(&t->copies);
         if (!t->fiber)
             t->fiber = FIBER_CREATE();
         unsigned char *stack = b->stacks + i * (STACK + PAGE) + PAGE;
@@ -451,6 +490,7 @@ static void run_block(const soft_launch *l, const void *arguments, size_t bytes,
     in_thread = true;
     if (l->kernel.barriers) {
         running = take_block(l, arguments, bytes);
+        running->rng = rng;
         start_threads(running);
         BEFORE(running);
         run_threads(running, rng);

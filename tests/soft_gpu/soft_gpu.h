@@ -4,6 +4,7 @@
 #ifndef SR_TESTS_SOFT_GPU_H
 #define SR_TESTS_SOFT_GPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <vector_types.h>
@@ -45,6 +46,37 @@ SOFT_GPU_EXPORT void soft_gpu_warp_barrier(soft_gpu_place place);
 SOFT_GPU_EXPORT uint32_t soft_gpu_ballot(soft_gpu_place place, int predicate);
 // The calling thread's lane.
 SOFT_GPU_EXPORT uint32_t soft_gpu_lane(void);
+// Returns when all 32 lanes of the warp have called it: the last one calls compute(frames) for all.
+typedef void (*soft_gpu_compute)(void *const frames[32]);
+SOFT_GPU_EXPORT void soft_gpu_together(soft_gpu_place place, void *frame, soft_gpu_compute compute);
+
+// mma.sync (soft_mma.c): c += a b, for soft_gpu_together.
+typedef struct soft_gpu_mma {
+    float *c;          // [4]
+    const uint32_t *a; // [4]
+    uint32_t b[2];
+    bool half; // of f16; else of bf16
+} soft_gpu_mma;
+SOFT_GPU_EXPORT void soft_gpu_compute_mma(void *const frames[32]);
+// ldmatrix: 'row' is what the lane gives to it, 'piece' what it read for each half of r.
+typedef struct soft_gpu_matrix {
+    uint32_t *r; // [4]
+    const void *row;
+    const void *piece[8];
+    bool transposed;
+} soft_gpu_matrix;
+SOFT_GPU_EXPORT void soft_gpu_compute_matrix(void *const frames[32]);
+// Ends the process unless ldmatrix can read this row.
+SOFT_GPU_EXPORT void soft_gpu_check_row(soft_gpu_place place, const void *row);
+
+// cp.async: the copy is made at some moment until a wait for its group. What is beyond
+// 'from_bytes' becomes 0. Ends the process if it cannot be made. 'reports': whether the kernel is
+// built to report accesses.
+SOFT_GPU_EXPORT void soft_gpu_copy_async(soft_gpu_place place, void *to, const void *from,
+                                         size_t bytes, size_t from_bytes, bool reports);
+SOFT_GPU_EXPORT void soft_gpu_copy_commit(void);
+// Waits for all groups but the last 'left'.
+SOFT_GPU_EXPORT void soft_gpu_copy_wait(unsigned left);
 
 // An access of the calling thread to the shared memory of its block, where kernels are built to
 // report them (soft_hooks.c). Ends the process if it races with another thread's.

@@ -149,6 +149,30 @@ typedef struct soft_position {
 } soft_position;
 soft_position soft_get_position(void);
 
+// ---- Copies that a thread does not wait for at once, by cp.async (soft_mma.c) ----
+
+typedef struct soft_copy {
+    void *to;
+    const void *from;
+    uint32_t bytes, from_bytes, group;
+    bool reports;
+} soft_copy;
+
+// Those of a thread that are not made yet.
+typedef struct soft_copies {
+    soft_copy copy[64];
+    uint32_t count, group;
+    uint32_t begun, waited; // groups before them have copies, have been waited for
+} soft_copies;
+
+void soft_copies_begin(soft_copies *copies);
+// Ends the process if a copy was not waited for.
+void soft_copies_end(const soft_copies *copies);
+// Those of the calling thread, and what draws its order (soft_block.c).
+soft_copies *soft_own_copies(const char *operation, soft_rng **rng);
+// Whether 'bytes' bytes from here are of the shared memory of the block.
+bool soft_is_shared(const void *address, size_t bytes);
+
 // ---- Races in shared memory (soft_races.c) ----
 
 // A new block begins on this thread; forgets what this thread keeps.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels for the tests of the software GPU, in the language of kernels/cuda.
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/cuda_mma.h"
 #include "tests/soft_gpu/test_kernels.h"
 
 SR_CUDA_KERNEL(fill, vector_args, 256, 0) {
@@ -183,6 +184,77 @@ SR_CUDA_KERNEL(shuffles, language_args, 32, 1) {
     out[6] = (int)__shfl_xor_sync(0xffffffffu, (double)lane, 1);
     __syncwarp();
     out[7] = (int)__ballot_sync(0xffffffffu, lane % 3 == 0);
+}
+
+// ---- Tensor cores ----
+
+enum { PRODUCT_STAGES = 3 };
+
+struct product_stage {
+    uint16_t a[32][24], b[16][24]; // of 16 terms; rows are 48 bytes apart
+};
+
+static __device__ void copy_terms(product_stage *to, const vector_args &a, int first) {
+    const uint16_t *x = (const uint16_t *)a.x + first;
+    const int row = (int)threadIdx.x / 2, column = (int)threadIdx.x % 2 * 8, terms = (int)a.count;
+    sr_copy_async<16>(&to->a[row][column], x + row * terms + column, row < PRODUCT_ROWS);
+    if (row < 16)
+        sr_copy_async<16>(&to->b[row][column], x + (PRODUCT_ROWS + row) * terms + column, true);
+}
+
+// y[32][16] = a b by two warps, the next terms under way meanwhile; with a mistake.
+SR_CUDA_KERNEL(staged_product, vector_args, 64, 1) {
+    product_stage *stages = (product_stage *)(void *)sr_cuda_shared;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, terms = (int)a.count;
+    float c[2][4] = {};
+    for (int i = 0; i < PRODUCT_STAGES - 1; i++) {
+        copy_terms(&stages[i], a, i * 16);
+        sr_copy_commit();
+    }
+    for (int i = 0; i * 16 < terms; i++) {
+        const product_stage *s = &stages[i % PRODUCT_STAGES];
+        const int next = i + PRODUCT_STAGES - 1;
+        uint32_t own[4], other[4];
+        if (a.shift != PRODUCT_WITHOUT_WAIT)
+            sr_copy_wait<PRODUCT_STAGES - 2>();
+        if (a.shift != PRODUCT_WITHOUT_BARRIER)
+            __syncthreads();
+        if (next * 16 < terms)
+            copy_terms(&stages[(a.shift == PRODUCT_WRONG_STAGE ? i : next) % PRODUCT_STAGES], a,
+                       next * 16);
+        sr_copy_commit();
+        const int outside = a.shift == PRODUCT_ROW_OUTSIDE && i % PRODUCT_STAGES == 2 ? 32 : 0;
+        sr_load_matrix(own, &s->a[warp * 16 + lane % 16 + outside][lane / 16 * 8]);
+        sr_load_matrix(other, &s->b[lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]);
+        if (a.shift == PRODUCT_WITHOUT_LANE && lane == 7)
+            continue;
+        sr_mma<sr_bf16>(c[0], own, other[0], other[1]);
+        sr_mma<sr_bf16>(c[1], own, other[2], other[3]);
+    }
+    if (a.shift == PRODUCT_NEVER_WAITS) {
+        copy_terms(&stages[0], a, 0);
+        sr_copy_commit();
+    } else {
+        sr_copy_wait<0>();
+    }
+    for (int i = 0; i < 8; i++)
+        a.y[(warp * 16 + lane / 4 + i / 2 % 2 * 8) * 16 + i / 4 * 8 + lane % 4 * 2 + i % 2] =
+            c[i / 4][i % 4];
+}
+
+// y[8][8] = the transposed x[8][8], whose elements are of 16 bits, four times.
+SR_CUDA_KERNEL(transpose, vector_args, 32, 1) {
+    uint16_t *rows = (uint16_t *)(void *)sr_cuda_shared;
+    const int lane = (int)threadIdx.x;
+    uint32_t r[4];
+    for (int i = lane; i < 256; i += 32)
+        rows[i] = ((const uint16_t *)a.x)[i];
+    __syncwarp();
+    sr_load_matrix_transposed(r, rows + lane * 8);
+    for (int i = 0; i < 8; i++) {
+        const uint32_t element = r[i / 2] >> i % 2 * 16 & 0xffff;
+        a.y[i / 2 * 64 + lane / 4 * 8 + lane % 4 * 2 + i % 2] = (float)element;
+    }
 }
 
 // ---- The language ----

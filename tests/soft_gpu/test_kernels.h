@@ -53,6 +53,20 @@ void neighbours(const vector_args a);
 void count_shared(const vector_args a);   // y[0] = threads of the block, counted by atomicAdd
 void collide_shared(const vector_args a); // all threads write one element
 void fresh_shared(const vector_args a);   // reads what nobody wrote
+// y[32][16] = a b of one block of 64 threads, where x has the bf16 a[PRODUCT_ROWS][count] and then
+// the transposed b[16][count]; further rows of a are 0. shift: the mistake that is made.
+enum { PRODUCT_ROWS = 29, PRODUCT_BYTES = 3 * (32 + 16) * 24 * 2 }; // bytes: of shared memory
+typedef enum product_mistake {
+    PRODUCT_RIGHT,
+    PRODUCT_WITHOUT_WAIT,
+    PRODUCT_WITHOUT_BARRIER,
+    PRODUCT_WRONG_STAGE,
+    PRODUCT_ROW_OUTSIDE,
+    PRODUCT_WITHOUT_LANE,
+    PRODUCT_NEVER_WAITS
+} product_mistake;
+void staged_product(const vector_args a);
+void transpose(const vector_args a); // of four matrices of 8 x 8 elements of 16 bits, to floats
 void shuffles(const language_args a);
 void language(const language_args a);
 void conversions(const language_args a);

@@ -66,11 +66,31 @@ static void test_uninitialised(void **state) {
          "thread (5, 0, 0): reads byte 20 of shared memory, which nobody wrote");
 }
 
+static void multiply(void) {
+    const cudaStream_t s = make_stream();
+    const vector_args a = {
+        .y = device_alloc(4096), .x = device_iota(8192, s), .count = 160, .shift = shift};
+    OK(launch(s, staged_product, 1, 64, PRODUCT_BYTES, &a));
+    OK(cudaStreamSynchronize(s));
+}
+
+static void test_stages(void **state) {
+    (void)state;
+    shift = PRODUCT_RIGHT;
+    expect_clean(multiply);
+    shift = PRODUCT_WITHOUT_WAIT;
+    expect_abort(multiply, "of shared memory");
+    shift = PRODUCT_WITHOUT_BARRIER;
+    expect_abort(multiply, "no barrier is between");
+    shift = PRODUCT_WRONG_STAGE;
+    expect_abort(multiply, "no barrier is between");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),          cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_atomics),       cmocka_unit_test(test_writes),
-        cmocka_unit_test(test_uninitialised),
+        cmocka_unit_test(test_uninitialised), cmocka_unit_test(test_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
