@@ -11,8 +11,8 @@
 const sr_module_head *sr_module_entry(void) {
     static const sr_device_ops *const devices[] = {&sr_device_cuda, NULL};
     static const sr_provider *const providers[] = {
-        &sr_provider_cuda_reference, &sr_provider_cuda_tensor, &sr_provider_mma,
-        &sr_provider_cudnn,          &sr_provider_cublaslt,    NULL};
+        &sr_provider_cuda_reference, &sr_provider_cuda_tensor, &sr_provider_cudnn,
+        &sr_provider_cublaslt,       &sr_provider_mma,         NULL};
     static const sr_module module = {
         .head = SR_MODULE_HEAD("cuda"), .devices = devices, .providers = providers};
     return &module.head;

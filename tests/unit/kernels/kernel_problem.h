@@ -4,7 +4,7 @@
 #ifndef SR_TESTS_UNIT_KERNEL_PROBLEM_H
 #define SR_TESTS_UNIT_KERNEL_PROBLEM_H
 
-#include "tests/unit/kernels/kernel_cases.h"
+#include "tests/unit/kernels/cases/kernel_cases.h"
 
 enum { GUARD = 64 }; // bytes after each array
 

@@ -12,7 +12,8 @@
 
 typedef struct library {
     const char *provider, *name; // "cublaslt", "cuBLASLt"
-    const char *stand_in;        // variable that sets how the stand-in of the software GPU behaves
+    const char *stand_in;        // variable that sets how the stand-in of the software GPU behaves;
+                                 // NULL: own kernels, for some of the problems
     void (*check)(const problem *c, const arrays *inputs, const void *got); // the last argument
     int checked, refused;                                                   // problems
 } library;

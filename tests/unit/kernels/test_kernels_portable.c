@@ -6,7 +6,7 @@
 
 #include "kernels/base/cpuid.h"
 #include "kernels/base/rng.h"
-#include "tests/unit/kernels/kernel_cases.h"
+#include "tests/unit/kernels/cases/kernel_cases.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/test_support.h"
 

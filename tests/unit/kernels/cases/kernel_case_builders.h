@@ -3,7 +3,7 @@
 #ifndef SR_TESTS_UNIT_KERNEL_CASE_BUILDERS_H
 #define SR_TESTS_UNIT_KERNEL_CASE_BUILDERS_H
 
-#include "tests/unit/kernels/kernel_cases.h"
+#include "tests/unit/kernels/cases/kernel_cases.h"
 #include "tests/unit/support/test_support.h"
 
 static inline problem problem_of(sr_kernel_id kernel, int args, const void *params, size_t bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of kernels of single elements: formulas, casts, and sums over repeats (see
 // kernel_cases.h).
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 // Numbers of elements.
 static const int64_t element_counts[] = {1, 15, 16, 65, 3000, 65536 + 37};

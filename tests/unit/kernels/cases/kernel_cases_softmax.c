@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems for softmax over rows and cross-entropy (see kernel_cases.h).
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 // Rows that are one chunk of a sum and longer ones; several blocks.
 void case_softmax(sr_kernel_id kernel) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems for every kernel that another provider than the reference implements (see
 // kernel_cases.h).
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 bool kernel_cases_of_digests;
 

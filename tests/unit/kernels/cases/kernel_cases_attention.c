@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of multi-head attention (see kernel_cases.h).
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 // The arguments that kernel_list.def says.
 static void attention(sr_kernel_id kernel, const sr_attention_params *p, sr_dtype t) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of the kernels of boxes (see kernel_cases.h): random numbers, so that some boxes are
 // empty, reversed, or outside of the picture, and some images are none of the batch.
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 void case_nms(sr_kernel_id kernel) {
     static const struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of kernels over rows of channels (see kernel_cases.h): sums, normalisation over the
 // batch or over groups of channels.
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 // Numbers of rows and channels, odd and large enough for several blocks, the last ones for more
 // than eight leaves of a sum over rows.

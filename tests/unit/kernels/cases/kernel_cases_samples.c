@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of the kernels that sample pictures (see kernel_cases.h): weighted sums by an index,
 // pixels near points, filtered resampling, resizing.
-#include "tests/unit/kernels/kernel_case_builders.h"
+#include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 static void gather_sum(sr_kernel_id kernel, const sr_gather_sum_params *p, sr_dtype t) {
     const int64_t wide = p->groups * p->inner, x = p->outer * p->n * wide;
