@@ -18,6 +18,7 @@ bool sr_mma_supports_stem(const sr_kernel_request *request);
 sr_status sr_mma_prepare_attention(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_mma_prepare_attention_grad(const sr_kernel_request *request, sr_prepared *out);
 
+sr_status sr_mma_prepare_attention_bias_grad(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_mma_prepare_conv2d(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_mma_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out);
 

@@ -10,6 +10,8 @@
 //   dk    key      query     dscore                                q
 //   dv    key      query     p                                     dy
 //
+// and the gradient of the bias is the sum of dscore over the batches that have it.
+//
 // A warp has 16 own tokens of a head, a block 64. Its others pass through shared memory, 64 at a
 // time, and the next 64 are copied meanwhile. Weights never leave registers: they are products of
 // own rows with those of others, which a lane has where the next product wants them. So dq, and dk
@@ -25,6 +27,7 @@
 #include "kernels/cuda/cuda_mma.h"
 #include "kernels/cuda/cuda_mma_provider.h"
 #include "kernels/cuda/cuda_prepare.h"
+#include "kernels/cuda/cuda_sum.h"
 #include "kernels/cuda/cuda_vector.h"
 
 #define LOG2_E 1.44269504f
@@ -36,7 +39,10 @@ enum {
     THREADS = WARPS * WARP,
     SIDE = 16, // own tokens of a warp, others of a product, channels of a step
     TOKENS = WARPS * SIDE,
-    STAGES = 2
+    STAGES = 2,
+    SLICE_BATCHES = 16,        // of a slice of the bias's gradient, at the least
+    SLICE_LEVELS = 7,          // of the tree of slices
+    SLICES = 1 << SLICE_LEVELS // at most
 };
 
 struct attention_shape {
@@ -507,6 +513,135 @@ static __device__ void gradients(const attention_grad_args &a) {
         store_rows<T>(&tiles->second, out[RESULTS - 1], one, s, h, a.dv, begin, owns);
 }
 
+// ---- attention_bias_grad: q, k, v, y, lse, dy, bias, dbias ----
+
+struct attention_bias_args {
+    const void *q, *k, *v, *y;
+    const float *lse;
+    const void *dy;
+    const float *bias;
+    float *dbias;
+    float *sums; // [lanes][slices][biases,heads,queries,keys], where there are several slices
+    attention_shape s;
+    int64_t lane_batches, lanes;
+    int32_t slices, slice; // slice: batches of a slice with the same bias
+};
+
+template <int DEPTH> struct attention_bias_tiles {
+    attention_rows<DEPTH> rows[STAGES][4]; // of a batch: q, dy, k, v
+};
+
+// Where a block's sums are: 64 queries and keys of a head and a bias.
+struct attention_square {
+    int64_t bias, head;
+    int32_t query, key;
+
+    __device__ attention_square(const attention_shape &s) {
+        const int32_t wide = (s.keys + TOKENS - 1) / TOKENS,
+                      high = (s.queries + TOKENS - 1) / TOKENS;
+        const int64_t row = sr_divide(blockIdx.x, wide), all = sr_divide(row, high);
+        key = (int32_t)(blockIdx.x - row * wide) * TOKENS;
+        query = (int32_t)(row - all * high) * TOKENS;
+        bias = sr_divide(all, s.heads);
+        head = all - bias * s.heads;
+    }
+};
+
+template <class T, int DEPTH>
+static __device__ void add_dscores(float (&sum)[TOKENS / 8][4], const attention_bias_args &a,
+                                   const attention_square &at, const attention_rows<DEPTH> *rows,
+                                   int64_t batch) {
+    const attention_shape &s = a.s;
+    const int32_t query = at.query + warp_number() * SIDE + lane_number() / 4;
+    const float *bias = a.bias + (at.bias * s.heads + at.head) * s.queries * s.keys;
+    const float *lses = a.lse + (batch * s.heads + at.head) * s.queries;
+    const uint16_t *y = (const uint16_t *)a.y + batch * s.queries * s.stride + at.head * s.depth;
+    own_rows<DEPTH, true> q(&rows[0]), dy(&rows[1]);
+    float mean[2], lse[2];
+    q.keep();
+    dy.keep();
+    find_means<T>(mean, dy, y, s, query);
+    SR_UNROLL
+    for (int i = 0; i < 2; i++)
+        lse[i] = query + 8 * i < s.queries ? lses[query + 8 * i] : 0.0f;
+    SR_UNROLL
+    for (int n = 0; n < TOKENS / SIDE; n++) {
+        const int32_t key = at.key + n * SIDE;
+        float p[2][4], d[2][4];
+        if (key >= s.keys)
+            break;
+        products<T>(p, q, rows[2], n * SIDE);
+        products<T>(d, dy, rows[3], n * SIDE);
+        to_scores<true>(p, s, bias, query, key);
+        remove_beyond(p, -INFINITY, key, s.keys);
+        to_gradients<true>(p, d, lse, mean);
+        SR_UNROLL
+        for (int i = 0; i < 8; i++)
+            sum[2 * n + i / 4][i % 4] += d[i / 4][i % 4];
+    }
+}
+
+template <class T, int DEPTH> static __device__ void bias_gradient(const attention_bias_args &a) {
+    const attention_shape &s = a.s;
+    attention_bias_tiles<DEPTH> *tiles = (attention_bias_tiles<DEPTH> *)(void *)sr_cuda_shared;
+    const attention_square at(s);
+    const int64_t of_lane = sr_divide(blockIdx.y, a.slices),
+                  slice = blockIdx.y - of_lane * a.slices;
+    const int64_t first = of_lane * a.lane_batches + at.bias,
+                  batches = sr_divide(a.lane_batches - at.bias + s.biases - 1, s.biases);
+    const int64_t begin = slice * a.slice,
+                  end = begin + a.slice < batches ? begin + a.slice : batches;
+    const bool works = at.query + warp_number() * SIDE < s.queries;
+    float sum[TOKENS / 8][4] = {};
+    const auto copy = [&](int64_t i, int stage) {
+        const int64_t batch = first + i * s.biases, channel = at.head * s.depth,
+                      queries = batch * s.queries * s.stride + channel,
+                      keys = batch * s.keys * s.stride + channel;
+        attention_rows<DEPTH> *to = tiles->rows[stage];
+        copy_rows(&to[0], (const uint16_t *)a.q + queries, s, at.query, s.queries);
+        copy_rows(&to[1], (const uint16_t *)a.dy + queries, s, at.query, s.queries);
+        copy_rows(&to[2], (const uint16_t *)a.k + keys, s, at.key, s.keys);
+        copy_rows(&to[3], (const uint16_t *)a.v + keys, s, at.key, s.keys);
+        sr_copy_commit();
+    };
+    if (begin < end)
+        copy(begin, 0);
+    for (int64_t i = begin, stage = 0; i < end; i++, stage ^= 1) {
+        sr_copy_wait<0>();
+        __syncthreads();
+        if (i + 1 < end)
+            copy(i + 1, (int)stage ^ 1);
+        if (works)
+            add_dscores<T, DEPTH>(sum, a, at, tiles->rows[stage], first + i * s.biases);
+    }
+    const int64_t head = at.bias * s.heads + at.head, count = s.biases * s.heads;
+    float *to = a.slices > 1 ? a.sums : a.dbias;
+    to += (blockIdx.y * count + head) * s.queries * s.keys;
+    SR_UNROLL
+    for (int n = 0; n < TOKENS / 8; n++) {
+        SR_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int32_t query = at.query + warp_number() * SIDE + lane_number() / 4 + i / 2 * 8;
+            const int32_t key = at.key + n * 8 + lane_number() % 4 * 2 + i % 2;
+            if (query < s.queries && key < s.keys)
+                to[query * s.keys + key] = sum[n][i];
+        }
+    }
+}
+
+// A thread has an element of a lane's dbias.
+SR_CUDA_KERNEL(mma_attention_fold, attention_bias_args, SR_CUDA_ELEMENTS, 0) {
+    const int64_t count = a.s.biases * a.s.heads * a.s.queries * a.s.keys, i = sr_thread();
+    const int64_t of_lane = sr_divide(i, count);
+    if (of_lane >= a.lanes)
+        return;
+    const float *sums = a.sums + of_lane * a.slices * count + (i - of_lane * count);
+    sr_tree<SLICE_LEVELS> tree;
+    for (int32_t slice = 0; slice + 1 < a.slices; slice++)
+        tree.push(sums[slice * count]);
+    a.dbias[i] = tree.total(sums[(a.slices - 1) * count]);
+}
+
 // ---- Kernels ----
 
 #define ATTENTION_KERNELS(type, depth, forward_blocks, grad_blocks)                                \
@@ -521,6 +656,10 @@ static __device__ void gradients(const attention_grad_args &a) {
     SR_CUDA_KERNEL_WITH(mma_attention_dkv_##depth##_##type, attention_grad_args, THREADS, 1,       \
                         (THREADS, grad_blocks)) {                                                  \
         gradients<sr_##type, depth, false>(a);                                                     \
+    }                                                                                              \
+    SR_CUDA_KERNEL_WITH(mma_attention_dbias_##depth##_##type, attention_bias_args, THREADS, 1,     \
+                        (THREADS, 2)) {                                                            \
+        bias_gradient<sr_##type, depth>(a);                                                        \
     }
 #define ATTENTION_TYPES(depth, forward_blocks, grad_blocks)                                        \
     ATTENTION_KERNELS(bf16, depth, forward_blocks, grad_blocks)                                    \
@@ -538,13 +677,17 @@ static const int depths[DEPTHS] = {32, 64, 128};
     { OF_TYPES(name, 32), OF_TYPES(name, 64), OF_TYPES(name, 128) }
 static const sr_cuda_kernel *const forward_kernels[DEPTHS][2] = OF_DEPTHS(mma_attention),
                                    *const dq_kernels[DEPTHS][2] = OF_DEPTHS(mma_attention_dq),
-                                   *const dkv_kernels[DEPTHS][2] = OF_DEPTHS(mma_attention_dkv);
+                                   *const dkv_kernels[DEPTHS][2] = OF_DEPTHS(mma_attention_dkv),
+                                   *const dbias_kernels[DEPTHS][2] = OF_DEPTHS(mma_attention_dbias);
 static const size_t forward_shared[DEPTHS] = {sizeof(attention_tiles<32>),
                                               sizeof(attention_tiles<64>),
                                               sizeof(attention_tiles<128>)},
                     grad_shared[DEPTHS] = {sizeof(attention_grad_tiles<32>),
                                            sizeof(attention_grad_tiles<64>),
-                                           sizeof(attention_grad_tiles<128>)};
+                                           sizeof(attention_grad_tiles<128>)},
+                    bias_shared[DEPTHS] = {sizeof(attention_bias_tiles<32>),
+                                           sizeof(attention_bias_tiles<64>),
+                                           sizeof(attention_bias_tiles<128>)};
 
 static int depth_number(const attention_shape &s) {
     int i = 0;
@@ -555,12 +698,17 @@ static int depth_number(const attention_shape &s) {
 
 bool sr_mma_supports_attention(const sr_kernel_request *request) {
     const sr_attention_params *p = sr_cuda_params<sr_attention_params>(request);
+    const bool of_bias = request->kernel == SR_KERNEL_attention_bias_grad;
+    const int64_t biases = p->biases > 0 ? p->biases : 1;
     const int64_t most = INT32_MAX - TOKENS; // the next tile is numbered, too
-    return sr_kernel_fits(request) && request->per_lane == 0 &&
+    if (request->lanes > 0 && (request->per_lane != (of_bias ? 1 << 7 : 0) ||
+                               p->batches % (request->lanes * biases) != 0))
+        return false;
+    return sr_kernel_fits(request) &&
            (request->dtype[0] == SR_BF16 || request->dtype[0] == SR_F16) && p->depth % 8 == 0 &&
            p->depth > 0 && p->depth <= depths[DEPTHS - 1] && p->queries > 0 && p->keys > 0 &&
            p->queries <= most && p->keys <= most &&
-           (p->biases == 0 || p->queries * p->keys <= INT32_MAX);
+           (p->biases == 0 ? !of_bias : p->queries * p->keys <= INT32_MAX);
 }
 
 static int64_t blocks_for(const attention_shape &s, int32_t tokens) {
@@ -585,5 +733,28 @@ sr_status sr_mma_prepare_attention_grad(const sr_kernel_request *request, sr_pre
     making.add(dq_kernels[depth][type], blocks_for(a.s, a.s.queries), THREADS, grad_shared[depth]);
     making.add(dkv_kernels[depth][type], blocks_for(a.s, a.s.keys), THREADS, grad_shared[depth]);
     out->workspace = (size_t)(a.s.batches * a.s.heads * a.s.queries) * sizeof(float);
+    return making.done();
+}
+
+sr_status sr_mma_prepare_attention_bias_grad(const sr_kernel_request *request, sr_prepared *out) {
+    attention_bias_args a = {};
+    a.s = shape_of(sr_cuda_params<sr_attention_params>(request));
+    a.lanes = request->lanes > 0 ? request->lanes : 1;
+    a.lane_batches = a.s.batches / a.lanes;
+    const int depth = depth_number(a.s), type = request->dtype[0] == SR_F16;
+    const int64_t batches = sr_blocks_for(a.lane_batches, a.s.biases),
+                  slice = sr_blocks_for(batches, SLICES),
+                  count = a.s.biases * a.s.heads * a.s.queries * a.s.keys;
+    a.slice = slice < SLICE_BATCHES ? (int32_t)SLICE_BATCHES : (int32_t)slice;
+    a.slices = (int32_t)sr_blocks_for(batches, a.slice);
+    sr_cuda_making making(request, a, out);
+    making.add_grid(dbias_kernels[depth][type],
+                    a.s.biases * a.s.heads * sr_blocks_for(a.s.queries, TOKENS) *
+                        sr_blocks_for(a.s.keys, TOKENS),
+                    a.lanes * a.slices, 1, THREADS, 1, bias_shared[depth]);
+    if (a.slices > 1) {
+        making.add_elements(&mma_attention_fold_kernel, a.lanes * count);
+        out->workspace = (size_t)(a.lanes * a.slices * count) * sizeof(float);
+    }
     return making.done();
 }

@@ -15,6 +15,7 @@
 static const sr_kernel_entry entries[] = {
     ENTRY(attention, sr_mma_supports_attention),
     ENTRY(attention_grad, sr_mma_supports_attention),
+    ENTRY(attention_bias_grad, sr_mma_supports_attention),
     ENTRY(conv2d, sr_mma_supports_stem),
     ENTRY(conv2d_dw, sr_mma_supports_stem),
 };

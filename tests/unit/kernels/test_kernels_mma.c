@@ -86,7 +86,7 @@ static void test_problems(void **state) {
 typedef struct attention_case {
     sr_attention_params p;
     sr_dtype type;
-    test_array *q, *k, *v, *bias, *y, *lse, *dy, *dq, *dk, *dv; // bias: NULL without
+    test_array *q, *k, *v, *bias, *y, *lse, *dy, *dq, *dk, *dv, *dbias; // bias: NULL without
 } attention_case;
 
 // Element (token, channel) of a head.
@@ -183,6 +183,7 @@ static void check_query(const attention_case *c, int64_t head, int64_t query, we
 
 typedef struct gradient {
     double p, p_error, d, d_error; // absolute errors, with that of rounding
+    double unrounded;              // that of d without it
 } gradient;
 
 // From y and lse as they are given.
@@ -195,8 +196,9 @@ static gradient gradient_of(const attention_case *c, int64_t head, int64_t query
     const double difference = dp.value - mean.value;
     const double wrong =
         (terms + 2) * V * dp.magnitude + (terms + 4) * U * mean.magnitude + U * fabs(difference);
-    gradient g = {w.p, w.p * w.error, w.p * difference, 0};
-    g.d_error = fabs(g.d) * (w.error + U) + w.p * (1 + w.error) * wrong;
+    gradient g = {w.p, w.p * w.error, w.p * difference, 0, 0};
+    g.unrounded = fabs(g.d) * (w.error + U) + w.p * (1 + w.error) * wrong;
+    g.d_error = g.unrounded;
     g.d_error += r * (fabs(g.d) + g.d_error) + least(c);
     g.p_error += r * (g.p + g.p_error) + least(c);
     return g;
@@ -218,6 +220,24 @@ static void check_gradient(const attention_case *c, const char *what, int64_t he
                      ((of_p ? g->p_error : g->d_error) + (double)(others + 3) * V * fabs(w));
         }
         check(c, what, token, get(c, got, head, token, d), want, bound);
+    }
+}
+
+// The sum over all batches that have a bias.
+static void check_bias(const attention_case *c) {
+    const int64_t keys = c->p.keys, heads = c->p.heads, batches = c->p.batches / c->p.biases;
+    for (int64_t i = 0; i < c->dbias->count; i++) {
+        const int64_t query = i / keys % c->p.queries, head = i / keys / c->p.queries;
+        double want = 0, bound = 0;
+        for (int64_t batch = head / heads; batch < c->p.batches; batch += c->p.biases) {
+            const gradient g = gradient_of(c, batch * heads + head % heads, query, i % keys);
+            want += g.d;
+            bound += g.unrounded + (double)batches * U * fabs(g.d);
+        }
+        const double got = array_get(c->dbias, i);
+        if (!(fabs(got - want) <= bound))
+            fail_msg("dbias, element %lld: %.9g, not %.9g within %.3g", (long long)i, got, want,
+                     bound);
     }
 }
 
@@ -254,14 +274,18 @@ static attention_case make_case(const sr_attention_params *p, sr_dtype type) {
     c.dk = array_new(type, width * p->keys);
     c.dv = array_new(type, width * p->keys);
     c.lse = array_new(SR_F32, p->batches * p->heads * p->queries);
-    if (p->biases > 0)
+    if (p->biases > 0) {
         c.bias = array_random(SR_F32, p->biases * p->heads * p->queries * p->keys, 5, -3, 3);
+        c.dbias = array_new(SR_F32, c.bias->count);
+    }
     return c;
 }
 
 static void run_case(attention_case *c) {
     RUN(attention, c->p, c->q, c->k, c->v, c->bias, c->y, c->lse);
     RUN(attention_grad, c->p, c->q, c->k, c->v, c->y, c->lse, c->dy, c->bias, c->dq, c->dk, c->dv);
+    if (c->bias)
+        RUN(attention_bias_grad, c->p, c->q, c->k, c->v, c->y, c->lse, c->dy, c->bias, c->dbias);
 }
 
 static void check_case(attention_case *c) {
@@ -273,6 +297,8 @@ static void check_case(attention_case *c) {
             check_query(c, head, query, weights);
         check_gradients(c, head);
     }
+    if (c->bias)
+        check_bias(c);
     sr_free(weights);
     (void)arrays_free(NULL);
 }
@@ -290,6 +316,8 @@ static const sr_attention_params shapes[] = {
     {.batches = 4, .queries = 49, .keys = 49, .heads = 3, .depth = 32, .biases = 2},
     {.batches = 1, .queries = 33, .keys = 70, .heads = 2, .depth = 72},
     {.batches = 1, .queries = 70, .keys = 80, .heads = 1, .depth = 128, .biases = 1},
+    {.batches = 5, .queries = 9, .keys = 70, .heads = 2, .depth = 8, .biases = 2},
+    {.batches = 67, .queries = 3, .keys = 5, .heads = 2, .depth = 8, .biases = 2}, // slices
     {.batches = 1, .queries = 3, .keys = 300, .heads = 1, .depth = 48},
     {.batches = 1, .queries = 197, .keys = 197, .heads = 1, .depth = 64},
 };
@@ -368,11 +396,15 @@ static void test_lanes(void **state) {
             const sr_kernel_request forward = library_request(SR_KERNEL_attention, types[t], &p,
                                                               sizeof p, true),
                                     backward = library_request(SR_KERNEL_attention_grad, types[t],
-                                                               &p, sizeof p, true);
+                                                               &p, sizeof p, true),
+                                    bias = library_request(SR_KERNEL_attention_bias_grad, types[t],
+                                                           &p, sizeof p, true);
             // All but the bias.
             const sr_kernel_entry *y = check_lanes(&forward, lanes, 0x37),
-                                  *dx = check_lanes(&backward, lanes, 0x3bf);
-            assert_true(y && dx);
+                                  *dx = check_lanes(&backward, lanes, 0x3bf),
+                                  *db = check_lanes(&bias, lanes, 0xbf);
+            assert_true(y && dx && db);
+            assert_string_equal(db->numerics_class, MMA);
             assert_string_equal(y->numerics_class, MMA);
             assert_string_equal(dx->numerics_class, MMA);
             (void)arrays_free(NULL);
