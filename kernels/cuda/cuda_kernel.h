@@ -68,7 +68,10 @@ struct sr_bf16 {
     typedef __nv_bfloat16 type;
     static constexpr float vanishing = 0x1p-134f;
     static __device__ float load(const type *p) { return __bfloat162float(*p); }
-    static __device__ void store(type *p, float v) { *p = __float2bfloat16_rn(v); }
+    static __device__ void store(type *p, float v) {
+        const unsigned short bits = __bfloat16_as_ushort(__float2bfloat16_rn(v));
+        memcpy((void *)p, &bits, sizeof bits);
+    }
     static __device__ float rounded(float v) { return __bfloat162float(__float2bfloat16_rn(v)); }
     static __device__ float of_pair(uint32_t pair, bool second) {
         return __uint_as_float(second ? pair & 0xffff0000u : pair << 16);
@@ -85,7 +88,10 @@ struct sr_f16 {
     typedef __half type;
     static constexpr float vanishing = 0x1p-25f;
     static __device__ float load(const type *p) { return __half2float(*p); }
-    static __device__ void store(type *p, float v) { *p = __float2half_rn(v); }
+    static __device__ void store(type *p, float v) {
+        const unsigned short bits = __half_as_ushort(__float2half_rn(v));
+        memcpy((void *)p, &bits, sizeof bits);
+    }
     static __device__ float rounded(float v) { return __half2float(__float2half_rn(v)); }
     static __device__ float of_pair(uint32_t pair, bool second) {
         __half2 both;
