@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define SR_CUDA_TENSOR "tensor"   // provider and class
-#define SR_CUDA_TENSOR_NUMERICS 2 // sr_provider.numerics
+#define SR_CUDA_TENSOR_NUMERICS 3 // sr_provider.numerics
 
 // prepare of each kernel: fills launch, state and workspace.
 sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out);
@@ -28,6 +28,10 @@ sr_status sr_tensor_prepare_batchnorm_infer_relu(const sr_kernel_request *reques
 sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
                                                     sr_prepared *out);
+// Those of depthwise convolutions.
+sr_status sr_tensor_prepare_conv2d(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out);
 
 extern const sr_provider sr_provider_cuda_tensor;
 

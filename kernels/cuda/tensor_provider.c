@@ -3,8 +3,8 @@
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/kernel_params.h"
 
-// The arguments mean and var, dgamma and dbeta, of which lanes side by side have their own; where
-// the kernel is given all of them, lanes may share them, too.
+// The arguments mean and var, dgamma and dbeta, and dw, of which lanes side by side have their own;
+// where the kernel is given all of them, lanes may share them, too.
 static uint16_t statistics_of(sr_kernel_id kernel) {
     static const uint16_t statistics[SR_KERNEL_COUNT] = {
         [SR_KERNEL_batchnorm_train] = 1 << 4 | 1 << 5,
@@ -17,6 +17,7 @@ static uint16_t statistics_of(sr_kernel_id kernel) {
         [SR_KERNEL_batchnorm_infer] = 1 << 3 | 1 << 4,
         [SR_KERNEL_batchnorm_infer_relu] = 1 << 4 | 1 << 5,
         [SR_KERNEL_batchnorm_dx] = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
+        [SR_KERNEL_conv2d_dw] = 1 << 2,
     };
     return statistics[kernel];
 }
@@ -43,6 +44,27 @@ static bool supports_rows(const sr_kernel_request *request) {
            (p->rows / 64 + lanes) * p->channels <= INT32_MAX / 2;
 }
 
+static bool is_size(int64_t n) {
+    return n > 0 && n <= INT32_MAX;
+}
+
+// Depthwise convolutions. Pixels, and the elements of a row, are numbered in 32 bits, and slabs of
+// at least 8 channels are the second dimension of a grid (tensor_depthwise.h).
+static bool supports_depthwise(const sr_kernel_request *request) {
+    const sr_conv_params *p = (const void *)request->params;
+    if (request->lanes > 0 && (!takes_lanes(request) || p->n % request->lanes != 0))
+        return false;
+    const bool depthwise = p->groups > 1 && p->c == p->groups && p->k == p->groups;
+    const bool square = p->r == p->s && p->stride_h == p->stride_w;
+    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && depthwise && square &&
+           (p->r == 3 || p->r == 5 || p->r == 7) && (p->stride_h == 1 || p->stride_h == 2) &&
+           p->dilation_h == 1 && p->dilation_w == 1 && is_size(p->n) && is_size(p->h) &&
+           is_size(p->w) && is_size(p->p) && is_size(p->q) && p->c <= 8 * UINT16_MAX &&
+           is_size(4 * p->h * p->w) && is_size(4 * p->n * p->h * p->w) &&
+           is_size(4 * p->p * p->q) && is_size(4 * p->n * p->p * p->q) && is_size(p->w * p->c) &&
+           is_size(p->q * p->c);
+}
+
 #define ENTRY(id, supporting)                                                                      \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
@@ -57,6 +79,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(batchnorm_dx, supports_rows),         ENTRY(batchnorm_infer, supports_rows),
     ENTRY(batchnorm_train_relu, supports_rows), ENTRY(batchnorm_infer_relu, supports_rows),
     ENTRY(batchnorm_relu_grad, supports_rows),  ENTRY(batchnorm_add_relu_grad, supports_rows),
+    ENTRY(conv2d, supports_depthwise),          ENTRY(conv2d_dx, supports_depthwise),
+    ENTRY(conv2d_dw, supports_depthwise),
 };
 
 const sr_provider sr_provider_cuda_tensor = {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of provider x86, of listed and drawn shapes. Results and input gradients
+// Depthwise convolutions of provider x86, or, on a device that has it, of class "tensor", of listed
+// and drawn shapes. Results and input gradients
 // have the bits of one chain of fused multiply-adds over the taps inside of the picture, by row and
 // column (in reverse order for the gradient), with the bias added and the result rounded once,
 // whatever the tiles, the division into blocks and their order; the chains here are scalar (fmaf).
-// Weight gradients are compared with sums in f64. Infinities and NaN stay where they belong.
+// Weight gradients are compared with sums in f64. Infinities and NaN stay where they belong; those
+// of class "tensor" stay in their channel of a weight gradient. Lanes side by side have the bits of
+// each.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
 
 #include "kernels/base/cpuid.h"
 #include "kernels/base/rng.h"
-#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/library_kernels.h"
 
 typedef struct depthwise_shape {
     int n, h, w, c, r, s, stride_h, stride_w, top, left, dilation_h, dilation_w;
@@ -18,19 +21,23 @@ typedef struct depthwise_shape {
 
 // One pixel; each window of its own with stride 1 and 2, and numbers of columns around the sizes of
 // tiles; fewer channels than a vector, whole vectors, and some more; padding wider than the window
-// and none; other windows, strides and dilations.
+// and none; other windows, strides and dilations. Many images and channels: on a GPU, images that
+// are not cut, and more of them than blocks.
 static const depthwise_shape shapes[] = {
-    {1, 1, 1, 2, 1, 1, 1, 1, 0, 0, 1, 1},    {1, 1, 1, 16, 3, 3, 1, 1, 1, 1, 1, 1},
-    {2, 5, 14, 16, 3, 3, 1, 1, 1, 1, 1, 1},  {1, 9, 15, 33, 3, 3, 1, 1, 1, 1, 1, 1},
-    {2, 7, 7, 40, 5, 5, 1, 1, 2, 2, 1, 1},   {1, 8, 29, 24, 7, 7, 1, 1, 3, 3, 1, 1},
-    {3, 7, 8, 32, 3, 3, 2, 2, 1, 1, 1, 1},   {1, 11, 16, 20, 3, 3, 2, 2, 0, 0, 1, 1},
-    {2, 14, 13, 17, 5, 5, 2, 2, 2, 2, 1, 1}, {1, 9, 31, 48, 7, 7, 2, 2, 3, 3, 1, 1},
-    {1, 3, 3, 16, 7, 7, 1, 1, 3, 3, 1, 1},   {1, 2, 3, 16, 5, 5, 2, 2, 4, 4, 1, 1},
-    {1, 6, 6, 31, 3, 3, 1, 1, 4, 5, 1, 1},   {1, 6, 7, 31, 3, 3, 2, 2, 5, 4, 1, 1},
-    {2, 9, 10, 16, 3, 5, 2, 1, 1, 2, 1, 1},  {1, 9, 10, 16, 5, 3, 1, 2, 2, 1, 2, 1},
-    {1, 12, 11, 16, 3, 3, 1, 1, 2, 2, 2, 2}, {1, 13, 12, 18, 4, 2, 3, 3, 1, 1, 1, 2},
-    {2, 8, 9, 5, 3, 3, 2, 2, 1, 1, 1, 1},    {1, 5, 40, 16, 1, 7, 1, 1, 0, 3, 1, 1},
-    {1, 30, 4, 16, 11, 1, 1, 1, 5, 0, 1, 1}, {40, 2, 2, 16, 3, 3, 1, 1, 1, 1, 1, 1},
+    {1, 1, 1, 2, 1, 1, 1, 1, 0, 0, 1, 1},     {1, 1, 1, 16, 3, 3, 1, 1, 1, 1, 1, 1},
+    {2, 5, 14, 16, 3, 3, 1, 1, 1, 1, 1, 1},   {1, 9, 15, 33, 3, 3, 1, 1, 1, 1, 1, 1},
+    {2, 7, 7, 40, 5, 5, 1, 1, 2, 2, 1, 1},    {1, 8, 29, 24, 7, 7, 1, 1, 3, 3, 1, 1},
+    {3, 7, 8, 32, 3, 3, 2, 2, 1, 1, 1, 1},    {1, 11, 16, 20, 3, 3, 2, 2, 0, 0, 1, 1},
+    {2, 14, 13, 17, 5, 5, 2, 2, 2, 2, 1, 1},  {1, 9, 31, 48, 7, 7, 2, 2, 3, 3, 1, 1},
+    {1, 3, 3, 16, 7, 7, 1, 1, 3, 3, 1, 1},    {1, 2, 3, 16, 5, 5, 2, 2, 4, 4, 1, 1},
+    {1, 6, 6, 31, 3, 3, 1, 1, 4, 5, 1, 1},    {1, 6, 7, 31, 3, 3, 2, 2, 5, 4, 1, 1},
+    {2, 9, 10, 16, 3, 5, 2, 1, 1, 2, 1, 1},   {1, 9, 10, 16, 5, 3, 1, 2, 2, 1, 2, 1},
+    {1, 12, 11, 16, 3, 3, 1, 1, 2, 2, 2, 2},  {1, 13, 12, 18, 4, 2, 3, 3, 1, 1, 1, 2},
+    {2, 8, 9, 5, 3, 3, 2, 2, 1, 1, 1, 1},     {1, 5, 40, 16, 1, 7, 1, 1, 0, 3, 1, 1},
+    {1, 30, 4, 16, 11, 1, 1, 1, 5, 0, 1, 1},  {40, 2, 2, 16, 3, 3, 1, 1, 1, 1, 1, 1},
+    {70, 2, 2, 1024, 3, 3, 1, 1, 1, 1, 1, 1}, {265, 1, 1, 1024, 3, 3, 1, 1, 1, 1, 1, 1},
+    {2, 5, 22, 72, 7, 7, 1, 1, 1, 9, 1, 1},   {1, 33, 8, 130, 5, 5, 2, 2, 1, 1, 1, 1},
+    {2, 1, 2, 9, 7, 7, 2, 2, 3, 3, 1, 1},     {1, 2, 2, 6, 7, 7, 2, 2, 8, 7, 1, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0], DRAWN = 60 };
 
@@ -50,6 +57,38 @@ static sr_conv_params params_of(const depthwise_shape *s) {
     return p;
 }
 
+// "tensor" on a device that has it, else "x86".
+static const char *provider(void) {
+    size_t count;
+    if (!device_of_test())
+        return "x86";
+    const sr_provider *const *providers = sr_providers(&count); // the open device's, too
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, "tensor") == 0)
+            return "tensor";
+    return "x86";
+}
+
+static bool is_of_device(void) {
+    return strcmp(provider(), "tensor") == 0;
+}
+
+static sr_kernel_request request_of(sr_kernel_id kernel, const sr_conv_params *p, sr_dtype t) {
+    const sr_device_kind kind =
+        is_of_device() ? sr_device_get_properties(device_of_test())->kind : SR_DEVICE_CPU;
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, kind, kernel, t, p, sizeof *p);
+    return request;
+}
+
+// Class "tensor" has square windows of 3, 5 and 7 taps with one stride, 1 or 2, without dilation;
+// provider x86 has all.
+static bool is_served(const depthwise_shape *s) {
+    const bool window = s->r == s->s && (s->r == 3 || s->r == 5 || s->r == 7);
+    return !is_of_device() || (window && s->stride_h == s->stride_w && s->stride_h <= 2 &&
+                               s->dilation_h == 1 && s->dilation_w == 1);
+}
+
 static int draw(sr_rng *rng, int most) {
     return (int)(sr_rng_u32(rng) % (uint32_t)most);
 }
@@ -66,6 +105,11 @@ static depthwise_shape drawn(uint64_t number) {
     s.stride_w = 1 + draw(&rng, 2) + (draw(&rng, 8) == 0);
     s.dilation_h = 1 + (draw(&rng, 4) == 0);
     s.dilation_w = 1 + (draw(&rng, 6) == 0);
+    if (is_of_device()) {
+        s.r = s.s = 3 + 2 * draw(&rng, 3);
+        s.stride_w = s.stride_h;
+        s.dilation_h = s.dilation_w = 1;
+    }
     s.top = draw(&rng, s.r + 1);
     s.left = draw(&rng, s.s + 1);
     s.h = s.dilation_h * (s.r - 1) + 1 + draw(&rng, 9);
@@ -90,7 +134,7 @@ static void assert_bits(const char *what, const test_array *got, int64_t i, floa
 static void check_forward(const sr_conv_params *p, test_array *x, test_array *w, bool bias) {
     test_array *b = bias ? array_random(SR_F32, p->c, 3, -2, 2) : NULL;
     test_array *y = array_new(x->dtype, p->n * p->p * p->q * p->c);
-    kernel_run("x86", SR_KERNEL_conv2d, p, sizeof *p, 4, (test_array *[]){x, w, b, y});
+    kernel_run(provider(), SR_KERNEL_conv2d, p, sizeof *p, 4, (test_array *[]){x, w, b, y});
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t c = i % p->c, column = i / p->c % p->q, row = i / p->c / p->q % p->p;
         float sum = 0;
@@ -123,15 +167,22 @@ static void check_dx(const sr_conv_params *p, test_array *dy, test_array *w) {
                          sum[place * p->c + c]);
         }
     }
-    kernel_run("x86", SR_KERNEL_conv2d_dx, p, sizeof *p, 3, (test_array *[]){dy, w, dx});
+    kernel_run(provider(), SR_KERNEL_conv2d_dx, p, sizeof *p, 3, (test_array *[]){dy, w, dx});
     for (int64_t i = 0; i < dx->count; i++)
         assert_bits("dx", dx, i, sum[i]);
+}
+
+static bool is_finite_in(const test_array *a, int64_t channel, int64_t channels) {
+    for (int64_t i = channel; i < a->count; i += channels)
+        if (!isfinite(array_get(a, i)))
+            return false;
+    return true;
 }
 
 static void check_dw(const sr_conv_params *p, test_array *x, test_array *dy) {
     const int64_t taps = p->r * p->s;
     test_array *dw = array_new(SR_F32, p->c * taps);
-    kernel_run("x86", SR_KERNEL_conv2d_dw, p, sizeof *p, 3, (test_array *[]){x, dy, dw});
+    kernel_run(provider(), SR_KERNEL_conv2d_dw, p, sizeof *p, 3, (test_array *[]){x, dy, dw});
     for (int64_t i = 0; i < dw->count; i++) {
         const int64_t c = i / taps, tap = i % taps;
         double sum = 0, magnitude = 0;
@@ -144,7 +195,9 @@ static void check_dw(const sr_conv_params *p, test_array *x, test_array *dy) {
             sum += product;
             magnitude += fabs(product);
         }
-        if (isfinite(sum))
+        if (is_of_device() && !(is_finite_in(x, c, p->c) && is_finite_in(dy, c, p->c)))
+            assert_true(isfinite(sum) || !isfinite(array_get(dw, i)));
+        else if (isfinite(sum))
             assert_near("dw", i, SR_F32, array_get(dw, i), sum,
                         8 + 2 * sqrt((double)(p->n * p->p * p->q)), magnitude);
         else if (isfinite(array_get(dw, i)))
@@ -173,12 +226,16 @@ static void check_shape(const depthwise_shape *s, sr_dtype t, uint32_t seed, boo
     check_dw(&p, x, dy);
 }
 
+static bool is_depthwise(const sr_kernel_entry *entry) {
+    return is_of_device() ? strcmp(entry->provider, "tensor") == 0
+                          : strstr(entry->name, "depthwise") != NULL;
+}
+
 static bool has_kernels(void) {
-    sr_kernel_request request;
     const sr_conv_params p = params_of(&shapes[1]);
-    sr_kernel_request_init(&request, SR_DEVICE_CPU, SR_KERNEL_conv2d, SR_F32, &p, sizeof p);
-    const sr_kernel_entry *entry = sr_kernel_find_in(&request, "x86");
-    return entry != NULL && strstr(entry->name, "depthwise") != NULL;
+    const sr_kernel_request request = request_of(SR_KERNEL_conv2d, &p, SR_F32);
+    const sr_kernel_entry *entry = sr_kernel_find_in(&request, provider());
+    return entry != NULL && is_depthwise(entry);
 }
 
 static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
@@ -187,7 +244,7 @@ static void test_chains(void **state) {
     if (!has_kernels())
         test_skip("this build or processor has no x86 kernels");
     for (uint32_t i = 0; i < SHAPES; i++) {
-        for (int t = 0; t < 3; t++) {
+        for (int t = 0; t < 3 && is_served(&shapes[i]); t++) {
             check_shape(&shapes[i], types[t], 10 * i + (uint32_t)t, false);
             (void)arrays_free(state);
         }
@@ -204,6 +261,29 @@ static void test_drawn_shapes(void **state) {
     }
 }
 
+// Lanes side by side, which have their own weight gradients.
+static void test_lanes(void **state) {
+    static const struct {
+        sr_kernel_id kernel;
+        uint32_t varies; // all but weights and bias
+    } kernels[] = {{SR_KERNEL_conv2d, 0x9}, {SR_KERNEL_conv2d_dx, 0x5}, {SR_KERNEL_conv2d_dw, 0x7}};
+    if (!has_kernels() || !is_of_device())
+        test_skip("this device has no kernels of class tensor");
+    for (uint32_t i = 0; i < SHAPES; i++) {
+        const sr_conv_params p = params_of(&shapes[i]);
+        for (int k = 0; k < 3 && is_served(&shapes[i]); k++) {
+            const sr_kernel_request lane = request_of(kernels[k].kernel, &p, types[i % 3]);
+            for (int lanes = 2; lanes <= 3; lanes++) {
+                const sr_kernel_entry *entry = check_lanes(&lane, lanes, kernels[k].varies);
+                if (!entry || !is_depthwise(entry))
+                    fail_msg("%d lanes of %s, shape %u, are served by %s", lanes,
+                             sr_kernel_name(lane.kernel), i, entry ? entry->name : "no kernel");
+                (void)arrays_free(state);
+            }
+        }
+    }
+}
+
 // Convolutions of other kinds, and without images, are for other kernels.
 static void test_what_is_left_to_others(void **state) {
     (void)state;
@@ -211,19 +291,21 @@ static void test_what_is_left_to_others(void **state) {
         test_skip("this build or processor has no x86 kernels");
     static const sr_kernel_id kernels[] = {SR_KERNEL_conv2d, SR_KERNEL_conv2d_dx,
                                            SR_KERNEL_conv2d_dw};
+    enum { OTHERS = 6 }; // the last ones are served on CPUs
     const sr_conv_params whole = params_of(&shapes[2]);
-    sr_conv_params others[3] = {whole, whole, whole};
+    sr_conv_params others[OTHERS] = {whole, whole, whole, whole, whole, whole};
     others[0].n = 0;
     others[1].k = 2 * whole.k;
     others[2].groups = 4;
+    others[3].dilation_w = 2;
+    others[4].stride_h = 2;
+    others[5].r = 1;
     for (int k = 0; k < 3; k++) {
-        for (int i = 0; i < 3; i++) {
-            sr_kernel_request request;
-            sr_kernel_request_init(&request, SR_DEVICE_CPU, kernels[k], SR_F32, &others[i],
-                                   sizeof others[i]);
+        for (int i = 0; i < (is_of_device() ? OTHERS : 3); i++) {
+            const sr_kernel_request request = request_of(kernels[k], &others[i], SR_F32);
             const sr_kernel_entry *entry = sr_kernel_find(&request);
             assert_non_null(entry);
-            assert_null(strstr(entry->numerics_class, "depthwise"));
+            assert_false(is_depthwise(entry));
         }
     }
 }
@@ -232,6 +314,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_chains, arrays_free),
         cmocka_unit_test_teardown(test_drawn_shapes, arrays_free),
+        cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_what_is_left_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,7 +247,8 @@ static const conv_shape conv_shapes[] = {
     {130, 1, 1, 70, 40, 1, 1, 1, 0, 1, 1, 0},   {5, 1, 1, 40, 70, 1, 1, 1, 0, 1, 1, 0},
     {4, 11, 15, 72, 40, 3, 3, 1, 2, 2, 1, 0},   {4, 11, 15, 140, 130, 3, 3, 1, 2, 2, 1, 0},
     {2, 7, 9, 40, 36, 3, 3, 1, 6, 6, 1, 0},     {2, 9, 8, 36, 40, 3, 3, 2, 5, 5, 1, 0},
-    {1, 5, 6, 34, 33, 3, 3, 1, 18, 18, 1, 0},
+    {1, 5, 6, 34, 33, 3, 3, 1, 18, 18, 1, 0},   {2, 6, 11, 12, 12, 5, 5, 1, 2, 1, 12, 0},
+    {2, 2, 3, 16, 16, 7, 7, 1, 3, 1, 16, 0},    {1, 8, 15, 9, 9, 7, 7, 1, 3, 1, 9, 0},
 };
 
 static sr_conv_params conv_params(const conv_shape *s) {
@@ -291,7 +292,7 @@ static void conv(sr_kernel_id kernel, const conv_shape *shape, sr_dtype t, bool 
 }
 
 static void case_conv(sr_kernel_id kernel) {
-    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 26); k++)
+    for (size_t k = 0; k < problems(sizeof conv_shapes / sizeof conv_shapes[0], 29); k++)
         for (int t = 0; t < TYPES; t++)
             conv(kernel, &conv_shapes[k], types[t], (k + (size_t)t) % 2 == 0);
 }
