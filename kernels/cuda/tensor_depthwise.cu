@@ -28,6 +28,7 @@ struct tensor_depthwise_args {
     depthwise_cut cut;
 
     __device__ float bias_of(int channel) const { return bias ? bias[channel] : 0.0f; }
+    static __device__ float with_bias(float v, float channel_bias) { return v + channel_bias; }
 };
 
 struct tensor_depthwise_dx_args {
@@ -38,20 +39,20 @@ struct tensor_depthwise_dx_args {
     depthwise_cut cut;
 
     __device__ float bias_of(int) const { return 0.0f; }
+    static __device__ float with_bias(float v, float) { return v; }
 };
 
 // Sums of a row of the result.
 template <int N, class F> struct depthwise_sums { float column[F::COLUMNS][N]; };
 
 // What a thread writes of a strip.
-template <class T, int N, class F> struct depthwise_result {
+template <class T, int N, class F, class A> struct depthwise_result {
     typedef typename T::type element;
     element *top; // in row 0
     uint32_t inside;
     int first, last; // rows
     float bias[N];
 
-    template <class A>
     __device__ __forceinline__ depthwise_result(const A &a, const depthwise_strip &at, int channel)
         : inside(columns_inside(at.result_column, F::COLUMNS, a.cut.result_w)), first(at.first),
           last(at.last) {
@@ -77,7 +78,7 @@ template <class T, int N, class F> struct depthwise_result {
             sr_packed<element, N> packed;
             SR_UNROLL
             for (int k = 0; k < N; k++)
-                v[k] = sums.column[t][k] + bias[k];
+                v[k] = A::with_bias(sums.column[t][k], bias[k]);
             sr_pack<T>(packed, v);
             packed.store(to, false);
         }
@@ -146,7 +147,7 @@ template <class T, int N, class F, class A>
 static __device__ __forceinline__ void convolve_strip(const A &a, const depthwise_strip &at,
                                                       int channel, const float (&w)[F::TAPS][N]) {
     const depthwise_cut &s = a.cut;
-    const depthwise_result<T, N, F> result(a, at, channel);
+    const depthwise_result<T, N, F, A> result(a, at, channel);
     depthwise_source<T, N, F> source(s, a.source, at, channel);
     depthwise_sums<N, F> sum[F::SLOTS] = {};
     for (int m = at.begin; m < at.end; m++) {
@@ -178,14 +179,14 @@ static __device__ __forceinline__ void convolve_strip(const A &a, const depthwis
     }
 }
 
-// The filters of a thread, by way of shared memory.
+// The filters of a thread, by way of shared memory. All threads of the block take part.
 template <class T, int N, int TAPS>
 static __device__ __forceinline__ void get_filters(const depthwise_cut &s, const float *all,
-                                                   float (&w)[TAPS][N]) {
+                                                   int slab, float (&w)[TAPS][N]) {
     float *const shared = (float *)(void *)sr_cuda_shared;
     const int pitch = N * (s.wide | 1), x = depthwise_x(s) * N;
-    const int first = (int)blockIdx.y * s.wide * N;
-    const int channels = min(s.wide * N, s.channels - first);
+    const int first = slab * s.wide * N, channels = min(s.wide * N, s.channels - first);
+    __syncthreads(); // those of another slab have been read
     for (int i = (int)threadIdx.x; i < channels * TAPS; i += DEPTHWISE_THREADS) {
         const int c = i / TAPS;
         shared[(i - c * TAPS) * pitch + c] = T::rounded(all[(int64_t)first * TAPS + i]);
@@ -198,17 +199,18 @@ static __device__ __forceinline__ void get_filters(const depthwise_cut &s, const
     }
 }
 
+// Blocks of neighbouring slabs follow each other, so that they read the same lines of memory.
 template <class T, int N, class F, class A>
 static __device__ __forceinline__ void convolve(const A &a) {
     const depthwise_cut &s = a.cut;
-    const int channel = ((int)blockIdx.y * s.wide + depthwise_x(s)) * N;
-    int strip = (int)blockIdx.x * s.high + depthwise_y(s);
-    float w[F::TAPS][N] = {};
-    get_filters<T>(s, a.w, w);
-    if (depthwise_y(s) >= s.high || channel >= s.channels)
-        return;
-    for (; strip < s.strips; strip += (int)gridDim.x * s.high)
-        convolve_strip<T, N, F>(a, strip_at<F>(s, strip), channel, w);
+    const int group = (int)(blockIdx.z * gridDim.y + blockIdx.y);
+    for (int slab = (int)blockIdx.x; slab < s.slabs; slab += (int)gridDim.x) {
+        const int channel = (slab * s.wide + depthwise_x(s)) * N, y = depthwise_y(s);
+        float w[F::TAPS][N] = {};
+        get_filters<T>(s, a.w, slab, w);
+        if (y < s.high && group * s.high + y < s.strips && channel < s.channels)
+            convolve_strip<T, N, F>(a, strip_at<F>(s, group * s.high + y), channel, w);
+    }
 }
 
 // ---- Functions and plans ----
@@ -233,7 +235,7 @@ CONVOLUTION(tensor_depthwise_dx_7_stride2, tensor_depthwise_dx_args, depthwise_s
 template <class A>
 static sr_status prepare_convolution(const sr_kernel_request *request,
                                      const depthwise_functions (&all)[3][2], sr_prepared *out) {
-    enum { FILLING_BLOCKS = 16 * DEPTHWISE_MULTIPROCESSORS };
+    enum { MOST_Y = 1 << 15 }; // blocks of the second dimension
     const sr_conv_params *p = sr_cuda_params<sr_conv_params>(request);
     const depthwise_functions &functions = depthwise_of(all, request);
     A a = {};
@@ -241,9 +243,10 @@ static sr_status prepare_convolution(const sr_kernel_request *request,
     int n;
     const sr_cuda_kernel *kernel = depthwise_function(functions, request, &n);
     s = functions.cut(p, p->n, n);
-    const int groups = depthwise_groups(&s), most = divide_up(FILLING_BLOCKS, s.slabs);
+    const int groups = depthwise_groups(&s);
     sr_cuda_making making(request, a, out);
-    making.add_grid(kernel, groups < most ? groups : most, s.slabs, 1, DEPTHWISE_THREADS, 1,
+    making.add_grid(kernel, s.slabs, groups < MOST_Y ? groups : (int)MOST_Y,
+                    divide_up(groups, MOST_Y), DEPTHWISE_THREADS, 1,
                     (size_t)(p->r * p->s * n * (s.wide | 1)) * sizeof(float));
     return making.done();
 }

@@ -48,8 +48,8 @@ static bool is_size(int64_t n) {
     return n > 0 && n <= INT32_MAX;
 }
 
-// Depthwise convolutions. Pixels, and the elements of a row, are numbered in 32 bits, and slabs of
-// at least 8 channels are the second dimension of a grid (tensor_depthwise.h).
+// Depthwise convolutions. Pixels, and the elements of a row, are numbered in 32 bits
+// (tensor_depthwise.h).
 static bool supports_depthwise(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
     if (request->lanes > 0 && (!takes_lanes(request) || p->n % request->lanes != 0))
@@ -59,7 +59,7 @@ static bool supports_depthwise(const sr_kernel_request *request) {
     return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && depthwise && square &&
            (p->r == 3 || p->r == 5 || p->r == 7) && (p->stride_h == 1 || p->stride_h == 2) &&
            p->dilation_h == 1 && p->dilation_w == 1 && is_size(p->n) && is_size(p->h) &&
-           is_size(p->w) && is_size(p->p) && is_size(p->q) && p->c <= 8 * UINT16_MAX &&
+           is_size(p->w) && is_size(p->p) && is_size(p->q) && is_size(49 * p->c) &&
            is_size(4 * p->h * p->w) && is_size(4 * p->n * p->h * p->w) &&
            is_size(4 * p->p * p->q) && is_size(4 * p->n * p->p * p->q) && is_size(p->w * p->c) &&
            is_size(p->q * p->c);
