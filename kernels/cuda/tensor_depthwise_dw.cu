@@ -26,7 +26,7 @@ struct tensor_depthwise_dw_args {
 
 // STEPS are taken at once, after which the rows of dy in registers move on.
 template <int K, int S, int WIDTH, int LEAST, int TOGETHER>
-struct depthwise_sums : depthwise_gather<K, S, WIDTH, LEAST> {
+struct depthwise_products : depthwise_gather<K, S, WIDTH, LEAST> {
     enum { STEPS = TOGETHER };
 };
 
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void sum_unit(const tensor_depthwise_dw_args &
 // ---- Functions and plans ----
 
 #define FILTER_GRADIENT(name, ...)                                                                 \
-    typedef depthwise_sums<__VA_ARGS__> name##_way;                                                \
+    typedef depthwise_products<__VA_ARGS__> name##_way;                                            \
     DEPTHWISE_KERNELS(name, tensor_depthwise_dw_args, name##_way, sum_unit)
 
 FILTER_GRADIENT(tensor_depthwise_dw_3, 3, 1, 7, 4, 1)
