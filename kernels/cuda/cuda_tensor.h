@@ -32,6 +32,10 @@ sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *req
 sr_status sr_tensor_prepare_conv2d(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared *out);
+// tensor_groupnorm.cu: rows that are whole vectors, which a block can hold.
+bool sr_tensor_holds_row(sr_dtype dtype, int64_t channels);
+sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out);
 
 extern const sr_provider sr_provider_cuda_tensor;
 

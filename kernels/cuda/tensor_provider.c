@@ -65,6 +65,19 @@ static bool supports_depthwise(const sr_kernel_request *request) {
            is_size(p->q * p->c);
 }
 
+// Layer norm: groups of all channels of a pixel. Lanes side by side have their own dgamma and
+// dbeta.
+static bool supports_layer_norm(const sr_kernel_request *request) {
+    const sr_groupnorm_params *p = (const void *)request->params;
+    const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
+    const uint16_t own = request->kernel == SR_KERNEL_groupnorm_grad ? 1 << 6 | 1 << 7 : 0;
+    if (request->lanes > 0 && (request->per_lane != own || p->samples % lanes != 0))
+        return false;
+    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->samples > 0 &&
+           p->samples <= INT32_MAX && p->pixels == 1 && p->groups == 1 && p->channels > 0 &&
+           sr_tensor_holds_row(request->dtype[0], p->channels);
+}
+
 #define ENTRY(id, supporting)                                                                      \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
@@ -81,6 +94,7 @@ static const sr_kernel_entry entries[] = {
     ENTRY(batchnorm_relu_grad, supports_rows),  ENTRY(batchnorm_add_relu_grad, supports_rows),
     ENTRY(conv2d, supports_depthwise),          ENTRY(conv2d_dx, supports_depthwise),
     ENTRY(conv2d_dw, supports_depthwise),
+    ENTRY(groupnorm, supports_layer_norm),      ENTRY(groupnorm_grad, supports_layer_norm),
 };
 
 const sr_provider sr_provider_cuda_tensor = {

@@ -185,6 +185,17 @@ static bool is_for_cpus(const char *provider) {
     return false;
 }
 
+const sr_provider *provider_of_test(const char *name) {
+    size_t count;
+    if (!device_of_test())
+        return NULL;
+    const sr_provider *const *providers = sr_providers(&count); // the open device's, too
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, name) == 0)
+            return providers[i];
+    return NULL;
+}
+
 void use_device_of(const char *provider, sr_kernel_request *request) {
     if (device_of_test() && sr_kernel_activation(request) != SR_F64 &&
         (strcmp(provider, SR_KERNEL_REFERENCE) == 0 || !is_for_cpus(provider)))

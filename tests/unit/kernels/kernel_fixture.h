@@ -34,6 +34,8 @@ double unit_roundoff(sr_dtype dtype);
 double sum_roundoff(sr_dtype dtype);
 sr_dtype parameter_type(sr_dtype activation);
 
+// The provider of this name, of the device of the tests; NULL if that has none.
+const sr_provider *provider_of_test(const char *name);
 // Makes a request one for the device of the tests if the provider is the reference, or has no
 // kernels for CPUs; not in f64, which is for CPUs alone.
 void use_device_of(const char *provider, sr_kernel_request *request);

@@ -36,14 +36,7 @@ static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = 3 };
 
 static const sr_provider *provider(void) {
-    size_t count;
-    if (!device_of_test())
-        return NULL;
-    const sr_provider *const *providers = sr_providers(&count); // the open device's, too
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(providers[i]->name, TENSOR) == 0)
-            return providers[i];
-    return NULL;
+    return provider_of_test(TENSOR);
 }
 
 static bool is_skipped(void) {

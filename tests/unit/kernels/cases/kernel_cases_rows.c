@@ -250,11 +250,14 @@ static const sr_groupnorm_params group_shapes[] = {
     {.samples = 2, .pixels = 350, .channels = 96, .groups = 2},
 };
 
+// |x - mean| <= 4, and rstd is 10 at most where it is computed, 1.5 where it is given.
 static void groupnorm(sr_kernel_id kernel, sr_groupnorm_params p, bool affine, sr_dtype t) {
-    const int64_t n = p.samples * p.pixels * p.channels, groups = p.samples * p.groups;
+    const int64_t rows = p.samples * p.pixels, n = rows * p.channels, groups = p.samples * p.groups;
+    const double of_group = (double)(p.pixels * p.channels / p.groups);
     const arg_role parameter = affine ? PARAMETER : NONE;
     const bool gradient = kernel == SR_KERNEL_groupnorm_grad;
     problem c = problem_of(kernel, gradient ? 8 : 6, &p, sizeof p);
+    c.terms = of_group;
     set(&c, 0, ACTIVATION, t, n);
     if (gradient) {
         set(&c, 1, ACTIVATION, t, n);
@@ -264,12 +267,19 @@ static void groupnorm(sr_kernel_id kernel, sr_groupnorm_params p, bool affine, s
         set_output(&c, 5, ACTIVATION, t, n);
         set_output(&c, 6, PARAMETER, t, p.channels);
         set_output(&c, 7, PARAMETER, t, p.channels);
+        c.terms = of_group > (double)rows ? of_group : (double)rows;
+        c.arg[5].bound = 228; // 1.5 (g + mean g + xhat mean (g xhat)), with |g| <= 4, |xhat| <= 6
+        c.arg[6].bound = 12 * (double)rows;
+        c.arg[7].bound = 2 * (double)rows;
     } else {
         set(&c, 1, parameter, t, p.channels);
         set(&c, 2, parameter, t, p.channels);
         set_output(&c, 3, ACTIVATION, t, n);
         set_output(&c, 4, PARAMETER, t, groups);
         set_output(&c, 5, PARAMETER, t, groups);
+        c.arg[3].bound = 82; // 2 * 4 * 10 + 2
+        c.arg[4].bound = 2;
+        c.arg[5].bound = 10;
     }
     check_problem(&c);
 }

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer norm in numerics class "tensor" on the test's device (SERRIED_TEST_DEVICE), within derived
+// bounds of double arithmetic, for rows and channels around the sizes of its vectors, warps, blocks
+// and units (kernels/cuda/tensor_groupnorm.cu). The bits are the same for any number of blocks, in
+// place, in repeated runs, and in lanes side by side as in each alone.
+//
+// The bounds, with u = 2^-24:
+//   sums over a row: a term is in at most D = 25 additions: 12 in a thread and one between its two
+//     sums, 5 in a warp, 7 between warps.
+//   mean: D and two roundings of the mean absolute value.
+//   variance: a difference makes one rounding and counts twice, its product none, as it is fused
+//     with the sum; the division makes two. A mean that is wrong by e adds e^2.
+//   gradient: xhat has two roundings, g one. Means of g, and of g xhat, have D + 3 and D + 6; they
+//     are multiplied by rstd, and added with one more for each of three steps.
+//   sums over rows: a term is in at most 8 additions in a thread, 8 between threads, and those of
+//     the fold: one for each 64 units, and 6. A thread has at least two rows, and a row of n
+//     vectors at most n threads, or all 256.
+#include "tests/unit/support/test_support.h"
+
+#include <math.h>
+
+#include "kernels/cuda/cuda_plan.h"
+#include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/library_kernels.h"
+#include "tests/unit/support/device_run.h"
+
+#define TENSOR "tensor"
+#define U 0x1p-24
+static const double eps = 1e-5, D = 25;
+static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
+enum { TYPES = 3 };
+
+static bool is_skipped(void) {
+    if (provider_of_test(TENSOR))
+        return false;
+    test_skip("this device has no kernels of class " TENSOR);
+    return true;
+}
+
+// Elements of 16 bytes.
+static int64_t vector_of(sr_dtype type) {
+    return 16 / (int64_t)sr_dtype_size(type);
+}
+
+typedef enum data_kind { NOISE, FAR_FROM_ZERO, CONSTANT, STRAY_CHANNELS, KINDS } data_kind;
+
+static test_array *rows_of(data_kind kind, sr_dtype type, int64_t rows, int64_t channels,
+                           uint32_t seed) {
+    test_array *x = array_random(SR_F32, rows * channels, seed, -1, 1);
+    test_array *to = array_new(type, rows * channels);
+    for (int64_t i = 0; i < rows * channels; i++) {
+        const double noise = array_get(x, i), row = (double)(i / channels % 7);
+        const double value = kind == NOISE           ? noise + row / 4
+                             : kind == FAR_FROM_ZERO ? 577 + row + noise // 1,000 deviations
+                             : kind == CONSTANT      ? 0.1 + row
+                             : i % channels < 2      ? 300 + row
+                                                     : noise;
+        array_set(to, i, value);
+    }
+    return to;
+}
+
+typedef struct row_case {
+    sr_groupnorm_params params;
+    sr_dtype type;
+    test_array *x, *dy, *gamma, *beta; // gamma, beta: NULL without
+    test_array *y, *mean, *rstd, *dx, *dgamma, *dbeta;
+} row_case;
+
+#define RUN(kernel, c, ...)                                                                        \
+    kernel_run(TENSOR, SR_KERNEL_##kernel, &(c)->params, sizeof(c)->params,                        \
+               (int)(sizeof((test_array *[]){__VA_ARGS__}) / sizeof(test_array *)),                \
+               (test_array *[]){__VA_ARGS__})
+
+static void check_near(const row_case *c, const char *what, int64_t i, double got, double want,
+                       double bound) {
+    if (!(fabs(got - want) <= bound))
+        fail_msg("%s %s [%lld, %lld], element %lld: %.9g, not %.9g within %.3g", what,
+                 sr_dtype_name(c->type), (long long)c->params.samples,
+                 (long long)c->params.channels, (long long)i, got, want, bound);
+}
+
+static double rounding_of(sr_dtype type, double value) {
+    return 1.01 * unit_roundoff(type) * fabs(value) + (type == SR_F16 ? 0x1p-24 : 1e-37);
+}
+
+static double parameter(const test_array *p, int64_t channel, double absent) {
+    return p ? array_get(p, channel) : absent;
+}
+
+static void check_forward(const row_case *c, int64_t row) {
+    const int64_t n = c->params.channels, first = row * n;
+    double mean = 0, size = 0, var = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = array_get(c->x, first + i);
+        mean += c->params.uncentred ? 0 : x / (double)n;
+        size += c->params.uncentred ? 0 : fabs(x) / (double)n;
+    }
+    for (int64_t i = 0; i < n; i++)
+        var += pow(array_get(c->x, first + i) - mean, 2) / (double)n;
+    const double wrong_mean = (D + 2) * U * size;
+    const double wrong_var = (D + 4) * U * var + wrong_mean * wrong_mean + 1e-37;
+    const double s = 1 / sqrt(var + (double)(float)eps);
+    const double least = fmax(var - wrong_var, 0) + (double)(float)eps;
+    const double wrong_s = sqrt((var + (double)(float)eps) / least) - 1 + 4 * U;
+    check_near(c, "mean", row, array_get(c->mean, row), mean, wrong_mean);
+    check_near(c, "rstd", row, array_get(c->rstd, row), s, s * wrong_s);
+    for (int64_t i = 0; i < n; i++) {
+        const double d = array_get(c->x, first + i) - mean;
+        const double gamma = parameter(c->gamma, i, 1), beta = parameter(c->beta, i, 0);
+        const double want = d * s * gamma + beta;
+        const double wrong_d = wrong_mean + U * (fabs(d) + wrong_mean);
+        const double bound =
+            fabs(gamma) * s * (wrong_d * (1 + wrong_s) + fabs(d) * (wrong_s + 2 * U)) +
+            2 * U * fabs(want);
+        check_near(c, "y", first + i, array_get(c->y, first + i), want,
+                   bound + rounding_of(c->type, fabs(want) + bound));
+    }
+}
+
+// From the computed mean and rstd.
+static void check_dx(const row_case *c, int64_t row) {
+    const int64_t n = c->params.channels, first = row * n;
+    const double mean = array_get(c->mean, row), s = array_get(c->rstd, row);
+    double plain = 0, plain_size = 0, product = 0, product_size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double g = array_get(c->dy, first + i) * parameter(c->gamma, i, 1) / (double)n;
+        const double xhat = (array_get(c->x, first + i) - mean) * s;
+        plain += c->params.uncentred ? 0 : g;
+        plain_size += c->params.uncentred ? 0 : fabs(g);
+        product += g * xhat;
+        product_size += fabs(g * xhat);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double g = array_get(c->dy, first + i) * parameter(c->gamma, i, 1);
+        const double xhat = (array_get(c->x, first + i) - mean) * s;
+        const double want = s * (g - plain - xhat * product);
+        const double bound = 1.01 * U * s *
+                             (3 * fabs(g) + (D + 3 + 1 + 2) * plain_size +
+                              (D + 6 + 1 + 2 + 3) * fabs(xhat) * product_size);
+        check_near(c, "dx", first + i, array_get(c->dx, first + i), want,
+                   bound + rounding_of(c->type, fabs(want) + bound));
+    }
+}
+
+static void check_columns(const row_case *c) {
+    const int64_t n = c->params.channels, vectors = n / vector_of(c->type);
+    const int64_t units = c->params.samples * (vectors < 256 ? vectors : 256) / 512 + 1;
+    const double additions = 8 + 8 + (double)(units / 64 + 1) + 6;
+    for (int64_t channel = 0; channel < n; channel++) {
+        double dbeta = 0, dbeta_size = 0, dgamma = 0, dgamma_size = 0;
+        for (int64_t row = 0; row < c->params.samples; row++) {
+            const double dy = array_get(c->dy, row * n + channel);
+            const double d = array_get(c->x, row * n + channel) - array_get(c->mean, row);
+            dbeta += dy;
+            dbeta_size += fabs(dy);
+            dgamma += dy * d * array_get(c->rstd, row);
+            dgamma_size += fabs(dy * d * array_get(c->rstd, row));
+        }
+        check_near(c, "dbeta", channel, array_get(c->dbeta, channel), dbeta,
+                   additions * U * dbeta_size);
+        check_near(c, "dgamma", channel, array_get(c->dgamma, channel), dgamma,
+                   1.01 * (additions + 3) * U * dgamma_size + 1e-37);
+    }
+}
+
+static void assert_equal(const row_case *c, const char *what, const test_array *a,
+                         const test_array *b) {
+    if (memcmp(a->data, b->data, (size_t)a->count * sr_dtype_size(a->dtype)) != 0)
+        fail_msg("%s of %s [%lld, %lld] has other bits", what, sr_dtype_name(c->type),
+                 (long long)c->params.samples, (long long)c->params.channels);
+}
+
+static test_array *copy_of(const test_array *from) {
+    test_array *to = array_new(from->dtype, from->count);
+    memcpy(to->data, from->data, (size_t)from->count * sr_dtype_size(from->dtype));
+    return to;
+}
+
+static void check_in_place(const row_case *c) {
+    const int64_t rows = c->params.samples, channels = c->params.channels;
+    test_array *mean = array_new(SR_F32, rows), *rstd = array_new(SR_F32, rows);
+    test_array *dgamma = array_new(SR_F32, channels), *dbeta = array_new(SR_F32, channels);
+    test_array *y = copy_of(c->x), *dx = copy_of(c->dy);
+    RUN(groupnorm, c, y, c->gamma, c->beta, y, mean, rstd);
+    assert_equal(c, "y in place", y, c->y);
+    assert_equal(c, "rstd in place", rstd, c->rstd);
+    RUN(groupnorm_grad, c, c->x, dx, c->gamma, c->mean, c->rstd, dx, dgamma, dbeta);
+    assert_equal(c, "dx in place", dx, c->dx);
+    assert_equal(c, "dgamma in place", dgamma, c->dgamma);
+}
+
+static sr_kernel_request request_of(sr_kernel_id kernel, sr_dtype type,
+                                    const sr_groupnorm_params *p) {
+    sr_kernel_request request;
+    sr_kernel_request_init(&request, sr_device_get_properties(device_of_test())->kind, kernel, type,
+                           p, sizeof *p);
+    return request;
+}
+
+// The last 'results' of the arguments have the same bits, however many blocks each function has.
+static void check_blocks(const row_case *c, sr_kernel_id kernel, int count, test_array *const *args,
+                         int results) {
+    sr_kernel_request request = request_of(kernel, c->type, &c->params);
+    void *p[SR_KERNEL_MAX_ARGS] = {NULL};
+    test_array *fresh[SR_KERNEL_MAX_ARGS] = {NULL};
+    sr_prepared prepared;
+    for (int i = 0; i < count; i++) {
+        if (!args[i])
+            request.dtype[i] = SR_DTYPE_COUNT;
+        fresh[i] =
+            args[i] && i >= count - results ? array_new(args[i]->dtype, args[i]->count) : args[i];
+        p[i] = fresh[i] ? fresh[i]->data : NULL;
+    }
+    assert_ok(sr_kernel_prepare_as(&request, sr_kernel_find_in(&request, TENSOR), 0, &prepared));
+    sr_cuda_plan *plan = prepared.state;
+    for (int part = 0; part < plan->parts; part++) {
+        uint32_t *const blocks = &plan->part[part].blocks[0];
+        const uint32_t planned = *blocks, numbers[] = {1, 2, planned + 3};
+        for (int i = 0; i < 3; i++) {
+            *blocks = numbers[i];
+            device_run(device_of_test(), &prepared, &request, p, 0xff);
+            for (int k = count - results; k < count; k++)
+                assert_equal(c, prepared.entry->name, fresh[k], args[k]);
+        }
+        *blocks = planned;
+    }
+    sr_prepared_release(&prepared);
+}
+
+static row_case run_rows(data_kind kind, sr_dtype type, int64_t rows, int64_t channels, bool affine,
+                         bool uncentred) {
+    row_case c = {.params = {.samples = rows,
+                             .pixels = 1,
+                             .channels = channels,
+                             .groups = 1,
+                             .eps = eps,
+                             .uncentred = uncentred},
+                  .type = type,
+                  .x = rows_of(kind, type, rows, channels, 1),
+                  .dy = rows_of(NOISE, type, rows, channels, 2),
+                  .gamma = affine ? array_random(SR_F32, channels, 3, -1, 1.5) : NULL,
+                  .beta = affine ? array_random(SR_F32, channels, 4, -1, 1) : NULL,
+                  .y = array_new(type, rows * channels),
+                  .mean = array_new(SR_F32, rows),
+                  .rstd = array_new(SR_F32, rows),
+                  .dx = array_new(type, rows * channels),
+                  .dgamma = array_new(SR_F32, channels),
+                  .dbeta = array_new(SR_F32, channels)};
+    RUN(groupnorm, &c, c.x, c.gamma, c.beta, c.y, c.mean, c.rstd);
+    RUN(groupnorm_grad, &c, c.x, c.dy, c.gamma, c.mean, c.rstd, c.dx, c.dgamma, c.dbeta);
+    return c;
+}
+
+static void check_rows(void **state, data_kind kind, sr_dtype type, int64_t rows, int64_t channels,
+                       bool affine, bool uncentred) {
+    const row_case c = run_rows(kind, type, rows, channels, affine, uncentred);
+    for (int64_t row = 0; row < rows; row++) {
+        check_forward(&c, row);
+        check_dx(&c, row);
+    }
+    check_columns(&c);
+    check_in_place(&c);
+    check_blocks(&c, SR_KERNEL_groupnorm, 6,
+                 (test_array *[]){c.x, c.gamma, c.beta, c.y, c.mean, c.rstd}, 3);
+    check_blocks(&c, SR_KERNEL_groupnorm_grad, 8,
+                 (test_array *[]){c.x, c.dy, c.gamma, c.mean, c.rstd, c.dx, c.dgamma, c.dbeta}, 3);
+    arrays_free(state);
+}
+
+// Rows of one vector, of one to three of each thread, of a warp and of several, and of a block.
+static void test_widths(void **state) {
+    static const int64_t vectors[] = {1, 2, 3, 5, 12, 33, 48, 64, 96, 97, 128, 193, 384, 400, 512};
+    static const int64_t rows[] = {1, 7, 18};
+    if (is_skipped())
+        return;
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        const sr_dtype type = types[i % TYPES];
+        check_rows(state, NOISE, type, rows[i % 3], vectors[i] * vector_of(type), i % 4 != 0,
+                   i % 4 == 1);
+    }
+    check_rows(state, NOISE, SR_F32, 3, 4096, true, false);
+}
+
+// The last unit of each has other rows than the others; so many units that a thread of the fold
+// adds several.
+static void test_units(void **state) {
+    static const struct {
+        sr_dtype type;
+        int64_t rows, vectors;
+    } shapes[] = {{SR_BF16, 1030, 1},
+                  {SR_F32, 259, 12},
+                  {SR_F16, 131, 48},
+                  {SR_BF16, 67, 96},
+                  {SR_F32, 150, 200}};
+    if (is_skipped())
+        return;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_rows(state, NOISE, shapes[i].type, shapes[i].rows,
+                   shapes[i].vectors * vector_of(shapes[i].type), true, false);
+    check_rows(state, NOISE, SR_F32, 601, 400 * 4, false, false);
+}
+
+static void test_difficult_data(void **state) {
+    static const int64_t vectors[] = {2, 24, 130};
+    if (is_skipped())
+        return;
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        for (int kind = 0; kind < KINDS; kind++)
+            check_rows(state, (data_kind)kind, types[(i + (size_t)kind) % TYPES], 20,
+                       vectors[i] * vector_of(types[(i + (size_t)kind) % TYPES]), kind % 2 == 0,
+                       false);
+}
+
+// One element that is no number spoils its row and no other one.
+static void test_infinite_elements(void **state) {
+    static const double values[] = {(double)INFINITY, (double)-INFINITY, (double)NAN};
+    static const int64_t ROWS = 9, CHANNELS = 88, SPOILT = 5;
+    if (is_skipped())
+        return;
+    for (int v = 0; v < 3; v++) {
+        const row_case c = run_rows(NOISE, types[v], ROWS, CHANNELS, true, false);
+        test_array *y = array_new(types[v], ROWS * CHANNELS);
+        test_array *mean = array_new(SR_F32, ROWS), *rstd = array_new(SR_F32, ROWS);
+        array_set(c.x, SPOILT * CHANNELS + 43, values[v]);
+        RUN(groupnorm, &c, c.x, c.gamma, c.beta, y, mean, rstd);
+        for (int64_t i = 0; i < ROWS * CHANNELS; i++)
+            assert_true(i / CHANNELS == SPOILT ? isnan(array_get(y, i))
+                                               : array_get(y, i) == array_get(c.y, i));
+        for (int64_t row = 0; row < ROWS; row++)
+            assert_true(isfinite(array_get(mean, row)) == (row != SPOILT));
+        arrays_free(state);
+    }
+}
+
+// All but gamma and beta vary; dgamma and dbeta are of each lane.
+static void test_lanes(void **state) {
+    static const int64_t rows[] = {1, 37, 300}, vectors[] = {1, 12, 70};
+    static const struct {
+        sr_kernel_id kernel;
+        uint32_t varies;
+    } kernels[] = {{SR_KERNEL_groupnorm, 0x39}, {SR_KERNEL_groupnorm_grad, 0xfb}};
+    (void)state;
+    if (is_skipped())
+        return;
+    for (int i = 0; i < 3; i++) {
+        const sr_dtype type = types[i];
+        const sr_groupnorm_params p = {.samples = rows[i],
+                                       .pixels = 1,
+                                       .channels = vectors[i] * vector_of(type),
+                                       .groups = 1,
+                                       .eps = eps};
+        for (int k = 0; k < 2; k++) {
+            const sr_kernel_request lane = request_of(kernels[k].kernel, type, &p);
+            sr_kernel_request all;
+            for (int lanes = 2; lanes <= 3; lanes++) {
+                const sr_kernel_entry *entry = check_lanes(&lane, lanes, kernels[k].varies);
+                (void)arrays_free(NULL);
+                if (!entry || !entry->lanes || strcmp(entry->provider, TENSOR) != 0)
+                    fail_msg("lanes of %s are not served by class " TENSOR,
+                             sr_kernel_name(lane.kernel));
+            }
+            assert_false(sr_kernel_join_lanes(&lane, 2, kernels[k].varies | 0x06, &all)); // gamma
+        }
+    }
+}
+
+// What the class leaves to the reference.
+static void test_other_groups(void **state) {
+    static const struct {
+        sr_groupnorm_params params;
+        bool f32, bf16;
+    } cases[] = {{{.samples = 2, .pixels = 1, .channels = 4, .groups = 1}, true, false},
+                 {{.samples = 2, .pixels = 1, .channels = 8, .groups = 1}, true, true},
+                 {{.samples = 2, .pixels = 1, .channels = 33, .groups = 1}, false, false},
+                 {{.samples = 2, .pixels = 1, .channels = 4096, .groups = 1}, true, true},
+                 {{.samples = 2, .pixels = 1, .channels = 6144, .groups = 1}, false, true},
+                 {{.samples = 2, .pixels = 1, .channels = 6152, .groups = 1}, false, false},
+                 {{.samples = 2, .pixels = 9, .channels = 16, .groups = 1}, false, false},
+                 {{.samples = 2, .pixels = 1, .channels = 64, .groups = 2}, false, false},
+                 {{.samples = 0, .pixels = 1, .channels = 64, .groups = 1}, false, false}};
+    (void)state;
+    if (is_skipped())
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int gradient = 0; gradient < 2; gradient++) {
+            const sr_kernel_id kernel = gradient ? SR_KERNEL_groupnorm_grad : SR_KERNEL_groupnorm;
+            for (int wide = 0; wide < 2; wide++) {
+                const sr_kernel_request request =
+                    request_of(kernel, wide ? SR_F32 : SR_BF16, &cases[i].params);
+                assert_true((sr_kernel_find_in(&request, TENSOR) != NULL) ==
+                            (wide ? cases[i].f32 : cases[i].bf16));
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_widths, arrays_free),
+        cmocka_unit_test_teardown(test_units, arrays_free),
+        cmocka_unit_test_teardown(test_difficult_data, arrays_free),
+        cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
+        cmocka_unit_test_teardown(test_lanes, arrays_free),
+        cmocka_unit_test(test_other_groups),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
