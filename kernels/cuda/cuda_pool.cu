@@ -2,7 +2,8 @@
 // Pooling and nearest upsampling: kernels/cpu/reference/reference_pool.c. One thread has 16 bytes
 // of neighbouring channels of a pixel of the output, or one channel where their number is no
 // multiple; gradients gather. Sums of more than SR_REFERENCE_TERMS terms have functions of their
-// own, NAME_tree, as the levels of their trees take registers.
+// own, NAME_tree, as the levels of their trees take registers. maxpool2d_grad has others for the
+// usual windows, _WINDOW_STRIDE, whose limit is memory, not the arithmetic of indices.
 #include <math.h>
 
 #include "kernels/cuda/cuda_index.h"
@@ -204,6 +205,7 @@ struct maxpool_grad_args {
     void *dx, *workspace;
     sr_pool_params p;
     int64_t lanes;
+    int64_t steps_h, steps_w; // windows that begin in the picture or its padding, see pool_windows
 };
 
 template <class T, int N, int LEVELS>
@@ -230,7 +232,126 @@ static __device__ void maxpool_grad(const maxpool_grad_args &a, const sr_pool_pa
     }
     sr_store_vector<T>(a.dx, at.at, sums.total().at);
 }
-POOL_SUMS(maxpool2d_grad, maxpool_grad_args, true, sr_pool_windows(p), maxpool_grad)
+POOL_FUNCTION(maxpool2d_grad, maxpool_grad_args, true, maxpool_grad, 0, 0)
+POOL_FUNCTION(maxpool2d_grad_tree, maxpool_grad_args, true, maxpool_grad, SR_LONG_LEVELS,
+              SR_SHORT_LEVELS)
+
+// Windows that overlap those next to them at most. A thread has the STRIDE x STRIDE pixels from the
+// first one of a window to that of the next, which are in this window and in those before it: each
+// is loaded once for all of these pixels, and all loads are under way together.
+template <class T, int N, int WINDOW, int STRIDE> struct pool_windows {
+    enum { COUNT = WINDOW > STRIDE ? 2 : 1 }; // in a row and a column; the last one is its own
+    static_assert(WINDOW <= 2 * STRIDE, "windows overlap their neighbours alone");
+    typedef typename T::type element;
+    sr_packed<element, N> dy[COUNT][COUNT];
+    sr_packed<uint8_t, N> index[COUNT][COUNT];
+
+    // Zeros where there is no window.
+    __device__ __forceinline__ void load(const maxpool_grad_args &a, const pool_place &at) {
+        const int64_t own = output_at(a.p, at, at.h, at.w);
+        const int rows = (int)a.p.p, columns = (int)a.p.q;
+        SR_UNROLL
+        for (int y = 0; y < COUNT; y++) {
+            SR_UNROLL
+            for (int x = 0; x < COUNT; x++) {
+                const int up = COUNT - 1 - y, left = COUNT - 1 - x;
+                const int row = at.h - up, q = at.w - left;
+                const bool exists = row >= 0 && row < rows && q >= 0 && q < columns;
+                const int64_t from = own - (up * columns + left) * a.p.c;
+                dy[y][x].load((const element *)a.dy + from, exists, false);
+                index[y][x].load(a.index + from, exists, false);
+            }
+        }
+    }
+
+    // dx of the pixel that is r rows and s columns after the first one of the last window. The
+    // windows are in their order; zeros change no bit, as no sum is -0.
+    __device__ __forceinline__ void add(int r, int s, float (&sum)[N]) const {
+        SR_UNROLL
+        for (int y = 0; y < COUNT; y++) {
+            SR_UNROLL
+            for (int x = 0; x < COUNT; x++) {
+                const int row = r + (COUNT - 1 - y) * STRIDE, column = s + (COUNT - 1 - x) * STRIDE;
+                const uint32_t offset = (uint32_t)(row * WINDOW + column) * 0x01010101u;
+                if (row >= WINDOW || column >= WINDOW)
+                    continue;
+                SR_UNROLL
+                for (int k = 0; k < N; k++) {
+                    const uint32_t differs = index[y][x].word[k / 4] ^ offset;
+                    if ((differs & 0xffu << k % 4 * 8) == 0)
+                        sum[k] += sr_element<T, N>(dy[y][x], k);
+                }
+            }
+        }
+    }
+};
+
+template <class T, int N, int WINDOW, int STRIDE>
+static __device__ __forceinline__ void maxpool_grad_steps(const maxpool_grad_args &a) {
+    const sr_pool_params &p = a.p;
+    const int64_t vectors = p.c / N, i = sr_thread();
+    if (i >= p.n * a.steps_h * a.steps_w * vectors)
+        return;
+    const sr_place place = sr_place_of(i, a.steps_h, a.steps_w, vectors);
+    const pool_place at = {place.n, place.c * N, place.h, place.w, 0};
+    pool_windows<T, N, WINDOW, STRIDE> windows;
+    windows.load(a, at);
+    const int first_h = at.h * STRIDE - p.pad_top, first_w = at.w * STRIDE - p.pad_left;
+    const int height = (int)p.h, width = (int)p.w;
+    typename T::type *const dx = (typename T::type *)a.dx + input_at(p, at, first_h, first_w);
+    SR_UNROLL
+    for (int r = 0; r < STRIDE; r++) {
+        SR_UNROLL
+        for (int s = 0; s < STRIDE; s++) {
+            const int h = first_h + r, w = first_w + s;
+            sr_packed<typename T::type, N> result;
+            float sum[N] = {};
+            windows.add(r, s, sum);
+            sr_pack<T>(result, sum);
+            if (h >= 0 && h < height && w >= 0 && w < width)
+                result.store(dx + (r * width + s) * p.c, true);
+        }
+    }
+}
+
+#define MAXPOOL_GRAD_STEPS(window, stride)                                                         \
+    template <class T>                                                                             \
+    static __device__ void cuda_maxpool2d_grad_##window##_##stride(const maxpool_grad_args &a) {   \
+        if (a.lanes == 1)                                                                          \
+            maxpool_grad_steps<T, 1, window, stride>(a);                                           \
+        else                                                                                       \
+            maxpool_grad_steps<T, sr_lanes<T>, window, stride>(a);                                 \
+    }                                                                                              \
+    SR_CUDA_TYPED(cuda_maxpool2d_grad_##window##_##stride, maxpool_grad_args, 256, 0)
+MAXPOOL_GRAD_STEPS(2, 2)
+MAXPOOL_GRAD_STEPS(3, 2)
+
+// The kernels for square windows of this size and stride, or NULL.
+static const sr_cuda_kernel *const *steps_for(const sr_pool_params *p) {
+    if (p->window_h != p->window_w || p->stride_h != p->stride_w || p->stride_h != 2 ||
+        p->gap_h != 0 || p->gap_w != 0)
+        return NULL;
+    return p->window_h == 2   ? cuda_maxpool2d_grad_2_2_kernels
+           : p->window_h == 3 ? cuda_maxpool2d_grad_3_2_kernels
+                              : NULL;
+}
+
+sr_status sr_cuda_prepare_maxpool2d_grad(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_pool_params *p = sr_cuda_params<sr_pool_params>(request);
+    const sr_cuda_kernel *const *const steps = steps_for(p);
+    if (!steps)
+        return prepare<maxpool_grad_args>(request, cuda_maxpool2d_grad_kernels,
+                                          cuda_maxpool2d_grad_tree_kernels, true,
+                                          sr_pool_windows(p), out);
+    maxpool_grad_args a = {};
+    a.p = *p;
+    const sr_dtype dtype = request->dtype[0];
+    a.lanes = p->c % sr_cuda_lanes(dtype) == 0 ? sr_cuda_lanes(dtype) : 1;
+    a.steps_h = (p->h - 1 + p->pad_top) / p->stride_h + 1;
+    a.steps_w = (p->w - 1 + p->pad_left) / p->stride_w + 1;
+    return sr_cuda_elementwise(request, a, steps[dtype],
+                               p->n * a.steps_h * a.steps_w * (p->c / a.lanes), out);
+}
 
 // ---- avgpool2d, upsample2d: x, y; their gradients: dy, dx ----
 

@@ -186,9 +186,14 @@ static void case_pool(sr_kernel_id kernel) {
         {1, 20, 21, 8, 10, 11, 6, 6, 1, 1, 0, 0, 0, 0, 1, 1},
         {1, 25, 27, 3, 1, 1, 25, 27, 25, 27, 0, 0, 0, 0, 0, 0},
         {1, 47, 47, 2, 24, 24, 24, 24, 1, 1, 0, 0, 0, 0, 0, 0},
+        // steps of two pixels, which begin in the padding or have no whole window
+        {2, 11, 8, 16, 6, 4, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0},
+        {1, 10, 9, 8, 4, 4, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0},
+        {2, 7, 6, 24, 3, 3, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0},
+        {1, 7, 6, 3, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0},
     };
     const bool max = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
-    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 3); k++) {
+    for (size_t k = 0; k < problems(sizeof shapes / sizeof shapes[0], 7); k++) {
         const bool fits =
             max ? shapes[k].window_h * shapes[k].window_w <= UINT8_MAX : shapes[k].gap_h == 0;
         for (int t = 0; t < TYPES && fits; t++) {
