@@ -78,6 +78,16 @@ static bool supports_layer_norm(const sr_kernel_request *request) {
            sr_tensor_holds_row(request->dtype[0], p->channels);
 }
 
+// Formulas whose inputs have the output's shape.
+static bool supports_elements(const sr_kernel_request *request) {
+    const sr_expression_params *p = (const void *)request->params;
+    const bool one_by_one = request->lanes > 0 && request->per_lane != 0;
+    for (int i = 0; i < request->args - 1; i++)
+        if (sr_input_elements(p, i) != p->count)
+            return false;
+    return sr_kernel_fits(request) && !one_by_one && request->dtype[0] != SR_F64 && p->count > 0;
+}
+
 #define ENTRY(id, supporting)                                                                      \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
@@ -87,14 +97,23 @@ static bool supports_layer_norm(const sr_kernel_request *request) {
     }
 
 static const sr_kernel_entry entries[] = {
-    ENTRY(batchnorm_train, supports_rows),      ENTRY(batchnorm_grad, supports_rows),
-    ENTRY(batchnorm_moments, supports_rows),    ENTRY(batchnorm_sums, supports_rows),
-    ENTRY(batchnorm_dx, supports_rows),         ENTRY(batchnorm_infer, supports_rows),
-    ENTRY(batchnorm_train_relu, supports_rows), ENTRY(batchnorm_infer_relu, supports_rows),
-    ENTRY(batchnorm_relu_grad, supports_rows),  ENTRY(batchnorm_add_relu_grad, supports_rows),
-    ENTRY(conv2d, supports_depthwise),          ENTRY(conv2d_dx, supports_depthwise),
+    ENTRY(batchnorm_train, supports_rows),
+    ENTRY(batchnorm_grad, supports_rows),
+    ENTRY(batchnorm_moments, supports_rows),
+    ENTRY(batchnorm_sums, supports_rows),
+    ENTRY(batchnorm_dx, supports_rows),
+    ENTRY(batchnorm_infer, supports_rows),
+    ENTRY(batchnorm_train_relu, supports_rows),
+    ENTRY(batchnorm_infer_relu, supports_rows),
+    ENTRY(batchnorm_relu_grad, supports_rows),
+    ENTRY(batchnorm_add_relu_grad, supports_rows),
+    ENTRY(conv2d, supports_depthwise),
+    ENTRY(conv2d_dx, supports_depthwise),
     ENTRY(conv2d_dw, supports_depthwise),
-    ENTRY(groupnorm, supports_layer_norm),      ENTRY(groupnorm_grad, supports_layer_norm),
+    ENTRY(groupnorm, supports_layer_norm),
+    ENTRY(groupnorm_grad, supports_layer_norm),
+    ENTRY(gelu, supports_elements),
+    ENTRY(gelu_grad, supports_elements),
 };
 
 const sr_provider sr_provider_cuda_tensor = {
