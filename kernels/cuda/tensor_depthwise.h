@@ -52,9 +52,8 @@ struct depthwise_cut {
 // COLUMNS, SOURCES      columns of a strip in the result, and in the source
 // SOURCE_STEP           columns of the source between the beginnings of two strips
 // BLOCKS                of a multiprocessor, as registers allow
-// row_tap, column_tap   the tap of a row of a step in a slot, and of a column of the source in one
-// of
-//                       the result; there is none if that is not 0 .. K - 1
+// row_tap, column_tap   the tap of a row of a step in a slot, and of a column of the source in a
+//                       column of the result; there is none if that is not 0 .. K - 1
 // is_first              whether it is the first tap that a column of the result meets
 // place                 pictures, and where their rows and columns meet
 
