@@ -304,6 +304,18 @@ static void test_units(void **state) {
     check_rows(state, NOISE, SR_F32, 601, 400 * 4, false, false);
 }
 
+// So many rows that a thread has more than two of a unit.
+static void test_many_rows(void **state) {
+    static const int64_t ROWS = 768 * 4 * 256 + 5; // 769 units of four rows of each of 256 threads
+    (void)state;
+    if (is_skipped())
+        return;
+    const row_case c = run_rows(NOISE, SR_F32, ROWS, 4, true, false);
+    for (int64_t row = 0; row < ROWS; row += 997)
+        check_dx(&c, row);
+    check_columns(&c);
+}
+
 static void test_difficult_data(void **state) {
     static const int64_t vectors[] = {2, 24, 130};
     if (is_skipped())
@@ -513,6 +525,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
         cmocka_unit_test_teardown(test_units, arrays_free),
+        cmocka_unit_test_teardown(test_many_rows, arrays_free),
         cmocka_unit_test_teardown(test_difficult_data, arrays_free),
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
