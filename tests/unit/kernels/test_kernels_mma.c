@@ -25,19 +25,8 @@
 static const sr_dtype types[] = {SR_BF16, SR_F16};
 enum { TYPES = 2, TILE = 64 };
 
-static const sr_provider *provider(void) {
-    size_t count;
-    if (!device_of_test())
-        return NULL;
-    const sr_provider *const *providers = sr_providers(&count); // the open device's, too
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(providers[i]->name, MMA) == 0)
-            return providers[i];
-    return NULL;
-}
-
 static bool is_skipped(void) {
-    if (provider())
+    if (provider_of_test(MMA))
         return false;
     test_skip("this device has no kernels of class " MMA);
     return true;
@@ -72,12 +61,12 @@ static void test_problems(void **state) {
     (void)state;
     if (is_skipped())
         return;
-    for (size_t i = 0; i < provider()->count; i++) {
-        const sr_kernel_id kernel = provider()->entries[i].kernel;
+    for (size_t i = 0; i < provider_of_test(MMA)->count; i++) {
+        const sr_kernel_id kernel = provider_of_test(MMA)->entries[i].kernel;
         const int before = checked;
         kernel_cases[kernel](kernel);
         if (checked == before)
-            fail_msg("%s has no case", provider()->entries[i].name);
+            fail_msg("%s has no case", provider_of_test(MMA)->entries[i].name);
     }
 }
 
