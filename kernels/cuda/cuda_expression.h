@@ -30,7 +30,7 @@ template <int INPUTS> struct expression_args {
     int64_t step[INPUTS][SR_EXPRESSION_DIMS]; // 0 where the input is repeated
 };
 
-static __device__ float sigmoid_of(float x) {
+static inline __device__ float sigmoid_of(float x) {
     if (x >= 0)
         return 1.0f / (1.0f + sr_expf_inline(-x));
     const float e = sr_expf_inline(x);
@@ -38,7 +38,7 @@ static __device__ float sigmoid_of(float x) {
 }
 
 // log(1 + e) for 0 <= e <= 1 without loss for small e; see the CPU's.
-static __device__ float log1p_of(float e) {
+static inline __device__ float log1p_of(float e) {
     const float u = 1.0f + e;
     return u == 1.0f ? e : sr_logf_inline(u) * (e / (u - 1.0f));
 }

@@ -78,7 +78,7 @@ struct moments {
             const int left = part.rows - begin, count = left < COUNT ? left : (int)COUNT;
             if (count <= 0)
                 return;
-            const float inverse = count == COUNT ? 1.0f / COUNT : 1.0f / (float)count;
+            const float inverse = count == COUNT ? 1.0f / (float)COUNT : 1.0f / (float)count;
             const join_statistics join((float)begin, (float)count);
             SR_UNROLL
             for (int k = 0; k < N; k++) {
