@@ -32,12 +32,11 @@ enum {
     ROWS = TILE_H / WARPS,
     MOST_FILTER = 8, // pixels of a filter's side
     MOST_STRIDE = 4,
-    MOST_TERMS = 32,    // of a filter's row
-    BLOCK_TILES = 8,    // of a block, at most, in the forward pass
-    MANY_BLOCKS = 1024, // for which a block has more than one tile
-    UNIT_TILES = 16,    // of a unit of dw, at the least
-    LANE_UNITS = 512,   // units of a lane, about
-    LEVELS = 10         // of the tree of the units
+    MOST_TERMS = 32,      // of a filter's row
+    BLOCKS = 2 * 4 * 132, // of the forward pass, at most: twice those that an H100 runs at once
+    UNIT_TILES = 16,      // of a unit of dw, at the least
+    LANE_UNITS = 512,     // units of a lane, about
+    LEVELS = 10           // of the tree of the units
 };
 
 struct stem_shape {
@@ -76,9 +75,8 @@ static stem_shape shape_of(const sr_conv_params *p, int lanes) {
     s.tiles_w = round_up(s.q, TILE_W) / TILE_W;
     s.tiles = p->n * s.tiles_h * s.tiles_w;
     s.lane_tiles = s.tiles / lanes;
-    // Each block has a copy of the weights.
-    const int64_t block_tiles = s.tiles / MANY_BLOCKS + 1;
-    s.block_tiles = block_tiles < BLOCK_TILES ? (int32_t)block_tiles : (int32_t)BLOCK_TILES;
+    // Each block makes a copy of the weights, which takes as long as some tiles.
+    s.block_tiles = (int32_t)sr_blocks_for(s.tiles, BLOCKS);
     s.unit = sr_blocks_for(s.lane_tiles, LANE_UNITS);
     if (s.unit < UNIT_TILES)
         s.unit = UNIT_TILES;

@@ -77,14 +77,17 @@ static void test_sides(void **state) {
     check(&p);
 }
 
-// As many units of a lane as become several, of the number of tiles that the last one lacks some.
+// Several units of a lane, of which the last one has fewer tiles; several tiles of a block.
 static void test_units(void **state) {
     (void)state;
     if (!library_is_there(&mma))
         return;
-    sr_conv_params p = make_convolution(33, 1, 8, 2, 2, 0, 0, 1);
-    p.n = 13; // with 2 x 2 tiles: 52, a unit has 16
-    check(&p);
+    sr_conv_params units = make_convolution(33, 1, 8, 2, 2, 0, 0, 1);
+    units.n = 13; // of 2 x 2 tiles; a unit has 16
+    check(&units);
+    sr_conv_params tiles = make_convolution(5, 1, 8, 2, 2, 0, 0, 1);
+    tiles.n = 1201; // of a tile; at most 1,056 blocks
+    check(&tiles);
 }
 
 static void test_lanes(void **state) {
