@@ -145,7 +145,7 @@ static double least(const attention_case *c) {
 static void check_query(const attention_case *c, int64_t head, int64_t query, weight *weights) {
     const int64_t keys = c->p.keys;
     const double tiles = (double)((keys + TILE - 1) / TILE), r = unit_roundoff(c->type);
-    double largest = -INFINITY, sum = 0, error = 0;
+    double largest = -(double)INFINITY, sum = 0, error = 0;
     for (int64_t m = 0; m < keys; m++)
         largest = fmax(largest, weight_of(c, head, query, m, 0).score);
     for (int64_t m = 0; m < keys; m++) {
@@ -336,7 +336,7 @@ static void test_masks(void **state) {
         for (int64_t i = 0; i < c.bias->count; i++) {
             const int64_t key = i % p.keys, query = i / p.keys % p.queries;
             if (key < TILE || key == TILE + query)
-                array_set(c.bias, i, -INFINITY);
+                array_set(c.bias, i, -(double)INFINITY);
         }
         check_case(&c);
     }
@@ -353,7 +353,7 @@ static void test_not_numbers(void **state) {
     for (int t = 0; t < TYPES; t++) {
         attention_case good = make_case(&p, types[t]), bad = make_case(&p, types[t]);
         for (int64_t key = 0; key < p.keys; key++)
-            array_set(bad.bias, WITHOUT * p.keys + key, -INFINITY);
+            array_set(bad.bias, WITHOUT * p.keys + key, -(double)INFINITY);
         array_set(bad.q, NOT_A_NUMBER * p.depth + 5, (double)NAN);
         run_case(&good);
         run_case(&bad);
