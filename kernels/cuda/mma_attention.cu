@@ -56,8 +56,8 @@ static attention_shape shape_of(const sr_attention_params *p) {
             (int32_t)p->queries, (int32_t)p->keys, (int32_t)p->depth, (float)p->scale};
 }
 
-// What a block has in shared memory. Rows are 16 bytes apart from a multiple of 64 words, so that
-// the eight rows that are read at once lie in different banks.
+// What a block has in shared memory. A row takes 16 bytes more than a multiple of 64, so that the
+// eight rows that are read at once lie in different banks.
 template <int DEPTH> struct attention_rows { uint16_t at[TOKENS][DEPTH + 8]; };
 template <int DEPTH> struct attention_tiles {
     attention_rows<DEPTH> others[STAGES][2]; // k, v or q, dy
@@ -146,7 +146,7 @@ template <int DEPTH, bool KEPT> struct own_rows {
     }
 };
 
-// The products of own rows with 16 others, a multiplicand's fragments for two columns of eight.
+// c = the products of own rows with 16 others, in two columns of eight.
 template <class T, int DEPTH, bool KEPT>
 static __device__ __forceinline__ void products(float (&c)[2][4], const own_rows<DEPTH, KEPT> &own,
                                                 const attention_rows<DEPTH> &others, int first) {
@@ -240,8 +240,8 @@ struct attention_softmax {
     float largest[2], sum[2]; // sum: of this lane's weights
 };
 
-// Products of rows become scores log2(e): of queries first_query, + 8 and keys first_key + 0..1,
-// + 8 ... of the lane, or of keys and queries.
+// Products of rows become scores times log2(e). 'own' is the first of the lane's two own tokens,
+// 'other' the first other token of the columns.
 template <bool OWN_QUERIES, int COLUMNS>
 static __device__ __forceinline__ void to_scores(float (&x)[COLUMNS][4], const attention_shape &s,
                                                  const float *bias, int32_t own, int32_t other) {
@@ -267,17 +267,17 @@ static __device__ __forceinline__ void to_scores(float (&x)[COLUMNS][4], const a
     }
 }
 
-// Of what belongs to others beyond the last one.
+// Scores of others beyond the last one become -infinity.
 template <int COLUMNS>
-static __device__ __forceinline__ void remove_beyond(float (&x)[COLUMNS][4], float instead,
-                                                     int32_t other, int32_t count) {
+static __device__ __forceinline__ void remove_beyond(float (&x)[COLUMNS][4], int32_t other,
+                                                     int32_t count) {
     if (other + COLUMNS * 8 <= count)
         return;
     SR_UNROLL
     for (int n = 0; n < COLUMNS; n++) {
         SR_UNROLL
         for (int i = 0; i < 4; i++)
-            x[n][i] = other + n * 8 + lane_number() % 4 * 2 + i % 2 < count ? x[n][i] : instead;
+            x[n][i] = other + n * 8 + lane_number() % 4 * 2 + i % 2 < count ? x[n][i] : -INFINITY;
     }
 }
 
@@ -350,7 +350,7 @@ template <class T, int DEPTH> static __device__ void attention(const attention_a
                 weight[2 * n + i / 4][i % 4] = c[i / 4][i % 4];
         }
         to_scores<true>(weight, s, bias, query, key);
-        remove_beyond(weight, -INFINITY, key, s.keys);
+        remove_beyond(weight, key, s.keys);
         to_weights<DEPTH>(weight, &softmax, out);
         SR_UNROLL
         for (int n = 0; n < TOKENS / SIDE; n++) {
@@ -388,8 +388,8 @@ struct attention_grad_args {
     attention_shape s;
 };
 
-// p, and dscore, of own tokens and 16 others from scores log2(e) and dy v. lse and mean are those
-// of the queries: of the lane's two own ones, or of its others.
+// p, and dscore, of own tokens and 16 others from scores times log2(e) and from dy v. lse and mean
+// are those of the queries: of the lane's two own ones, or of its others.
 template <bool OWN_QUERIES>
 static __device__ __forceinline__ void to_gradients(float (&p)[2][4], float (&d)[2][4],
                                                     const float *lse, const float *mean) {
@@ -495,7 +495,7 @@ static __device__ void gradients(const attention_grad_args &a) {
             products<T>(d, own[1], rows[1], n * SIDE);
             to_scores<OWN_QUERIES>(p, s, bias, token, first + n * SIDE);
             if (OWN_QUERIES) // of others that are queries, rows and numbers beyond are 0
-                remove_beyond(p, -INFINITY, first + n * SIDE, others);
+                remove_beyond(p, first + n * SIDE, others);
             to_gradients<OWN_QUERIES>(p, d,
                                       OWN_QUERIES ? own_lse : tiles->number[stage][0] + n * SIDE,
                                       OWN_QUERIES ? own_mean : tiles->number[stage][1] + n * SIDE);
@@ -573,7 +573,7 @@ static __device__ void add_dscores(float (&sum)[TOKENS / 8][4], const attention_
         products<T>(p, q, rows[2], n * SIDE);
         products<T>(d, dy, rows[3], n * SIDE);
         to_scores<true>(p, s, bias, query, key);
-        remove_beyond(p, -INFINITY, key, s.keys);
+        remove_beyond(p, key, s.keys);
         to_gradients<true>(p, d, lse, mean);
         SR_UNROLL
         for (int i = 0; i < 8; i++)

@@ -53,7 +53,7 @@ struct depthwise_cut {
 // SOURCE_STEP           columns of the source between the beginnings of two strips
 // BLOCKS                of a multiprocessor, as registers allow
 // row_tap, column_tap   the tap of a row of a step in a slot, and of a column of the source in a
-//                       column of the result; there is none if that is not 0 .. K - 1
+//                       column of the result; no tap unless it is between 0 and K - 1
 // is_first              whether it is the first tap that a column of the result meets
 // place                 pictures, and where their rows and columns meet
 

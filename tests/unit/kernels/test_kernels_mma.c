@@ -126,20 +126,20 @@ static weight weight_of(const attention_case *c, int64_t head, int64_t query, in
     return (weight){score, exp(score - lse), isfinite(bias) ? expm1(wrong) + 0x1p-22 : 0};
 }
 
+// f16 rounds small numbers by this at most.
+static double least(const attention_case *c) {
+    return c->type == SR_F16 ? 0x1p-25 : 0;
+}
+
 static void check(const attention_case *c, const char *what, int64_t i, double got, double want,
                   double bound) {
     const double rounded =
-        bound * (1 + unit_roundoff(c->type)) + unit_roundoff(c->type) * fabs(want) + 0x1p-24;
+        bound * (1 + unit_roundoff(c->type)) + unit_roundoff(c->type) * fabs(want) + least(c);
     if (!(fabs(got - want) <= rounded))
         fail_msg("%s, %s, %lld queries, %lld keys, %lld channels, element %lld: %.9g, not %.9g "
                  "within %.3g",
                  what, sr_dtype_name(c->type), (long long)c->p.queries, (long long)c->p.keys,
                  (long long)c->p.depth, (long long)i, got, want, rounded);
-}
-
-// f16 rounds small weights by this at most.
-static double least(const attention_case *c) {
-    return c->type == SR_F16 ? 0x1p-25 : 0;
 }
 
 static void check_query(const attention_case *c, int64_t head, int64_t query, weight *weights) {
