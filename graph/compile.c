@@ -199,14 +199,15 @@ static sr_status prepare(sr_plan *plan, const sr_kernel_request *request, uint32
     return SR_OK;
 }
 
-static uint32_t add_workspace(sr_plan *plan, size_t bytes) {
+// Each run of a launch has a workspace of its own, so that they may run side by side.
+static uint32_t add_workspace(sr_plan *plan, size_t bytes, uint32_t runs) {
     if (!bytes)
         return SR_REF_NONE;
     uint32_t number = plan->value_count++;
     plan->values[number] = (sr_plan_value){.info = {.dtype = SR_U8, .rank = 1},
-                                           .bytes = bytes,
+                                           .bytes = runs > 1 ? runs * sr_lane_stride(bytes) : bytes,
                                            .lane_bytes = bytes,
-                                           .lanes = 1,
+                                           .lanes = runs,
                                            .root = number,
                                            .first = SR_NO_STEP};
     return number;
@@ -294,7 +295,8 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
         sr_error_prefix("%s:%d: %s", recorded->file, recorded->line, node->op->name);
         return status;
     }
-    launch->workspace = add_workspace(plan, plan->prepared[launch->prepared].prepared.workspace);
+    launch->workspace =
+        add_workspace(plan, plan->prepared[launch->prepared].prepared.workspace, launch->runs);
     for (int i = 0; i < launch->args; i++)
         if (launch->arg[i] != SR_REF_NONE)
             touch(plan, launch->arg[i], plan->launch_count);

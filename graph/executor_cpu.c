@@ -90,7 +90,7 @@ static sr_status fill_call(const sr_executor *e, const sr_plan *plan, uint32_t i
                          .block_rows = item->block_rows},
                 .blocks = item->blocks,
                 .per_unit = item->per_unit};
-    return pointer_of(e, sr_executor_workspace(e, launch), &c->args.workspace);
+    return pointer_of(e, sr_executor_workspace(e, launch, 0), &c->args.workspace);
 }
 
 static sr_status prepare(sr_executor *e, const sr_plan *plan) {

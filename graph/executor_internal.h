@@ -65,9 +65,13 @@ struct sr_executor {
     sr_executor_checking *checking;        // NULL: none
 };
 
-// The address of a launch's workspace; none if it needs none.
-static inline sr_address sr_executor_workspace(const sr_executor *e, const sr_launch *l) {
-    return l->workspace == SR_REF_NONE ? sr_address_none() : e->table[l->workspace];
+// The address of the workspace of a run of a launch; none if it needs none.
+static inline sr_address sr_executor_workspace(const sr_executor *e, const sr_launch *l,
+                                               uint32_t run) {
+    if (l->workspace == SR_REF_NONE)
+        return sr_address_none();
+    return sr_address_add(e->table[l->workspace],
+                          run * sr_plan_stride(&e->plan->values[l->workspace]));
 }
 // Calls the sink for targets, which are complete for all work that it enqueues on 'stream'.
 SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,

@@ -109,7 +109,7 @@ static sr_status launch(sr_executor *e, uint32_t number) {
         const sr_kernel_call call = {.prepared = &shared->prepared,
                                      .request = &shared->request,
                                      .p = arguments_of(e, l, lane, moved),
-                                     .workspace = sr_executor_workspace(e, l),
+                                     .workspace = sr_executor_workspace(e, l, lane),
                                      .site = {l->op->name, l->file, l->line}};
         SR_TRY(sr_stream_launch(e->stream, &call));
     }
@@ -141,7 +141,7 @@ static sr_status replay(sr_executor *e) {
             SR_TRY(sr_executor_check_step(e, i, fetch));
         SR_TRY(sr_executor_deliver_step(e, i, e->stream));
     }
-    return SR_OK;
+    return sr_stream_flush(e->stream);
 }
 
 static sr_status wait(sr_executor *e) {

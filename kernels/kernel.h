@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 5            // version of the structs below
+#define SR_KERNEL_ABI 6            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -154,7 +154,8 @@ typedef struct sr_prepared {
     size_t scratch;   // bytes per worker of a CPU
     void *state;      // immutable while running: several threads run blocks at once
     void (*state_free)(void *state);
-    const struct sr_kernel_entry *entry; // filled by sr_kernel_prepare
+    const struct sr_kernel_entry *entry; // this and the next are filled by sr_kernel_prepare
+    uint64_t number;                     // that no other has in this process, from 1
     int variant;                         // of the entry; set before the entry's 'prepare'
 } sr_prepared;
 

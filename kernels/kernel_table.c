@@ -148,6 +148,8 @@ const char *sr_kernel_variant(const sr_kernel_entry *entry, int variant) {
     return NULL;
 }
 
+static atomic_uint_least64_t prepared_count; // so far
+
 sr_status sr_kernel_prepare_as(const sr_kernel_request *request, const sr_kernel_entry *entry,
                                int variant, sr_prepared *out) {
     sr_prepared prepared = {.variant = variant};
@@ -160,6 +162,7 @@ sr_status sr_kernel_prepare_as(const sr_kernel_request *request, const sr_kernel
                        entry->name, prepared.stages, SR_KERNEL_STAGES);
     prepared.entry = entry;
     prepared.variant = variant;
+    prepared.number = atomic_fetch_add_explicit(&prepared_count, 1, memory_order_relaxed) + 1;
     *out = prepared;
     return SR_OK;
 }

@@ -27,6 +27,13 @@ typedef struct sr_cuda_mark {
     int64_t launched;
 } sr_cuda_mark;
 
+// What work that comes again becomes (cuda_batch.h), by SERRIED_CUDA_GRAPHS.
+typedef enum sr_cuda_graphs {
+    SR_CUDA_GRAPHS_BRANCHED, // unset: graphs
+    SR_CUDA_GRAPHS_CHAINED,  // "chain": graphs without branches
+    SR_CUDA_GRAPHS_NONE      // "off", or CUDA_LAUNCH_BLOCKING=1: launches
+} sr_cuda_graphs;
+
 // The state of an opened device.
 typedef struct sr_cuda_device {
     cudaStream_t copies; // of copies that are complete when the call returns
@@ -35,6 +42,7 @@ typedef struct sr_cuda_device {
     struct sr_cuda_slab *slabs; // this and the next under memory_lock
     size_t mapped;              // bytes of memory
     bool blocking;              // CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run
+    sr_cuda_graphs graphs;
     pthread_mutex_t log_lock;
     sr_cuda_log *logs; // of its streams; this and the next under log_lock
     uint64_t streams;  // that there have been
@@ -91,6 +99,7 @@ sr_status sr_cuda_copy(sr_device *device, sr_stream *stream, sr_address to, sr_a
 sr_status sr_cuda_stream_create(sr_device *device, const sr_stream_options *options,
                                 sr_stream **out);
 void sr_cuda_stream_free(sr_stream *stream);
+sr_status sr_cuda_stream_flush(sr_stream *stream);
 sr_status sr_cuda_stream_clear(sr_stream *stream, sr_address memory, size_t bytes);
 sr_status sr_cuda_stream_launch(sr_stream *stream, const sr_kernel_call *call);
 sr_status sr_cuda_stream_wait_event(sr_stream *stream, sr_event *event);

@@ -117,6 +117,17 @@ static void warn_of_missing(void) {
                 sr_cudnn_missing(), convolutions && products ? "; " : "", sr_cublaslt_missing());
 }
 
+static sr_cuda_graphs graphs_asked_for(void) {
+    const char *graphs = getenv("SERRIED_CUDA_GRAPHS");
+    if (graphs && strcmp(graphs, "off") == 0)
+        return SR_CUDA_GRAPHS_NONE;
+    if (graphs && strcmp(graphs, "chain") == 0)
+        return SR_CUDA_GRAPHS_CHAINED;
+    if (graphs && *graphs)
+        SR_WARN("SERRIED_CUDA_GRAPHS is '%s': only 'off' and 'chain' have an effect", graphs);
+    return SR_CUDA_GRAPHS_BRANCHED;
+}
+
 static pthread_once_t warned = PTHREAD_ONCE_INIT; // a process opens its device several times
 
 static sr_status open_device(sr_device *device) {
@@ -128,6 +139,7 @@ static sr_status open_device(sr_device *device) {
     (void)pthread_once(&warned, warn_of_missing);
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     state->blocking = blocking && strcmp(blocking, "1") == 0;
+    state->graphs = state->blocking ? SR_CUDA_GRAPHS_NONE : graphs_asked_for();
     device->state = state;
     sr_status status = sr_cuda_enter(device);
     if (status == SR_OK) {
@@ -166,6 +178,7 @@ const sr_device_ops sr_device_cuda = {
     .copy = sr_cuda_copy,
     .stream_create = sr_cuda_stream_create,
     .stream_free = sr_cuda_stream_free,
+    .stream_flush = sr_cuda_stream_flush,
     .stream_clear = sr_cuda_stream_clear,
     .stream_launch = sr_cuda_stream_launch,
     .stream_wait_event = sr_cuda_stream_wait_event,

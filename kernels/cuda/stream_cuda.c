@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, events and copies of a GPU.
+//
+// Launches are held back until something looks at the stream (cuda_batch.h). A wait for an event is
+// not: it goes in front of them. No other work depends on what is held back, since that has no
+// event behind it, so nothing waits in a circle, and batches are the same whether the event has
+// been reached or not.
 #include <math.h>
 
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
-#include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cuda_batch.h"
 
 typedef struct cuda_stream {
     sr_stream head;
     cudaStream_t stream;
     sr_cuda_log log;
+    sr_cuda_batch *batch;
 } cuda_stream;
 
 typedef struct cuda_event {
@@ -39,6 +45,8 @@ static sr_status copy(sr_device *device, sr_stream *stream, void *to, const void
     if (bytes == 0)
         return SR_OK;
     SR_TRY(sr_cuda_enter(device));
+    if (stream)
+        SR_TRY(sr_cuda_stream_flush(stream));
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, s);
     if (error == cudaSuccess && !stream)
         error = cudaStreamSynchronize(s);
@@ -63,6 +71,8 @@ sr_status sr_cuda_download(sr_device *device, sr_stream *stream, void *to, sr_ad
 
 sr_status sr_cuda_copy(sr_device *device, sr_stream *stream, sr_address to, sr_address from,
                        size_t bytes) {
+    if (stream && bytes > 0)
+        return sr_cuda_batch_add_copy(own(stream)->batch, to, from, bytes);
     return copy(device, stream, (void *)to.at, (const void *)from.at, bytes,
                 cudaMemcpyDeviceToDevice);
 }
@@ -83,59 +93,47 @@ sr_status sr_cuda_stream_create(sr_device *device, const sr_stream_options *opti
         sr_free(stream);
         return sr_cuda_fail(device, error, "making a stream of %s", name_of(device));
     }
+    const sr_status status = sr_cuda_batch_create(device, stream->stream, &stream->batch);
+    if (status != SR_OK) {
+        (void)cudaStreamDestroy(stream->stream);
+        sr_free(stream);
+        return status;
+    }
     sr_cuda_log_begin(device, &stream->log);
     *out = &stream->head;
     return SR_OK;
 }
 
 void sr_cuda_stream_free(sr_stream *stream) {
+    cuda_stream *s = own(stream);
     if (sr_cuda_enter(stream->device) == SR_OK) {
-        (void)cudaStreamSynchronize(own(stream)->stream);
-        (void)cudaStreamDestroy(own(stream)->stream);
+        (void)sr_cuda_stream_flush(stream);
+        (void)cudaStreamSynchronize(s->stream);
+        sr_cuda_batch_free(s->batch);
+        (void)cudaStreamDestroy(s->stream);
     }
-    sr_cuda_log_end(stream->device, &own(stream)->log);
-    sr_free(stream);
+    sr_cuda_log_end(stream->device, &s->log);
+    sr_free(s);
+}
+
+sr_status sr_cuda_stream_flush(sr_stream *stream) {
+    SR_TRY(sr_cuda_enter(stream->device));
+    return sr_cuda_batch_run(own(stream)->batch, &own(stream)->log);
 }
 
 sr_status sr_cuda_stream_clear(sr_stream *stream, sr_address memory, size_t bytes) {
-    if (bytes == 0)
-        return SR_OK;
-    SR_TRY(sr_cuda_enter(stream->device));
-    const cudaError_t error = cudaMemsetAsync((void *)memory.at, 0, bytes, own(stream)->stream);
-    if (error != cudaSuccess)
-        return sr_cuda_fail(stream->device, error, "clearing %zu bytes on %s", bytes,
-                            name_of(stream->device));
-    return SR_OK;
+    return bytes == 0 ? SR_OK : sr_cuda_batch_add_clear(own(stream)->batch, memory, bytes);
 }
 
 sr_status sr_cuda_stream_launch(sr_stream *stream, const sr_kernel_call *call) {
-    cuda_stream *s = own(stream);
-    sr_kernel_site site = call->site;
-    char text[SR_CUDA_SITE];
-    cudaError_t lost;
-    if (!site.what)
-        site.what = call->prepared->entry->name;
-    SR_TRY(sr_cuda_enter(stream->device));
-    const sr_kernel_launch launch = {.p = call->p,
-                                     .params = call->request->params,
-                                     .state = call->prepared->state,
-                                     .workspace = call->workspace,
-                                     .stream = s->stream};
-    const sr_status status = call->prepared->launch(&launch);
-    if (status == SR_OK)
-        sr_cuda_log_launch(stream->device, &s->log, &site);
-    else if (!sr_cuda_state(stream->device)->blocking &&
-             sr_cuda_is_lost(stream->device, &lost)) // by an earlier one
-        return sr_cuda_fail_lost(stream->device, lost);
-    else
-        sr_error_prefix("%s", sr_cuda_site_text(&site, text));
-    return status;
+    SR_TRY(sr_cuda_batch_add(own(stream)->batch, call));
+    return sr_cuda_state(stream->device)->blocking ? sr_cuda_stream_flush(stream) : SR_OK;
 }
 
 sr_status sr_cuda_stream_wait(sr_stream *stream) {
     cuda_stream *s = own(stream);
     sr_cuda_mark mark;
-    SR_TRY(sr_cuda_enter(stream->device));
+    SR_TRY(sr_cuda_stream_flush(stream));
     sr_cuda_log_mark(stream->device, &s->log, &mark);
     const cudaError_t error = cudaStreamSynchronize(s->stream);
     if (error != cudaSuccess)
@@ -177,7 +175,7 @@ void sr_cuda_event_free(sr_event *event) {
 }
 
 sr_status sr_cuda_event_record(sr_event *event, sr_stream *stream) {
-    SR_TRY(sr_cuda_enter(event->device));
+    SR_TRY(sr_cuda_stream_flush(stream));
     sr_cuda_log_mark(event->device, &own(stream)->log, &((cuda_event *)event)->mark);
     const cudaError_t error = cudaEventRecord(event_of(event), own(stream)->stream);
     if (error != cudaSuccess)

@@ -7,7 +7,7 @@
 
 #include "kernels/device/stream.h"
 
-#define SR_DEVICE_ABI 5
+#define SR_DEVICE_ABI 6
 
 // A reserved range of addresses.
 typedef struct sr_device_range {
@@ -60,6 +60,7 @@ typedef struct sr_device_ops {
     sr_status (*stream_create)(sr_device *device, const sr_stream_options *options,
                                sr_stream **out);
     void (*stream_free)(sr_stream *stream);
+    sr_status (*stream_flush)(sr_stream *stream); // NULL: work begins when it is enqueued
     sr_status (*stream_clear)(sr_stream *stream, sr_address memory, size_t bytes);
     sr_status (*stream_launch)(sr_stream *stream, const sr_kernel_call *call);
     sr_status (*stream_wait_event)(sr_stream *stream, sr_event *event);

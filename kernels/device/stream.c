@@ -38,6 +38,11 @@ sr_status sr_stream_launch(sr_stream *stream, const sr_kernel_call *call) {
     return stream->device->ops->stream_launch(stream, call);
 }
 
+sr_status sr_stream_flush(sr_stream *stream) {
+    const sr_device_ops *ops = stream->device->ops;
+    return ops->stream_flush ? ops->stream_flush(stream) : SR_OK;
+}
+
 sr_status sr_stream_wait(sr_stream *stream) {
     return stream->device->ops->stream_wait(stream);
 }

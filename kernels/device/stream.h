@@ -4,6 +4,11 @@
 // A stream runs its work in order, concurrently with the caller and with other streams. An event
 // marks a position in a stream; other streams and the host can wait for it.
 //
+// A stream may hold back kernels, clears and copies inside the device until an event is recorded,
+// somebody waits, and returns their errors then. Work that comes again, with the same prepared
+// kernels and addresses from one event to the next, may cost far less, so steps should use the same
+// memory.
+//
 // A *direct* stream of a CPU runs its work on the calling thread, before the call returns. It has
 // no overhead and is meant for threads that have nothing else to do. Other devices make it an
 // ordinary stream, so callers must treat it as one.
@@ -56,6 +61,8 @@ typedef struct sr_kernel_call sr_kernel_call; // kernels/kernel.h
 // Runs a prepared kernel in the stream's order.
 SR_NODISCARD sr_status sr_stream_launch(sr_stream *stream, const sr_kernel_call *call);
 
+// Lets the device begin all work so far, for callers that enqueue nothing else for a while.
+SR_NODISCARD sr_status sr_stream_flush(sr_stream *stream);
 // Waits until the stream is empty. Returns and clears its first failure, with its message; work
 // enqueued after a failure has been skipped.
 SR_NODISCARD sr_status sr_stream_wait(sr_stream *stream);

@@ -13,6 +13,7 @@ enum { WORDS = 64, NODES_MAX = WORDS * 64 };
 
 struct CUgraphNode_st {
     soft_command *command;
+    int number;            // in its graph
     uint64_t after[WORDS]; // bits of the nodes that come before
 };
 
@@ -24,6 +25,7 @@ struct CUgraph_st {
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
     bool invalid;
+    struct CUgraphNode_st *ends[NODES_MAX]; // that cudaStreamGetCaptureInfo returned last
     struct CUgraph_st *next;
 };
 
@@ -73,6 +75,10 @@ static void copy_set(uint64_t **to, const uint64_t *from) {
     memcpy(*to, from, WORDS * sizeof **to);
 }
 
+static bool has(const uint64_t *set, int number) {
+    return set[number / 64] >> number % 64 & 1;
+}
+
 static void add_set(uint64_t *to, const uint64_t *from) {
     for (int i = 0; i < WORDS; i++)
         to[i] |= from[i];
@@ -88,10 +94,13 @@ cudaError_t soft_capture_add(struct CUstream_st *stream, soft_command *command) 
     }
     struct CUgraphNode_st *node = allocate(1, sizeof *node);
     node->command = command;
+    node->number = g->count;
     memcpy(node->after, stream->after, sizeof node->after);
     g->nodes = realloc(g->nodes, (size_t)(g->count + 1) * sizeof(struct CUgraphNode_st *));
     if (!g->nodes)
         soft_mistake("no memory of the host is left");
+    if (g->count > 0 && !has(stream->after, g->count - 1))
+        (void)soft_count("branch");
     // What it depends on is behind it, also for those that depend on it.
     stream->after[g->count / 64] |= UINT64_C(1) << g->count % 64;
     g->nodes[g->count++] = node;
@@ -125,6 +134,80 @@ cudaError_t soft_capture_wait(struct CUstream_st *stream, struct CUevent_st *eve
         copy_set(&stream->after, event->after);
     }
     return cudaSuccess;
+}
+
+// Whether no other node of the set is behind this one.
+static bool is_end(const struct CUgraph_st *g, const uint64_t *set, int number) {
+    for (int i = number + 1; i < g->count; i++)
+        if (has(set, i) && has(g->nodes[i]->after, number))
+            return false;
+    return true;
+}
+
+static size_t list_ends(struct CUgraph_st *g, const uint64_t *set) {
+    size_t count = 0;
+    for (int i = 0; i < g->count; i++)
+        if (has(set, i) && is_end(g, set, i))
+            g->ends[count++] = g->nodes[i];
+    return count;
+}
+
+SOFT_GPU_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                                     enum cudaStreamCaptureStatus *status,
+                                                     unsigned long long *id, cudaGraph_t *graph,
+                                                     const cudaGraphNode_t **dependencies,
+                                                     const cudaGraphEdgeData **edges,
+                                                     size_t *count) {
+    cudaError_t error = soft_enter();
+    if (id || graph || edges || !dependencies || !count)
+        return soft_leave(
+            soft_refuse(cudaErrorNotSupported, "cudaStreamGetCaptureInfo: dependencies alone"));
+    if (error == cudaSuccess) {
+        soft_lock();
+        const struct CUstream_st *s = soft_stream(stream);
+        struct CUgraph_st *g = s ? s->capture : NULL;
+        *status = !g           ? cudaStreamCaptureStatusNone
+                  : g->invalid ? cudaStreamCaptureStatusInvalidated
+                               : cudaStreamCaptureStatusActive;
+        *count = g ? list_ends(g, s->after) : 0;
+        *dependencies = g ? g->ends : NULL;
+        soft_unlock();
+    }
+    return soft_leave(error);
+}
+
+// What is enqueued next is behind these nodes alone.
+static cudaError_t set_ends(struct CUstream_st *s, cudaGraphNode_t *nodes, size_t count) {
+    uint64_t set[WORDS] = {0};
+    if (!s || !s->capture)
+        return soft_refuse(cudaErrorIllegalState,
+                           "cudaStreamUpdateCaptureDependencies: the stream is not captured");
+    for (size_t i = 0; i < count; i++) {
+        const struct CUgraphNode_st *node = nodes[i];
+        if (node->number >= s->capture->count || s->capture->nodes[node->number] != node)
+            return soft_refuse(cudaErrorInvalidValue, "a node of another graph");
+        add_set(set, node->after);
+        set[node->number / 64] |= UINT64_C(1) << node->number % 64;
+    }
+    copy_set(&s->after, set);
+    return cudaSuccess;
+}
+
+SOFT_GPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                                cudaGraphNode_t *dependencies,
+                                                                const cudaGraphEdgeData *edges,
+                                                                size_t count, unsigned flags) {
+    cudaError_t error = soft_enter();
+    if (edges || flags != cudaStreamSetCaptureDependencies)
+        return soft_leave(soft_refuse(cudaErrorNotSupported,
+                                      "cudaStreamUpdateCaptureDependencies: edges without data "
+                                      "are set"));
+    if (error == cudaSuccess) {
+        soft_lock();
+        error = set_ends(soft_stream(stream), dependencies, count);
+        soft_unlock();
+    }
+    return soft_leave(error);
 }
 
 // ---- Begin and end ----
@@ -166,7 +249,8 @@ static void graph_free(struct CUgraph_st *g) {
     free(g);
 }
 
-// Whether work of another stream is not joined to the origin.
+// Whether work of another stream is not joined to the origin. What the origin left behind when its
+// ends were set is of the graph all the same.
 static bool has_unjoined(const struct CUgraph_st *g) {
     for (const struct CUstream_st *s = soft_streams(); s; s = s->next)
         for (int i = 0; s->capture == g && i < WORDS; i++)
@@ -321,6 +405,10 @@ static cudaError_t launch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
     if (s->capture)
         return soft_capture_forbids_stream(s, "cudaGraphLaunch");
     soft_command *c = soft_command_new(SOFT_GRAPH);
+    (void)soft_count("graph");
+    for (int i = 0; i < exec->graph->count; i++)
+        if (exec->graph->nodes[i]->command->kind == SOFT_LAUNCH && soft_fault("launch"))
+            c->fault = cudaErrorLaunchFailure;
     c->graph = exec;
     exec->uses++;
     soft_stream_put(s, c);
@@ -349,7 +437,7 @@ static int draw(const struct CUgraph_st *g, const uint64_t *done, soft_rng *rng)
     const int from = (int)soft_below(rng, (uint32_t)g->count);
     for (int i = 0; i < g->count; i++) {
         const int n = (from + i) % g->count;
-        if (!(done[n / 64] >> n % 64 & 1) && is_ready(g->nodes[n], done))
+        if (!has(done, n) && is_ready(g->nodes[n], done))
             return n;
     }
     soft_mistake("a graph with a circle");

@@ -197,6 +197,7 @@ SOFT_GPU_EXPORT cudaError_t cudaDeviceSynchronize(void) {
     if (error == cudaSuccess) {
         soft_lock();
         error = soft_capture_forbids_unsafe("cudaDeviceSynchronize");
+        (void)soft_count("wait_for_all");
         if (error == cudaSuccess)
             soft_streams_wait_all();
         soft_unlock();

@@ -110,6 +110,7 @@ static cudaError_t launch(const cudaLaunchConfig_t *c, const void *function, voi
     stream->computes = true;
     if (stream->capture)
         return soft_capture_add(stream, command);
+    (void)soft_count("alone");
     if (soft_fault("launch"))
         command->fault = cudaErrorLaunchFailure;
     soft_stream_put(stream, command);

@@ -234,6 +234,7 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     struct CUstream_st *s = soft_stream(stream);
     error = s ? soft_capture_forbids_stream(s, "cudaStreamSynchronize")
               : cudaErrorInvalidResourceHandle;
+    (void)soft_count("wait");
     if (error == cudaSuccess) {
         soft_stream_wait(s, s->put);
         error = soft_sticky();

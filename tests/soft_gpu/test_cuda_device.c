@@ -60,10 +60,16 @@ static sr_status put(const work *w, sr_stream *stream, const char *what, int lin
     return sr_stream_launch(stream, &call);
 }
 
+// A launch that is not held back.
+static sr_status put_now(const work *w, sr_stream *stream, const char *what, int line) {
+    SR_TRY(put(w, stream, what, line));
+    return sr_stream_flush(stream);
+}
+
 static void put_three(const work *w, sr_stream *stream) {
     CHECK(put(w, stream, "first", 1) == SR_OK);
     CHECK(put(w, stream, "second", 2) == SR_OK);
-    CHECK(put(w, stream, "third", 3) == SR_OK);
+    CHECK(put_now(w, stream, "third", 3) == SR_OK);
 }
 
 static void set_fault(const char *text) {
@@ -94,7 +100,7 @@ static void fail_later(void) {
     SAYS("one of 3 kernels, from net.c:1: first");
     CHECK(sr_device_upload(w.device, w.x, host, sizeof host) == SR_E_DEVICE);
     SAYS("one of 3 kernels, from net.c:1: first");
-    CHECK(put(&w, w.other, "innocent", 9) == SR_E_DEVICE);
+    CHECK(put_now(&w, w.other, "innocent", 9) == SR_E_DEVICE);
     SAYS("one of 3 kernels, from net.c:1: first");
     CHECK(!strstr(sr_error_message(), "innocent"));
     CHECK(sr_device_alloc(w.device, COUNT, "more", &w.x) == SR_E_DEVICE);
@@ -128,7 +134,7 @@ static void fail_behind_an_event(void) {
     CHECK(sr_event_create(w.device, &event) == SR_OK);
     CHECK(put(&w, w.stream, "first", 1) == SR_OK);
     CHECK(sr_event_record(event, w.stream) == SR_OK);
-    CHECK(put(&w, w.stream, "second", 2) == SR_OK);
+    CHECK(put_now(&w, w.stream, "second", 2) == SR_OK);
     CHECK(sr_event_wait(event, 10) == SR_OK);
     CHECK(put(&w, w.stream, "third", 3) == SR_OK);
     CHECK(sr_stream_wait(w.stream) == SR_E_DEVICE);
@@ -154,7 +160,7 @@ static void fail_on_one_of_two_streams(void) {
     set_fault("launch:4");
     work w = begin_work();
     put_three(&w, w.stream);
-    CHECK(put(&w, w.other, "aside", 4) == SR_OK);
+    CHECK(put_now(&w, w.other, "aside", 4) == SR_OK);
     CHECK(sr_stream_wait(w.other) == SR_E_DEVICE);
     SAYS("one of 3 kernels, from net.c:1: first to net.c:3: third");
     SAYS("net.c:4: aside");
@@ -175,8 +181,8 @@ static void lose_the_device(void) {
     set_fault("lost:3");
     work w = begin_work();
     CHECK(put(&w, w.stream, "first", 1) == SR_OK);
-    CHECK(put(&w, w.stream, "second", 2) == SR_OK);
-    CHECK(put(&w, w.stream, "third", 3) == SR_E_DEVICE);
+    CHECK(put_now(&w, w.stream, "second", 2) == SR_OK);
+    CHECK(put_now(&w, w.stream, "third", 3) == SR_E_DEVICE);
     SAYS("cuda: one of 2 kernels, from net.c:1: first to net.c:2: second");
     SAYS("(cudaErrorDevicesUnavailable)");
     end_work(&w);
@@ -187,7 +193,7 @@ static void refuse_a_launch(void) {
     set_fault("refuse:2");
     work w = begin_work();
     CHECK(put(&w, w.stream, "first", 1) == SR_OK);
-    CHECK(put(&w, w.stream, "second", 2) == SR_E_DEVICE);
+    CHECK(put_now(&w, w.stream, "second", 2) == SR_E_DEVICE);
     SAYS("net.c:2: second: launching cuda_");
     SAYS("too many resources requested for launch (cudaErrorLaunchOutOfResources)");
     CHECK(put(&w, w.stream, "third", 3) == SR_OK);

@@ -95,13 +95,15 @@ sr_status sr_lane_fold_plan(int lanes, const sr_lane_range *partials, int count,
 typedef struct lane_buffer {
     sr_address memory;
     sr_event *used;
+    const sr_lane_tree *owner; // in a pool that keeps owners; NULL: no tree has used it
 } lane_buffer;
 
 struct sr_lane_pool {
     pthread_mutex_t lock;
     sr_device *device;
     int64_t elements;
-    lane_buffer **unused; // the last one returned is taken first, since it is in the cache
+    bool keeps_owners;
+    lane_buffer **unused;
     size_t count, capacity;
     lane_buffer **all;
     size_t made, all_capacity, peak;
@@ -115,6 +117,7 @@ sr_status sr_lane_pool_create(sr_device *device, int64_t elements, sr_lane_pool 
     pthread_mutex_init(&pool->lock, NULL);
     pool->device = device;
     pool->elements = elements;
+    pool->keeps_owners = sr_device_get_properties(device)->asynchronous;
     const sr_status status = sr_prepared_cache_create(&pool->kernels);
     if (status != SR_OK) {
         sr_lane_pool_free(pool);
@@ -177,13 +180,37 @@ static sr_status make_buffer(sr_lane_pool *pool, lane_buffer **out) {
     return SR_OK;
 }
 
-static sr_status take_buffer(sr_lane_pool *pool, lane_buffer **out) {
+// Whether a tree takes this buffer rather than that one, which it could take, too: one that it has
+// had before, or else a new one; of these the same in every step.
+static bool is_better(const sr_lane_tree *tree, const lane_buffer *a, const lane_buffer *b) {
+    const int rank_of_a = a->owner == tree ? 0 : a->owner ? 2 : 1;
+    const int rank_of_b = b->owner == tree ? 0 : b->owner ? 2 : 1;
+    return rank_of_a != rank_of_b ? rank_of_a < rank_of_b : a->memory.at < b->memory.at;
+}
+
+// The place of the buffer that a tree takes; there is one. On a CPU it is the one that was returned
+// last, since it is in the cache. A device replays work that has the addresses of an earlier step
+// (stream.h), so there a tree takes its buffers again.
+static size_t find_unused(const sr_lane_pool *pool, const sr_lane_tree *tree) {
+    size_t found = pool->count - 1;
+    for (size_t i = 0; pool->keeps_owners && i < pool->count; i++)
+        if (is_better(tree, pool->unused[i], pool->unused[found]))
+            found = i;
+    return found;
+}
+
+static sr_status take_buffer(sr_lane_pool *pool, const sr_lane_tree *tree, lane_buffer **out) {
     sr_status status = SR_OK;
     pthread_mutex_lock(&pool->lock);
-    if (pool->count > 0)
-        *out = pool->unused[--pool->count];
-    else
+    if (pool->count > 0) {
+        const size_t at = find_unused(pool, tree);
+        *out = pool->unused[at];
+        pool->unused[at] = pool->unused[--pool->count];
+    } else {
         status = make_buffer(pool, out);
+    }
+    if (status == SR_OK && pool->keeps_owners)
+        (*out)->owner = tree;
     if (pool->made - pool->count > pool->peak)
         pool->peak = pool->made - pool->count;
     pthread_mutex_unlock(&pool->lock);
@@ -365,7 +392,7 @@ static sr_status open_leaf(sr_lane_tree *tree, sr_lane_range lanes, sr_stream *s
     own->buffer = take_node(tree, sibling_begin(at), at.level);
     own->adds = own->buffer != NULL;
     if (!own->adds)
-        SR_TRY(take_buffer(tree->pool, &own->buffer));
+        SR_TRY(take_buffer(tree->pool, tree, &own->buffer));
     SR_TRY(sr_stream_wait_event(stream, own->buffer->used));
     if (own->adds || tree->covered == tree->elements)
         return SR_OK;
