@@ -367,6 +367,7 @@ static sr_status begin_record(sr_engine *e, const sr_phase *phase, int64_t step,
                                .loss_count = e->loss.count,
                                .mix = mix_of(e, training, step),
                                .flip = !training && e->recipe->eval.flip,
+                               .shift = training ? 0 : (int)e->recipe->eval.shift,
                                .norm_lanes = training ? e->norm_lanes : 1,
                                .statistics = &e->statistics};
     return sr_input_feed_record(&e->feed, slot, out);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The orthogonal matrix near a direction, for optimisers that treat weights as matrices (Muon).
 //
-// With X = u / |u|, of which no singular value is above 1, five steps of
+// With X = u / |u|, of which no singular value is above 1, five steps (or as many as the optimiser
+// says) of
 //
 //   X = a X + (b A + c A^2) X,  A = X X^T,  a, b, c = 3.4445, -4.775, 2.0315
 //
@@ -13,7 +14,6 @@
 #include "kernels/kernel_params.h"
 #include "trainer/engine/param_set_internal.h"
 
-enum { STEPS = 5 };
 static const double quintic[] = {3.4445, -4.775, 2.0315}; // a, b, c
 
 int64_t sr_param_set_matrix(const sr_param_set *set, const sr_param *param, int64_t *columns) {
@@ -110,12 +110,15 @@ sr_status sr_param_set_orthogonalise(sr_param_set *set, int64_t rows, int64_t co
         .gram = sr_param_set_element(set->matrices, aligned(count)),
         .squared = sr_param_set_element(set->matrices, aligned(count) + aligned(side * side))};
     sr_address x = u, next = it.other;
+    const sr_optimizer_desc *optimizer = set->optimizer;
+    const int steps = optimizer->iterations ? optimizer->iterations(set->optimizer_options)
+                                            : SR_MATRIX_ITERATIONS;
     SR_TRY(blend(&it, x, x, count, 12));
-    for (int i = 0; i < STEPS; i++) {
+    for (int i = 0; i < steps; i++) {
         SR_TRY(step(&it, x, next));
         const sr_address before = x;
         x = next;
         next = before;
     }
-    return STEPS % 2 ? sr_stream_copy(stream, u, x, (size_t)count * sizeof(float)) : SR_OK;
+    return steps % 2 ? sr_stream_copy(stream, u, x, (size_t)count * sizeof(float)) : SR_OK;
 }

@@ -33,8 +33,9 @@ enum { ROW_AVERAGE = 0, ROW_LIMIT, ROW_GROUPS };
 // Which segments something is done to, and with which row.
 typedef enum update_map {
     MAP_OPTIMIZER,  // parameters
-    MAP_DIRECTION,  // those that are not updated as matrices
-    MAP_MATRIX,     // those that are
+    MAP_DIRECTION,  // those whose direction the optimiser's kernel computes
+    MAP_MOMENTUM,   // those whose direction is that of their momentum
+    MAP_MATRIX,     // of these, those that are updated as matrices
     MAP_LIMIT,      // parameters, with the limit
     MAP_STATISTICS, // buffers, with the average over steps
     MAP_AVERAGE,    // what is averaged
@@ -339,15 +340,20 @@ static sr_status add_squares(const update_range *r, sr_address x, update_map map
     return SR_OK;
 }
 
-// The directions of matrices, from their momenta.
-static sr_status direct_matrices(const update_range *r, sr_address sum) {
+static bool is_linear(const sr_param_set *set) {
+    const sr_optimizer_desc *optimizer = set->optimizer;
+    return optimizer->is_linear && optimizer->is_linear(set->optimizer_options);
+}
+
+// The directions of matrices, and of others if the optimiser is linear, from their momenta.
+static sr_status direct_by_momentum(const update_range *r, sr_address sum) {
     const sr_param_set *set = r->set;
     const sr_address m = sr_param_set_element(set->states[0], r->begin);
     const char *what = set->optimizer->name;
     if (!set->optimizer->fill_matrix)
         return SR_OK;
-    SR_TRY(update_average(r, m, sum, MAP_MATRIX, 0, what));
-    return update_average(r, sum, m, MAP_MATRIX, 4, what);
+    SR_TRY(update_average(r, m, sum, MAP_MOMENTUM, 0, what));
+    return update_average(r, sum, m, MAP_MOMENTUM, 4, what);
 }
 
 // Parameters are measured in the last round.
@@ -360,7 +366,7 @@ sr_status sr_param_set_measure(void *user, int64_t step, int round, int64_t begi
     if (set->skipped)
         return SR_OK;
     if (round > 0) {
-        SR_TRY(direct_matrices(&r, sum));
+        SR_TRY(direct_by_momentum(&r, sum));
         SR_TRY(run_optimizer(&r, MAP_DIRECTION, sum, values));
     }
     SR_TRY(add_squares(&r, sum, round == 0 ? MAP_MEASURED : MAP_OPTIMIZER, out, MEASURE_SUM));
@@ -444,7 +450,7 @@ static void fill_row(sr_param_set *set, int row, const sr_hyper_request *request
     memset(numbers, 0, HYPER_ROW * sizeof *numbers);
     if (finishes)
         optimizer->finish(set->optimizer_options, request, numbers);
-    else if (request->rows > 0)
+    else if (request->rows > 0 || is_linear(set))
         optimizer->fill_matrix(set->optimizer_options, request, numbers);
     else
         optimizer->fill(set->optimizer_options, request, numbers);
@@ -512,9 +518,10 @@ static void fill_maps(sr_param_set *set) {
         const bool param = use->kind == SR_SEGMENT_PARAM, buffer = use->kind == SR_SEGMENT_BUFFER;
         const int32_t row =
             param && !set->groups[use->group].rests ? (int32_t)row_of_param(set, s) : -1;
-        const bool matrix = use->rows > 0;
+        const bool matrix = use->rows > 0, momentum = matrix || is_linear(set);
         map_of(set, MAP_OPTIMIZER)[s] = row;
-        map_of(set, MAP_DIRECTION)[s] = matrix ? -1 : row;
+        map_of(set, MAP_DIRECTION)[s] = momentum ? -1 : row;
+        map_of(set, MAP_MOMENTUM)[s] = momentum ? row : -1;
         map_of(set, MAP_MATRIX)[s] = matrix ? row : -1;
         map_of(set, MAP_LIMIT)[s] = row >= 0 ? ROW_LIMIT : -1;
         map_of(set, MAP_STATISTICS)[s] =

@@ -16,7 +16,7 @@ enum { PATCH = 2, PATCH_VALUES = 3 * PATCH * PATCH, WHITE = 2 * PATCH_VALUES, GR
 
 typedef struct fast_options {
     sr_int_list widths;
-    double scale, momentum;
+    double scale, momentum, head_std;
 } fast_options;
 
 static const sr_option fast_rows[] = {
@@ -37,6 +37,14 @@ static const sr_option fast_rows[] = {
      .default_text = "0.4",
      .min = 0.001,
      .max = 1},
+    {.name = "head_std",
+     .help = "standard deviation of the last layer's initial weight, which is uniform (0: "
+             "1 / sqrt(3 x channels), as in PyTorch)",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(fast_options, head_std),
+     .default_text = "0",
+     .max = 1000,
+     .option_class = SR_OPTION_ADDED},
 };
 
 static const sr_option_table fast_table = {.name = "model.cifar-fast",
@@ -92,6 +100,9 @@ static void build(sr_builder *b, const void *options, void *state) {
     }
     sr_build_depth(b, 1 + GROUPS);
     sr_build_linear(b, &net->head, "head", in, sr_build_classes(b), true);
+    if (o->head_std > 0)
+        sr_build_set_init(b, &net->head.weight,
+                          (sr_init){.kind = SR_INIT_UNIFORM, .scale = sqrt(3) * o->head_std});
 }
 
 static sr_tensor group_forward(sr_forward *f, const conv_group *g, sr_tensor x) {

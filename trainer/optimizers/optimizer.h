@@ -15,9 +15,10 @@
 extern "C" {
 #endif
 
-#define SR_OPTIMIZER_ABI 2        // of sr_optimizer_desc
+#define SR_OPTIMIZER_ABI 3        // of sr_optimizer_desc
 #define SR_OPTIMIZER_MAX_STATES 3 // state values per parameter
 #define SR_HYPER 16               // numbers that a kernel gets per group
+#define SR_MATRIX_ITERATIONS 5    // of a matrix's direction
 
 // The input of 'fill' in one step for one group of parameters.
 typedef struct sr_hyper_request {
@@ -50,8 +51,9 @@ typedef struct sr_hyper_request {
 // matrices [first dimension, rest], in another way (Muon). Their direction comes from a momentum m,
 // the first state: m = h[0] m + h[1] (h[2] g), u = h[4] g + h[5] (h[6] m), with the numbers of
 // 'fill_matrix'. When its norm is known, u / (|u| + 1e-7) is brought near the orthogonal matrix
-// with the same singular vectors, by five steps of a Newton-Schulz iteration; then 'finish'. One
-// rank owns the whole matrix.
+// with the same singular vectors, by some steps of a Newton-Schulz iteration; then 'finish'. One
+// rank owns the whole matrix. Directions of all other parameters may come from such a momentum, too
+// ('is_linear'), without the iteration; the request then has no rows.
 //
 // tests/samples/optimizer_signum.c is an optimiser outside the tree.
 
@@ -72,6 +74,8 @@ typedef struct sr_optimizer_desc {
     // Of matrices; NULL: all tensors alike.
     void (*fill_matrix)(const void *options, const sr_hyper_request *request,
                         float hyper[SR_HYPER]);
+    bool (*is_linear)(const void *options); // NULL: no
+    int (*iterations)(const void *options); // NULL: SR_MATRIX_ITERATIONS
     // With two reductions: keep, take, scale.
     void (*finish)(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]);
     // Its own kernels, if 'kernel' is SR_KERNEL_OWN (kernels/kernel.h). They must be elementwise:

@@ -28,6 +28,8 @@ static sr_status check(const void *descriptor) {
                        optimizer->reductions);
     if (optimizer->fill_matrix && (optimizer->reductions != 2 || optimizer->states == 0))
         return SR_FAIL(SR_E_USAGE, "'fill_matrix' needs two reductions and a state");
+    if ((optimizer->is_linear || optimizer->iterations) && !optimizer->fill_matrix)
+        return SR_FAIL(SR_E_USAGE, "'is_linear' and 'iterations' need 'fill_matrix'");
     return SR_OK;
 }
 

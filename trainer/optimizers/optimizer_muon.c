@@ -7,18 +7,27 @@
 //   p = (1 - lr decay) p - lr s orthogonal(u),  s = sqrt(max(1, rows / columns))
 //
 // With match_rms s = 0.2 sqrt(max(rows, columns)), which gives steps of the size of AdamW's (Liu et
-// al. 2025, "Muon is scalable for LLM training"). All other parameters, and weights of groups that
-// are 'elementwise', take AdamW, with the same rate times adam_scale.
+// al. 2025, "Muon is scalable for LLM training"). With fixed_norm p is scaled to the norm
+// sqrt(rows) before the step. All other parameters, and weights of groups that are 'elementwise',
+// take AdamW, with the same rate times adam_scale, or SGD with that rate and a decay like AdamW's:
+//
+//   m = others_momentum m + g,  u = g + others_momentum m, without nesterov u = m
+//   p = (1 - lr decay) p - lr u
 #include <math.h>
 #include <stddef.h>
 
 #include "trainer/optimizers/moments.h"
 #include "trainer/optimizers/optimizer.h"
 
+typedef enum muon_others { OTHERS_ADAMW, OTHERS_SGD } muon_others;
+static const char *const others[] = {[OTHERS_ADAMW] = "adamw", [OTHERS_SGD] = "sgd", NULL};
+
 typedef struct muon_options {
-    double momentum, eps, adam_scale;
+    double momentum, eps, adam_scale, others_momentum;
+    int64_t iterations;
     sr_float_list betas;
-    bool nesterov, match_rms;
+    int others;
+    bool nesterov, match_rms, fixed_norm;
 } muon_options;
 
 static const sr_option rows[] = {
@@ -38,15 +47,43 @@ static const sr_option rows[] = {
      .type = SR_OPT_BOOL,
      .offset = offsetof(muon_options, match_rms),
      .default_text = "false"},
+    {.name = "iterations",
+     .help = "iterations that bring the step of a matrix near an orthogonal one",
+     .type = SR_OPT_INT,
+     .offset = offsetof(muon_options, iterations),
+     .default_text = "5",
+     .min = 1,
+     .max = 16,
+     .option_class = SR_OPTION_ADDED},
+    {.name = "fixed_norm",
+     .help = "scale each matrix to the norm of one with orthonormal rows before its step, for "
+             "weights before a normalisation (Jordan 2024)",
+     .type = SR_OPT_BOOL,
+     .offset = offsetof(muon_options, fixed_norm),
+     .default_text = "false",
+     .option_class = SR_OPTION_ADDED},
+    {.name = "others",
+     .help = "how parameters that are no matrices are updated; sgd has a decay like AdamW's",
+     .type = SR_OPT_ENUM,
+     .offset = offsetof(muon_options, others),
+     .default_text = "adamw",
+     .choices = others,
+     .option_class = SR_OPTION_ADDED},
+    {.name = "others_momentum",
+     .help = "with others sgd: weight of the previous value in their momentum",
+     .type = SR_OPT_FLOAT,
+     .offset = offsetof(muon_options, others_momentum),
+     .default_text = "0.9",
+     .max = 0.9999,
+     .option_class = SR_OPTION_ADDED},
     {.name = "betas",
-     .help =
-         "for other parameters: decay rates of the averages of gradients and of squared gradients",
+     .help = "with others adamw: decay rates of the averages of gradients and of squared gradients",
      .type = SR_OPT_FLOATS,
      .offset = offsetof(muon_options, betas),
      .default_text = "[0.9, 0.999]",
      .max = 1},
     {.name = "eps",
-     .help = "for other parameters: added to the denominator, the root of the average square",
+     .help = "with others adamw: added to the denominator, the root of the average square",
      .type = SR_OPT_FLOAT,
      .offset = offsetof(muon_options, eps),
      .default_text = "1e-8",
@@ -74,19 +111,29 @@ static void fill(const void *options, const sr_hyper_request *request, float hyp
     sr_moments_fill(&o->betas, o->eps, request, hyper);
 }
 
+// Others are those of SGD.
 static void fill_matrix(const void *options, const sr_hyper_request *request,
                         float hyper[SR_HYPER]) {
     const muon_options *o = options;
-    const double rest = 1 - o->momentum, scale = request->gradient_scale;
-    const double values[] = {o->momentum,
-                             rest,
-                             scale,
-                             0,
-                             o->nesterov ? rest * scale : 0,
-                             o->nesterov ? o->momentum : 1,
-                             1};
+    const bool matrix = request->rows > 0;
+    const double momentum = matrix ? o->momentum : o->others_momentum,
+                 scale = request->gradient_scale, rest = matrix ? 1 - momentum : 1;
+    const double values[] = {
+        momentum, rest, scale, 0, o->nesterov ? rest * scale : 0, o->nesterov ? momentum : 1, 1};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         hyper[i] = (float)values[i];
+}
+
+static bool is_linear(const void *options) {
+    return ((const muon_options *)options)->others == OTHERS_SGD;
+}
+
+static uint32_t uses(const void *options) {
+    return is_linear(options) ? 1 : 3;
+}
+
+static int iterations(const void *options) {
+    return (int)((const muon_options *)options)->iterations;
 }
 
 static double scale_of(const muon_options *o, const sr_hyper_request *request) {
@@ -100,8 +147,12 @@ static double scale_of(const muon_options *o, const sr_hyper_request *request) {
 
 static void finish(const void *options, const sr_hyper_request *request, float hyper[SR_HYPER]) {
     const muon_options *o = options;
-    const double rate = request->rows > 0 ? request->lr : request->lr * o->adam_scale;
-    hyper[0] = (float)(1 - rate * request->weight_decay);
+    const bool matrix = request->rows > 0;
+    const double rate = matrix ? request->lr : request->lr * o->adam_scale;
+    double keep = 1 - rate * request->weight_decay;
+    if (matrix && o->fixed_norm && request->param_norm > 0)
+        keep *= sqrt((double)request->rows) / request->param_norm;
+    hyper[0] = (float)keep;
     hyper[1] = (float)(-request->lr * scale_of(o, request));
     hyper[2] = 1;
 }
@@ -111,13 +162,17 @@ const sr_optimizer_desc sr_optimizer_muon = {
     .struct_size = sizeof(sr_optimizer_desc),
     .abi = SR_OPTIMIZER_ABI,
     .name = "muon",
-    .help = "Muon: orthogonalised steps for matrices (Jordan et al. 2024), AdamW for the rest",
+    .help = "Muon: orthogonalised steps for matrices (Jordan et al. 2024), AdamW or SGD for the "
+            "rest",
     .options = &table,
     .check = check,
     .states = 2,
+    .uses = uses,
     .state_names = {"exp_avg", "exp_avg_sq"},
     .kernel = SR_KERNEL_lamb,
     .fill = fill,
     .fill_matrix = fill_matrix,
+    .is_linear = is_linear,
+    .iterations = iterations,
     .reductions = 2,
     .finish = finish};

@@ -193,8 +193,9 @@ typedef struct sr_recipe {
         int filter;                          // sr_resize_filter
         bool exact;                          // without scaled decoding
         int64_t batch;
-        bool flip; // average over the picture and its mirror image
-    } eval;        // eval_view.h is how pictures are prepared
+        bool flip;     // average over the picture and its mirror image
+        int64_t shift; // and over copies that are moved by so many pixels
+    } eval;            // eval_view.h is how pictures are prepared
     struct {
         double decay;        // 0: no EMA
         int64_t every;       // steps between its updates

@@ -143,6 +143,11 @@ static const sr_option recipe_options[] = {
      AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NEUTRAL},
     {"eval.flip", "average the results of each image and its mirror image", SR_OPT_BOOL,
      AT(recipe.eval.flip), "false", 0, 0, NULL, NEUTRAL},
+    {"eval.shift",
+     "for classes of pictures: average the results of each image with those of two copies that are "
+     "moved by this many pixels, up and left, and down and right, with mirrored borders; the image "
+     "itself counts half (0: no copies)",
+     SR_OPT_INT, AT(recipe.eval.shift), "0", 0, 64, NULL, NEUTRAL},
     {"ema.decay", "decay of the moving average of the parameters (0: no average)", SR_OPT_FLOAT,
      AT(recipe.ema.decay), "0", 0, 1, NULL, NUMERICS},
     {"ema.every", "steps between updates of the average", SR_OPT_INT, AT(recipe.ema.every), "1", 1,
@@ -239,7 +244,9 @@ static const sr_option group_options[] = {
     {"until", "length of training after which the parameters are frozen; 0: never", SR_OPT_LENGTH,
      offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
     {"elementwise",
-     "with muon: AdamW for these weights, as is usual for the first and the last layer",
+     "with muon: update these weights as parameters that are no matrices, as is usual for the "
+     "first "
+     "and the last layer",
      SR_OPT_BOOL, offsetof(sr_recipe_group, elementwise), "false", 0, 0, NULL, NUMERICS},
     {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},

@@ -263,6 +263,8 @@ static bool is_numerics_or_eval(const sr_recipe_node *node, const char *path) {
             return true;
     if (strcmp(path, "eval.flip") == 0)
         return node->text && strcmp(node->text, "true") == 0;
+    if (strcmp(path, "eval.shift") == 0)
+        return node->text && strcmp(node->text, "0") != 0;
     return is_numerics(node, path);
 }
 

@@ -30,6 +30,9 @@ sr_status sr_recipe_use_whole_pictures(sr_recipe *recipe, bool whole, const char
     if (is_written(in, "eval.crop") && recipe->eval.crop_height > 0)
         return sr_recipe_fail(recipe, "eval.crop",
                               "task %s evaluates whole pictures: remove eval.crop", task);
+    if (recipe->eval.shift > 0)
+        return sr_recipe_fail(recipe, "eval.shift",
+                              "task %s evaluates whole pictures: remove eval.shift", task);
     if (!is_written(in, "eval.crop"))
         derive_none(in, "eval.crop");
     if (!is_written(in, "eval.resize")) {

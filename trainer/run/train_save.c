@@ -104,8 +104,11 @@ static const char *best_name(const sr_training *t) {
 static const char *describe_view(const sr_training *t, char out[VIEW_BYTES]) {
     sr_eval_view view;
     t->task->view(t->recipe, t->info.task_options, &view);
-    (void)snprintf(out, VIEW_BYTES, "%s crop=%lldx%lld flip=%d", view.resize,
-                   (long long)view.height, (long long)view.width, t->recipe->eval.flip);
+    const int used = snprintf(out, VIEW_BYTES, "%s crop=%lldx%lld flip=%d", view.resize,
+                              (long long)view.height, (long long)view.width, t->recipe->eval.flip);
+    if (t->recipe->eval.shift > 0 && used > 0 && used < VIEW_BYTES)
+        (void)snprintf(out + used, (size_t)(VIEW_BYTES - used), " shift=%lld",
+                       (long long)t->recipe->eval.shift);
     return out;
 }
 

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SR_TASK_ABI 6     // of sr_task_desc
+#define SR_TASK_ABI 7     // of sr_task_desc
 #define SR_MAX_SETS 4     // of a task
 #define SR_MAX_PHASES 8   // of a step
 #define SR_MAX_SCALARS 32 // that a task logs besides the loss
@@ -57,6 +57,7 @@ typedef struct sr_lane_recording {
     sr_mix_opts mix;                  // of training samples; alphas of 0: none
     int64_t norm_lanes;               // lanes that share batch statistics; 1: each has its own
     bool flip;                        // inference averages over pictures and their mirror images
+    int shift;                        // and over copies moved by so many pixels; 0: none
     sr_tensor inputs[SR_TASK_INPUTS]; // in the task's order; inference: SR_NONE for targets
     int64_t samples;                  // of the slot
     int64_t height, width; // of whole pictures as they are stored, or else those of the slot

@@ -15,23 +15,42 @@
 #define LOGITS "logits"       // the model's output
 #define MIX_SCOPE 0x6d780000u // models use numbers from set << 16 on
 
-enum { IMAGE, LABEL }; // inputs
-enum { WIDTH = 2 };    // of the dimensions of pictures
+enum { IMAGE, LABEL };          // inputs
+enum { HEIGHT = 1, WIDTH = 2 }; // dimensions of pictures
 
 static sr_tensor images(const sr_lane_recording *r) {
     return sr_normalize(r->inputs[IMAGE], r->mean, r->std, r->dtype);
 }
 
+static sr_tensor infer_view(sr_lane_recording *r, sr_tensor x) {
+    return sr_cast(sr_task_forward(r, 0, &x, LOGITS, r->training), SR_F32);
+}
+
+static sr_tensor infer_mirrored(sr_lane_recording *r, sr_tensor x) {
+    const sr_tensor logits = infer_view(r, x);
+    return r->flip ? sr_scale(sr_add(logits, infer_view(r, sr_flip(x, WIDTH))), 0.5, 0) : logits;
+}
+
+// The pixels of a padded picture from a row and column on.
+static sr_tensor cut(sr_tensor padded, int from, int64_t height, int64_t width) {
+    return sr_slice(sr_slice(padded, HEIGHT, from, height, 1), WIDTH, from, width, 1);
+}
+
 static void infer(sr_lane_recording *r) {
-    sr_tensor x = images(r);
-    sr_tensor logits = sr_cast(sr_task_forward(r, 0, &x, LOGITS, r->training), SR_F32);
-    r->results[0] = logits;
-    if (!r->flip)
+    const sr_tensor x = images(r);
+    const int shift = r->shift;
+    sr_info info;
+    r->results[0] = infer_mirrored(r, x);
+    if (shift == 0 || !sr_tensor_info(x, &info))
         return;
-    sr_tensor mirrored = sr_flip(x, WIDTH);
-    r->results[0] = sr_scale(
-        sr_add(logits, sr_cast(sr_task_forward(r, 0, &mirrored, LOGITS, r->training), SR_F32)), 0.5,
-        0);
+    const int64_t height = info.dim[HEIGHT], width = info.dim[WIDTH];
+    const sr_tensor padded = sr_pad2d(
+        x,
+        (sr_pad2d_opts){
+            .top = shift, .bottom = shift, .left = shift, .right = shift, .mode = SR_PAD_REFLECT});
+    const sr_tensor down = infer_mirrored(r, cut(padded, 0, height, width)),
+                    up = infer_mirrored(r, cut(padded, 2 * shift, height, width));
+    r->results[0] = sr_scale(sr_add(r->results[0], sr_scale(sr_add(down, up), 0.5, 0)), 0.5, 0);
 }
 
 // Records the loss of the model's logits, of mixed samples or of those of the lane, and by their

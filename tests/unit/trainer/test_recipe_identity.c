@@ -111,6 +111,7 @@ static void test_identity(void **state) {
         "data.balance=0",
         "progressive.step=16",
         "eval.flip=true",
+        "eval.shift=2",
         "eval.crop=200",
         "eval.filter=bicubic",
         "eval.exact=true",
