@@ -156,6 +156,7 @@ class Segment(suite.Suite):
 
     def check_refusals(self, run):
         for overrides, message in ((["eval.crop=32"], "task segment evaluates whole pictures: remove eval.crop"),
+                                   (["eval.shift=1"], "task segment evaluates whole pictures: remove eval.shift"),
                                    (["loss=margin"], "loss margin is not one of pixels"),
                                    (["loss=[dice, margin]"], "loss margin is not one of pixels"),
                                    (["loss=[{name: dice, as: auxiliary}]"], "task segment itself logs loss_auxiliary"),

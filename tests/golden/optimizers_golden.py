@@ -103,6 +103,11 @@ def lamb(p, state, o):
 
 
 def muon(p, state, o):
+    if (p.dim() < 2 or o["elementwise"]) and o["others"] == "sgd":
+        keep, rate = o["others_momentum"], o["lr"] * o["adam_scale"]
+        state["m"] = m = keep * state.get("m", 0) + p.grad
+        p.mul_(1 - rate * o["weight_decay"]).sub_(rate * (p.grad + keep * m if o["nesterov"] else m))
+        return
     if p.dim() < 2 or o["elementwise"]:
         (b1, b2), t = o["betas"], state.get("t", 0) + 1
         state["t"], scale, g = t, o["adam_scale"], p.grad
@@ -115,16 +120,17 @@ def muon(p, state, o):
     state["m"] = m = keep * state.get("m", 0) + (1 - keep) * g
     x = (1 - keep) * g + keep * m if o["nesterov"] else m
     x = x / (x.norm() + 1e-7)
-    for _ in range(5):
+    for _ in range(o["iterations"]):
         a = x @ x.T
         x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
     rows, columns = x.shape
     scale = 0.2 * max(rows, columns)**0.5 if o["match_rms"] else max(1, rows / columns)**0.5
+    p.mul_(rows**0.5 / p.norm() if o["fixed_norm"] else 1)
     p.mul_(1 - o["lr"] * o["weight_decay"]).sub_(o["lr"] * scale * x.reshape(p.shape))
 
 
 MUON = {"momentum": 0.95, "nesterov": True, "match_rms": False, "betas": (0.9, 0.999), "eps": 1e-8, "adam_scale": 1,
-        "elementwise": False}
+        "elementwise": False, "iterations": 5, "fixed_norm": False, "others": "adamw", "others_momentum": 0.9}
 LARS = {"momentum": 0.9, "dampening": 0, "nesterov": False, "trust_coeff": 0.001, "eps": 1e-8,
         "trust_clip": False, "always_adapt": False}
 LAMB = {"betas": (0.9, 0.999), "eps": 1e-6, "max_grad_norm": 1, "bias_correction": True,
@@ -195,6 +201,13 @@ CASES = [
                                         "adam_scale": 0.5}, weight_decay=0.1), NONE, 0.5),
     ("muon, elementwise", "weight_decay: 0.1, groups: [{match: [fc], elementwise: true}]",
      formula(muon, **MUON, weight_decay=0.1), lambda name: {"elementwise": name.startswith("fc")}, 0),
+    ("muon, others sgd", "others: sgd, others_momentum: 0.75, adam_scale: 0.5, weight_decay: 0.1, clip_norm: 0.5, "
+     "groups: [{match: [fc], elementwise: true, lr_scale: 2, decay_scale: 0.5}]",
+     formula(muon, **{**MUON, "others": "sgd", "others_momentum": 0.75, "adam_scale": 0.5}, weight_decay=0.1),
+     lambda name: {"elementwise": True, "lr": 2 * RATE, "weight_decay": 0.05} if name.startswith("fc") else {}, 0.5),
+    ("muon, fixed_norm", "fixed_norm: true, iterations: 2, others: sgd, nesterov: false, weight_decay: 0.1",
+     formula(muon, **{**MUON, "fixed_norm": True, "iterations": 2, "others": "sgd", "nesterov": False},
+             weight_decay=0.1), NONE, 0),
     ("lion, decay", "weight_decay: 0.1, betas: [0.95, 0.98]", formula(lion, betas=(0.95, 0.98), weight_decay=0.1), NONE, 0),
 ]
 

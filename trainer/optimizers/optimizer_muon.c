@@ -56,8 +56,8 @@ static const sr_option rows[] = {
      .max = 16,
      .option_class = SR_OPTION_ADDED},
     {.name = "fixed_norm",
-     .help = "scale each matrix to the norm of one with orthonormal rows before its step, for "
-             "weights before a normalisation (Jordan 2024)",
+     .help = "scale each matrix to a norm of the root of its rows before its step, for weights "
+             "before a normalisation (Jordan 2024)",
      .type = SR_OPT_BOOL,
      .offset = offsetof(muon_options, fixed_norm),
      .default_text = "false",

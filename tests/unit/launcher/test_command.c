@@ -73,7 +73,7 @@ static void test_mistakes(void **state) {
     expect("$S train Swin_T", 2, "'swin_t' is a model, not a recipe: it is trained by 'swin-tiny'");
     expect("$S train resnext50", 2, "'resnext50_32x4d' is a model, for 'model=' of a recipe");
     expect("$S train cifar10", 2,
-           "no shipped recipe 'cifar10'; there are cifar10-fast, cifar10-resnet (");
+           "no shipped recipe 'cifar10'; there are cifar10-fast, cifar10-resnet, cifar10-speed (");
     expect("$S train $D/resnet50.yaml", 2,
            "/resnet50.yaml: no such recipe file; did you mean 'resnet50'?");
     expect("$S train resnet18 model=mobilenet_v3", 2,

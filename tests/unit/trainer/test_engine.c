@@ -252,6 +252,47 @@ static void test_evaluation_of_mirror_images(void **state) {
     engine_end(&flipped);
 }
 
+// Row or column i of an extent n, of a picture that continues mirrored beyond its border.
+static int mirrored(int i, int n) {
+    return i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
+}
+
+// Pictures whose content is moved by this many pixels, down and right.
+static void move_pictures(const uint8_t *from, int by, uint8_t *to) {
+    for (int i = 0; i < ENGINE_BATCH / ENGINE_LANES; i++)
+        for (int y = 0; y < ENGINE_SIDE; y++)
+            for (int x = 0; x < ENGINE_SIDE; x++) {
+                const int row = mirrored(y - by, ENGINE_SIDE),
+                          column = mirrored(x - by, ENGINE_SIDE);
+                memcpy(to + 3 * ((ptrdiff_t)(i * ENGINE_SIDE + y) * ENGINE_SIDE + x),
+                       from + 3 * ((ptrdiff_t)(i * ENGINE_SIDE + row) * ENGINE_SIDE + column), 3);
+            }
+}
+
+// With eval.shift an evaluation gives half of a picture's logits and a quarter of those of each
+// moved copy.
+static void test_evaluation_of_moved_pictures(void **state) {
+    (void)state;
+    enum { N = ENGINE_BATCH / ENGINE_LANES, SHIFT = 2, BYTES = N * ENGINE_SIDE * ENGINE_SIDE * 3 };
+    static uint8_t moved[BYTES];
+    float logits[4][N * ENGINE_CLASSES];
+    engine_fixture plain = {0}, shifted = {.more = "eval.flip=true"};
+    engine_begin(&plain, "tests/recipes/tiny.yaml", 1, "eval.flip=true");
+    engine_begin(&shifted, "tests/recipes/tiny.yaml", 1, "eval.shift=2");
+    sr_slot slot = picture_slot(N, ENGINE_SIDE, plain.images, plain.labels);
+    assert_ok(infer_logits(shifted.engine, &slot, logits[3], sizeof logits[3]));
+    for (int view = 0; view < 3; view++) {
+        move_pictures(shifted.images, view == 0 ? 0 : view == 1 ? SHIFT : -SHIFT, moved);
+        memcpy(plain.images, moved, sizeof moved);
+        assert_ok(infer_logits(plain.engine, &slot, logits[view], sizeof logits[view]));
+    }
+    for (int i = 0; i < N * ENGINE_CLASSES; i++)
+        assert_true(logits[3][i] == 0.5f * (logits[0][i] + 0.5f * (logits[1][i] + logits[2][i])));
+    assert_true(logits[0][0] != logits[1][0] && logits[1][0] != logits[2][0]);
+    engine_end(&plain);
+    engine_end(&shifted);
+}
+
 // A task that reads what no task of serried reads: it needs no change elsewhere.
 enum { BOXES, COUNTS, PICTURE, MOST_BOXES = 64, LANE = ENGINE_BATCH / ENGINE_LANES };
 
@@ -511,6 +552,7 @@ int main(void) {
         cmocka_unit_test(test_slots_are_checked),
         cmocka_unit_test(test_growing_pictures),
         cmocka_unit_test(test_evaluation_of_mirror_images),
+        cmocka_unit_test(test_evaluation_of_moved_pictures),
         cmocka_unit_test(test_a_task_of_other_inputs),
         cmocka_unit_test(test_a_task_that_joins_lanes),
         cmocka_unit_test(test_classes_of_pixels),

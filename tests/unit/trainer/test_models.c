@@ -668,10 +668,40 @@ static void initial_values_are_distributed(void **state) {
     sr_model_free(model);
 }
 
+// The last layer of cifar-fast has the deviation of its option, and is uniform.
+static void last_layer_has_its_deviation(void **state) {
+    enum { COUNT = 10 * 256 };
+    static const char *const set[] = {"head_std", "0.5", NULL};
+    const network_options options = {.model = "cifar-fast", .set = set, .classes = 10, .side = 32};
+    sr_arena arena = {0};
+    sr_model *model;
+    double squares = 0, most = 0;
+    (void)state;
+    assert_ok(network_model(&options, &arena, &model));
+    float *values = sr_alloc_array((size_t)model->elements, sizeof *values, "values");
+    assert_non_null(values);
+    sr_model_init_values(model, 3, values);
+    const sr_param *head = &model->params[model->param_count - 1];
+    assert_string_equal("head.weight", head->name);
+    assert_int_equal(COUNT, sr_info_count(&head->info));
+    for (int i = 0; i < COUNT; i++) {
+        const double v = (double)values[head->offset + i];
+        squares += v * v;
+        most = fmax(fabs(v), most);
+    }
+    // Five deviations of the mean of COUNT squares of uniform values, which is sqrt(0.8 / COUNT).
+    assert_true(fabs(squares / COUNT / 0.25 - 1) < 5 * sqrt(0.8 / COUNT));
+    assert_true(most <= 0.5 * sqrt(3) && most > 0.5 * sqrt(3) * 0.98);
+    sr_free(values);
+    sr_model_free(model);
+    sr_arena_release(&arena);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest files[] = {cmocka_unit_test(models_are_torchvisions)};
     const struct CMUnitTest list[] = {cmocka_unit_test(every_model_has_a_case),
-                                      cmocka_unit_test(initial_values_are_distributed)};
+                                      cmocka_unit_test(initial_values_are_distributed),
+                                      cmocka_unit_test(last_layer_has_its_deviation)};
     paths = argv + 1;
     path_count = argc - 1;
     return path_count > 0 ? cmocka_run_group_tests_name("models", files, NULL, NULL)

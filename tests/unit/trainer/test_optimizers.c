@@ -210,9 +210,12 @@ static void same_bits(const char *optimizer, double loss_scale, int64_t broken_s
 
 // Settings that use all states, for optimisers whose defaults leave some out.
 static const char *const wider[] = {
-    "adamw, amsgrad: true, weight_decay: 0.1", "rmsprop, centered: true, momentum: 0.9",
-    "rmsprop, tensorflow: true, momentum: 0.9", "lars, always_adapt: true, clip_norm: 0.1",
-    "lamb, always_adapt: true, clip_norm: 0.1"};
+    "adamw, amsgrad: true, weight_decay: 0.1",
+    "rmsprop, centered: true, momentum: 0.9",
+    "rmsprop, tensorflow: true, momentum: 0.9",
+    "lars, always_adapt: true, clip_norm: 0.1",
+    "lamb, always_adapt: true, clip_norm: 0.1",
+    "muon, others: sgd, fixed_norm: true, iterations: 2, weight_decay: 0.1"};
 
 static void test_bits(void **state) {
     char text[256];
@@ -259,7 +262,8 @@ static void test_states_that_options_do_not_use(void **state) {
                  {"{name: lion, lr: 1}", 1, 0},
                  {"{name: lars, lr: 1}", 1, 1},
                  {"{name: lamb, lr: 1}", 2, 1},
-                 {"{name: muon, lr: 1}", 2, 1}};
+                 {"{name: muon, lr: 1}", 2, 1},
+                 {"{name: muon, lr: 1, others: sgd}", 1, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const update_settings settings = {.optimizer = cases[i].optimizer, .lanes = 1};
