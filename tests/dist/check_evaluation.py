@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation: metrics counted by hand from the rows of `predict`, the pictures that the model sees, results that are
-not finite.
+"""Evaluation: metrics counted by hand from the rows of `predict`, when there is one, the pictures that the model sees,
+results that are not finite.
 
 check_evaluation.py SERRIED
 """
@@ -159,6 +159,21 @@ class Evaluation(suite.Suite):
         self.val("val, padded batch", run, hand, "eval.batch=64", "lanes=8", "batch=32")
         self.val("val, 3 ranks", run, hand, "eval.batch=64", "lanes=8", "batch=32", ranks=3)
         self.val("val, batches of one sample a lane", run, hand, "eval.batch=4")
+        views = ("eval.flip=true", "eval.shift=3")
+        self.val("val, moved and mirrored", run, moved := self.by_hand(run, *views), *views)
+        self.report(moved[3] != hand[3], "views make a difference", str(moved))
+
+    def seldom(self):
+        """eval.every leaves out evaluations, except the last one, and changes nothing else."""
+        digests = []
+        for every, evaluated in ((1, [1, 2, 3]), (2, [2, 3]), (9, [3])):
+            name = f"every-{every}"
+            code, out, errors = self.train(name, "16", "epochs=3", f"eval.every={every}")
+            with open(self.path(name, "metrics.csv"), encoding="utf-8") as file:
+                epochs = [round(float(row["epoch"])) for row in csv.DictReader(file) if row["val/loss"]]
+            self.report(code == 0 and epochs == evaluated, f"eval.every={every}", f"epochs {epochs}; {errors[-500:]}")
+            digests += [line for line in out.splitlines() if line.startswith("digest ")]
+        self.report(len(digests) == 3 and len(set(digests)) == 1, "the same digest", str(digests))
 
     def training_metrics(self):
         """train/loss and train/top1 over 16 passes of 49 pictures in 49 batches of 16, of a network without dropout and
@@ -358,6 +373,7 @@ def body(folder):
     tests.draw(3, 24, 20, "val", rng)
     subprocess.run([tests.serried, "pack", tests.path("pictures"), tests.data], check=True, capture_output=True)
     tests.metrics()
+    tests.seldom()
     tests.training_metrics()
     tests.rectangle()
     tests.filters()

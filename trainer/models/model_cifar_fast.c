@@ -148,30 +148,78 @@ static void rotate(double a[PATCH_VALUES][PATCH_VALUES], double v[PATCH_VALUES][
     }
 }
 
-static void covariance(const uint8_t *images, int64_t count, int64_t height, int64_t width,
-                       const double *mean, const double *std,
-                       double out[PATCH_VALUES][PATCH_VALUES]) {
-    double n = 0;
-    memset(out, 0, sizeof(double) * PATCH_VALUES * PATCH_VALUES);
+// Sums over patches of values as they are stored, which are exact: their order makes no difference.
+typedef struct patch_sums {
+    double patches;
+    int64_t value[PATCH_VALUES], product[PATCH_VALUES][PATCH_VALUES]; // of k <= r
+} patch_sums;
+
+// Value k of all patches of a picture, in the order of a filter: channel, row, column.
+static void lay_out(const uint8_t *image, int64_t height, int64_t width, int k, int16_t *out) {
+    const int c = k / (PATCH * PATCH), dy = k / PATCH % PATCH, dx = k % PATCH;
+    for (int64_t y = 0; y + PATCH <= height; y++) {
+        const uint8_t *row = image + ((y + dy) * width + dx) * 3 + c;
+        for (int64_t x = 0; x + PATCH <= width; x++)
+            *out++ = row[3 * x];
+    }
+}
+
+static int64_t dot(const int16_t *a, const int16_t *b, int64_t count) {
+    enum { PART = 1 << 14 }; // products of bytes, whose sum fits in 31 bits
+    int64_t sum = 0;
+    for (int64_t begin = 0; begin < count; begin += PART) {
+        const int64_t end = begin + PART < count ? begin + PART : count;
+        int32_t part = 0;
+        for (int64_t i = begin; i < end; i++)
+            part += a[i] * b[i];
+        sum += part;
+    }
+    return sum;
+}
+
+static int64_t total(const int16_t *a, int64_t count) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += a[i];
+    return sum;
+}
+
+static sr_status sum_patches(const uint8_t *images, int64_t count, int64_t height, int64_t width,
+                             patch_sums *out) {
+    const int64_t patches = (height - PATCH + 1) * (width - PATCH + 1);
+    int16_t *values = sr_alloc_array((size_t)(patches * PATCH_VALUES), sizeof *values, "patches");
+    if (!values)
+        return SR_E_MEMORY;
+    *out = (patch_sums){.patches = (double)count * (double)patches};
     for (int64_t i = 0; i < count; i++) {
-        const uint8_t *image = images + i * height * width * 3;
-        for (int64_t y = 0; y + PATCH <= height; y++) {
-            for (int64_t x = 0; x + PATCH <= width; x++, n++) {
-                double patch[PATCH_VALUES];
-                for (int k = 0; k < PATCH_VALUES; k++) { // in the order of a filter: channel, y, x
-                    int c = k / (PATCH * PATCH), dy = k / PATCH % PATCH, dx = k % PATCH;
-                    double u8 = image[((y + dy) * width + x + dx) * 3 + c];
-                    patch[k] = (u8 / 255 - mean[c]) / std[c];
-                }
-                for (int r = 0; r < PATCH_VALUES; r++)
-                    for (int k = 0; k <= r; k++)
-                        out[r][k] += patch[r] * patch[k];
-            }
+        for (int r = 0; r < PATCH_VALUES; r++) {
+            int16_t *mine = values + r * patches;
+            lay_out(images + i * height * width * 3, height, width, r, mine);
+            out->value[r] += total(mine, patches);
+            for (int k = 0; k <= r; k++)
+                out->product[r][k] += dot(mine, values + k * patches, patches);
         }
     }
-    for (int r = 0; r < PATCH_VALUES; r++)
-        for (int k = 0; k <= r; k++)
-            out[k][r] = out[r][k] = out[r][k] / n;
+    sr_free(values);
+    return SR_OK;
+}
+
+// The mean of products of values that are normalised as u = (v / 255 - mean) / std.
+static void covariance(const patch_sums *sums, const double *mean, const double *std,
+                       double out[PATCH_VALUES][PATCH_VALUES]) {
+    for (int r = 0; r < PATCH_VALUES; r++) {
+        const int c = r / (PATCH * PATCH);
+        const double scale = 1 / (255 * std[c]), shift = mean[c] / std[c],
+                     value = (double)sums->value[r] / sums->patches * scale;
+        for (int k = 0; k <= r; k++) {
+            const int of = k / (PATCH * PATCH);
+            const double other = 1 / (255 * std[of]), less = mean[of] / std[of];
+            const double product = (double)sums->product[r][k] / sums->patches * scale * other;
+            out[k][r] = out[r][k] = product - value * less -
+                                    (double)sums->value[k] / sums->patches * other * shift +
+                                    shift * less;
+        }
+    }
 }
 
 static sr_status init_from_data(const void *state, const uint8_t *images, int64_t count,
@@ -180,7 +228,9 @@ static sr_status init_from_data(const void *state, const uint8_t *images, int64_
     const fast *net = state;
     double a[PATCH_VALUES][PATCH_VALUES], v[PATCH_VALUES][PATCH_VALUES] = {{0}};
     float weight[WHITE][PATCH_VALUES];
-    covariance(images, count, height, width, mean, std, a);
+    patch_sums sums;
+    SR_TRY(sum_patches(images, count, height, width, &sums));
+    covariance(&sums, mean, std, a);
     for (int i = 0; i < PATCH_VALUES; i++)
         v[i][i] = 1;
     for (int sweep = 0; sweep < 30; sweep++)

@@ -193,6 +193,7 @@ typedef struct sr_recipe {
         int filter;                          // sr_resize_filter
         bool exact;                          // without scaled decoding
         int64_t batch;
+        int64_t every; // epochs
         bool flip;     // average over the picture and its mirror image
         int64_t shift; // and over copies that are moved by so many pixels
     } eval;            // eval_view.h is how pictures are prepared

@@ -141,6 +141,8 @@ static const sr_option recipe_options[] = {
      SR_OPT_BOOL, AT(recipe.eval.exact), "false", 0, 0, NULL, NEUTRAL},
     {"eval.batch", "samples per evaluation step (default: batch)", SR_OPT_INT,
      AT(recipe.eval.batch), NULL, 1, 1 << 24, NULL, NEUTRAL},
+    {"eval.every", "epochs from one evaluation to the next; there is one at the end in any case",
+     SR_OPT_INT, AT(recipe.eval.every), "1", 1, MANY, NULL, NEUTRAL},
     {"eval.flip", "average the results of each image and its mirror image", SR_OPT_BOOL,
      AT(recipe.eval.flip), "false", 0, 0, NULL, NEUTRAL},
     {"eval.shift",

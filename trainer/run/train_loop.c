@@ -457,6 +457,7 @@ static void end_early(sr_training *t) {
 }
 
 static sr_status after_step(sr_training *t, int64_t before, bool stop) {
+    const int64_t every = t->recipe->eval.every;
     bool end = t->step == t->total_steps;
     bool epoch_end = epochs_done(t, t->position) > epochs_done(t, before) || end;
     bool by_time;
@@ -464,7 +465,8 @@ static sr_status after_step(sr_training *t, int64_t before, bool stop) {
     if (epoch_end || stop)
         SR_TRY(sr_training_share_damage(t));
     bool to_save = checkpoint_due(t, before) || by_time || stop || t->saved_position == t->position;
-    t->evaluation_due = epoch_end && t->inputs.val_path[0];
+    t->evaluation_due =
+        t->inputs.val_path[0] && (end || (epoch_end && epochs_done(t, t->position) % every == 0));
     SR_TRY(evaluate_if_due(t, to_save, stop));
     if (epoch_end)
         SR_TRY(draw_generated(t));

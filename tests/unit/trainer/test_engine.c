@@ -259,14 +259,13 @@ static int mirrored(int i, int n) {
 
 // Pictures whose content is moved by this many pixels, down and right.
 static void move_pictures(const uint8_t *from, int by, uint8_t *to) {
-    for (int i = 0; i < ENGINE_BATCH / ENGINE_LANES; i++)
-        for (int y = 0; y < ENGINE_SIDE; y++)
-            for (int x = 0; x < ENGINE_SIDE; x++) {
-                const int row = mirrored(y - by, ENGINE_SIDE),
-                          column = mirrored(x - by, ENGINE_SIDE);
-                memcpy(to + 3 * ((ptrdiff_t)(i * ENGINE_SIDE + y) * ENGINE_SIDE + x),
-                       from + 3 * ((ptrdiff_t)(i * ENGINE_SIDE + row) * ENGINE_SIDE + column), 3);
-            }
+    for (int i = 0; i < ENGINE_BATCH / ENGINE_LANES * ENGINE_SIDE * ENGINE_SIDE; i++) {
+        const int picture = i / (ENGINE_SIDE * ENGINE_SIDE);
+        const int y = mirrored(i / ENGINE_SIDE % ENGINE_SIDE - by, ENGINE_SIDE),
+                  x = mirrored(i % ENGINE_SIDE - by, ENGINE_SIDE);
+        memcpy(to + 3 * (ptrdiff_t)i,
+               from + 3 * ((ptrdiff_t)(picture * ENGINE_SIDE + y) * ENGINE_SIDE + x), 3);
+    }
 }
 
 // With eval.shift an evaluation gives half of a picture's logits and a quarter of those of each

@@ -697,11 +697,76 @@ static void last_layer_has_its_deviation(void **state) {
     sr_arena_release(&arena);
 }
 
+enum { PICTURES = 40, SIDE = 8, PATCH_VALUES = 12, FILTERS = 2 * PATCH_VALUES };
+
+// Value k of a patch, as the filters of the first layer order them: channel, row, column.
+static double patch_value(const uint8_t *image, int y, int x, int k, const double *mean,
+                          const double *std) {
+    const int c = k / 4, row = y + k / 2 % 2, column = x + k % 2;
+    return (image[(row * SIDE + column) * 3 + c] / 255.0 - mean[c]) / std[c];
+}
+
+// Sums of products of the filters' results over all patches, divided by their number.
+static void products_of_filters(const uint8_t *images, const double *mean, const double *std,
+                                const float *filters, double out[FILTERS][FILTERS]) {
+    const double patches = PICTURES * (SIDE - 1.0) * (SIDE - 1.0);
+    memset(out, 0, sizeof(double) * FILTERS * FILTERS);
+    for (int i = 0; i < PICTURES; i++) {
+        for (int at = 0; at < (SIDE - 1) * (SIDE - 1); at++) {
+            const uint8_t *image = images + (ptrdiff_t)i * SIDE * SIDE * 3;
+            double y[FILTERS] = {0};
+            for (int f = 0; f < FILTERS; f++)
+                for (int k = 0; k < PATCH_VALUES; k++)
+                    y[f] += (double)filters[f * PATCH_VALUES + k] *
+                            patch_value(image, at / (SIDE - 1), at % (SIDE - 1), k, mean, std);
+            for (int f = 0; f < FILTERS * FILTERS; f++)
+                out[f / FILTERS][f % FILTERS] += y[f / FILTERS] * y[f % FILTERS] / patches;
+        }
+    }
+}
+
+// The first layer of cifar-fast makes patches of 2 x 2 pixels white: its results have no
+// correlation, and a mean square of l / (l + 5e-4), l an eigenvalue of the patches' covariance. The
+// second half of the filters is the first one with the opposite sign.
+static void first_layer_whitens(void **state) {
+    static const double mean[] = {0.5, 0.25, 0.5}, std[] = {0.25, 0.5, 0.125};
+    static uint8_t images[PICTURES * SIDE * SIDE * 3];
+    const network_options options = {.model = "cifar-fast", .classes = 10, .side = SIDE};
+    float filters[FILTERS * PATCH_VALUES];
+    double m[FILTERS][FILTERS];
+    network *net;
+    sr_rng rng;
+    (void)state;
+    sr_rng_init(&rng, 5, 0, 0, 0);
+    // A pixel has half of the pixel before it, so that neighbours are correlated.
+    for (int i = 0; i < (int)sizeof images; i++)
+        images[i] = (uint8_t)((i < 3 ? 0 : images[i - 3] / 2) + (int)sr_rng_below(&rng, 128));
+    assert_ok(network_create(&options, &net));
+    assert_ok(network_bind(net));
+    const sr_model *model = net->model;
+    assert_ok(model->desc->init_from_data(model->state, images, PICTURES, SIDE, SIDE, mean, std));
+    assert_string_equal("whiten.weight", model->params[0].name);
+    assert_ok(sr_read(model->params[0].variable, filters, sizeof filters));
+    products_of_filters(images, mean, std, filters, m);
+    // Filters are rounded to 24 bits. An error of a filter is multiplied, in the product with
+    // another, by the root of the ratio of two eigenvalues. These are below 90, the largest sum of
+    // squares of a patch, and above 9 * 5e-4, because mean squares are above 0.9.
+    const double most = 2 * PATCH_VALUES * 0x1p-24 * sqrt(90 / (9 * 5e-4));
+    for (int r = 0; r < FILTERS; r++) {
+        assert_true(m[r][r] < 1 + most && m[r][r] > 0.9);
+        for (int k = 0; k < PATCH_VALUES; k++) {
+            assert_true(r % PATCH_VALUES == k || fabs(m[r][k]) < most);
+            assert_true(filters[k + PATCH_VALUES * PATCH_VALUES] == -filters[k]);
+        }
+    }
+    network_free(net);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest files[] = {cmocka_unit_test(models_are_torchvisions)};
-    const struct CMUnitTest list[] = {cmocka_unit_test(every_model_has_a_case),
-                                      cmocka_unit_test(initial_values_are_distributed),
-                                      cmocka_unit_test(last_layer_has_its_deviation)};
+    const struct CMUnitTest list[] = {
+        cmocka_unit_test(every_model_has_a_case), cmocka_unit_test(initial_values_are_distributed),
+        cmocka_unit_test(last_layer_has_its_deviation), cmocka_unit_test(first_layer_whitens)};
     paths = argv + 1;
     path_count = argc - 1;
     return path_count > 0 ? cmocka_run_group_tests_name("models", files, NULL, NULL)

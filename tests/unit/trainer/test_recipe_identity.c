@@ -112,6 +112,7 @@ static void test_identity(void **state) {
         "progressive.step=16",
         "eval.flip=true",
         "eval.shift=2",
+        "eval.every=3",
         "eval.crop=200",
         "eval.filter=bicubic",
         "eval.exact=true",
