@@ -252,27 +252,32 @@ static size_t count_branches(const sr_cuda_batch *b, size_t first) {
 // What the next item of the capture is behind.
 typedef struct graph_ends {
     cudaGraphNode_t nodes[BRANCHES];
+    cudaGraphEdgeData edges[BRANCHES]; // as libraries left them
     size_t count;
 } graph_ends;
 
 static cudaError_t get_ends(const sr_cuda_batch *b, graph_ends *out) {
     const cudaGraphNode_t *nodes;
+    const cudaGraphEdgeData *edges = NULL;
     enum cudaStreamCaptureStatus status;
     const cudaError_t error =
-        cudaStreamGetCaptureInfo(b->stream, &status, NULL, NULL, &nodes, NULL, &out->count);
+        cudaStreamGetCaptureInfo(b->stream, &status, NULL, NULL, &nodes, &edges, &out->count);
     if (error != cudaSuccess)
         return error;
     if (status != cudaStreamCaptureStatusActive)
         return cudaErrorStreamCaptureInvalidated;
     if (out->count > BRANCHES)
         return cudaErrorNotSupported;
+    memset(out->edges, 0, sizeof out->edges);
     if (out->count > 0)
         memcpy(out->nodes, nodes, out->count * sizeof(cudaGraphNode_t));
+    if (out->count > 0 && edges)
+        memcpy(out->edges, edges, out->count * sizeof(cudaGraphEdgeData));
     return cudaSuccess;
 }
 
 static cudaError_t set_ends(const sr_cuda_batch *b, graph_ends *ends) {
-    return cudaStreamUpdateCaptureDependencies(b->stream, ends->nodes, NULL, ends->count,
+    return cudaStreamUpdateCaptureDependencies(b->stream, ends->nodes, ends->edges, ends->count,
                                                cudaStreamSetCaptureDependencies);
 }
 
@@ -294,6 +299,7 @@ static cudaError_t capture_branches(const sr_cuda_batch *b, size_t first, size_t
         if (error != cudaSuccess)
             break;
         memcpy(after.nodes + after.count, branch.nodes, branch.count * sizeof(cudaGraphNode_t));
+        memcpy(after.edges + after.count, branch.edges, branch.count * sizeof(cudaGraphEdgeData));
         after.count += branch.count;
     }
     return error == cudaSuccess ? set_ends(b, &after) : error;

@@ -159,9 +159,10 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                                      const cudaGraphEdgeData **edges,
                                                      size_t *count) {
     cudaError_t error = soft_enter();
-    if (id || graph || edges || !dependencies || !count)
+    if (id || graph || !dependencies || !edges || !count)
         return soft_leave(
             soft_refuse(cudaErrorNotSupported, "cudaStreamGetCaptureInfo: dependencies alone"));
+    *edges = NULL; // no kernel begins before those in front have ended
     if (error == cudaSuccess) {
         soft_lock();
         const struct CUstream_st *s = soft_stream(stream);
@@ -198,10 +199,13 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t str
                                                                 const cudaGraphEdgeData *edges,
                                                                 size_t count, unsigned flags) {
     cudaError_t error = soft_enter();
-    if (edges || flags != cudaStreamSetCaptureDependencies)
+    static const cudaGraphEdgeData plain;
+    bool known = flags == cudaStreamSetCaptureDependencies;
+    for (size_t i = 0; edges && i < count; i++)
+        known = known && memcmp(&edges[i], &plain, sizeof plain) == 0;
+    if (!known)
         return soft_leave(soft_refuse(cudaErrorNotSupported,
-                                      "cudaStreamUpdateCaptureDependencies: edges without data "
-                                      "are set"));
+                                      "cudaStreamUpdateCaptureDependencies: plain edges are set"));
     if (error == cudaSuccess) {
         soft_lock();
         error = set_ends(soft_stream(stream), dependencies, count);

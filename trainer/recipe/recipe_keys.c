@@ -247,8 +247,7 @@ static const sr_option group_options[] = {
      offsetof(sr_recipe_group, until), "0it", 0, MANY, NULL, NUMERICS},
     {"elementwise",
      "with muon: update these weights as parameters that are no matrices, as is usual for the "
-     "first "
-     "and the last layer",
+     "first and the last layer",
      SR_OPT_BOOL, offsetof(sr_recipe_group, elementwise), "false", 0, 0, NULL, NUMERICS},
     {"frozen", "do not update these parameters", SR_OPT_BOOL, offsetof(sr_recipe_group, frozen),
      "false", 0, 0, NULL, NUMERICS},
