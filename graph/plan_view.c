@@ -41,6 +41,8 @@ void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *ou
                                  .first_step = -1};
     for (int i = 0; i < l->args; i++) {
         out->value[i] = memory_of(plan, l->arg[i]);
+        if (l->arg[i] != SR_REF_NONE && plan->values[l->arg[i]].lanes > 1)
+            out->varies |= 1U << i;
         out->info[i] = l->arg[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
                                                 : plan->values[l->arg[i]].info;
     }

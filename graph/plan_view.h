@@ -20,7 +20,8 @@ typedef struct sr_plan_launch_view {
     double flops, bytes;                // of all lanes
     int runs;                           // of the kernel in a replay: one for each lane, or 1
     int args, inputs;                   // the first 'inputs' arguments are read, the others written
-    sr_info info[SR_KERNEL_MAX_ARGS];   // dtype SR_DTYPE_COUNT: absent
+    uint32_t varies;                    // bit i: each lane has its own argument i
+    sr_info info[SR_KERNEL_MAX_ARGS];   // of a lane; dtype SR_DTYPE_COUNT: absent
     uint32_t value[SR_KERNEL_MAX_ARGS]; // the value whose memory it uses; SR_PLAN_NO_VALUE: absent
     uint32_t workspace;                 // likewise
     int first_step, last_step;          // the steps in which its stages run

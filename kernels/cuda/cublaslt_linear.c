@@ -60,9 +60,8 @@ static sr_linear_params linear_of(const sr_kernel_request *request) {
 }
 
 static sr_cublaslt_slices slices_of(const sr_kernel_request *request) {
-    sr_linear_params lane = linear_of(request);
-    lane.n /= lanes_of(request);
-    return sr_cublaslt_slices_of(&lane);
+    const sr_linear_params p = linear_of(request);
+    return sr_cublaslt_slices_of(p.n / lanes_of(request), p.c, p.k);
 }
 
 // dy^T x of 'batches' times so many rows.

@@ -3,40 +3,10 @@
 
 #include "kernels/cuda/cuda_sum.h"
 
-// A tile is what a block of a product has. There are at most MOST_TILES of all slices of a lane,
-// about as many as an H100 has multiprocessors, as several lanes are computed side by side. A slice
-// has at least LEAST_ROWS, so that its sums, which are written and read, are a small part of that.
-enum { TILE = 128, MOST_TILES = 128, LEAST_ROWS = 1024 };
-// Of slices with a rest. 32 rows of any width are a multiple of 64 bytes, as arguments are.
-enum { UNIT = 32 };
-
 enum { THREADS = 256, MOST_ROWS = SR_CUDA_BATCH }; // of a block
 // A thread adds at most SR_CUDA_BATCH << LEVELS slices: the rows of a block have 256.
 enum { LEVELS = 2 };
-static_assert(MOST_TILES + 1 <= MOST_ROWS * SR_CUDA_BATCH << LEVELS, "slices and a rest");
-
-// ---- Slices ----
-
-// The most that divide the rows, of those from half as many as there may be; else slices of whole
-// units of rows.
-sr_cublaslt_slices sr_cublaslt_slices_of(const sr_linear_params *lane) {
-    const int64_t n = lane->n;
-    const int64_t tiles = sr_blocks_for(lane->k, TILE) * sr_blocks_for(lane->c, TILE);
-    const int64_t by_tiles = MOST_TILES / tiles, by_rows = n / LEAST_ROWS;
-    const int64_t most = by_tiles < by_rows ? by_tiles : by_rows;
-    sr_cublaslt_slices s = {1, n, 0};
-    if (most <= 1)
-        return s;
-    for (s.count = most; s.count > most / 2; s.count--) {
-        s.rows = n / s.count;
-        if (s.rows * s.count == n)
-            return s;
-    }
-    s.rows = sr_blocks_for(sr_blocks_for(n, most), UNIT) * UNIT;
-    s.count = n / s.rows;
-    s.rest = n % s.rows;
-    return s;
-}
+static_assert(SR_SLICE_TILES + 1 <= MOST_ROWS * SR_CUDA_BATCH << LEVELS, "slices and a rest");
 
 // ---- Adding them up ----
 

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of weights as sums of products: dw = dy^T x has few results, each the sum of very many
 // terms, so that a GPU has too few blocks for them. Their rows are cut into slices, the products of
-// which are a batch, and added up by a kernel of ours in a fixed order.
+// which are a batch (cuda_cut.h), and added up by a kernel of ours in a fixed order.
 #ifndef SR_KERNELS_CUDA_CUBLASLT_SLICES_H
 #define SR_KERNELS_CUDA_CUBLASLT_SLICES_H
 
+#include "kernels/cuda/cuda_cut.h"
 #include "kernels/cuda/cuda_plan.h"
 #include "kernels/kernel_params.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// Slices of equally many rows one after the other, and the rows behind them.
-typedef struct sr_cublaslt_slices {
-    int64_t count, rows, rest;
-} sr_cublaslt_slices;
-
-// How the rows of one lane are cut; a function of these params alone. One slice of all rows if it
-// is not worth it.
-sr_cublaslt_slices sr_cublaslt_slices_of(const sr_linear_params *lane);
 
 // The struct of the kernel.
 typedef struct sr_cublaslt_fold_args {

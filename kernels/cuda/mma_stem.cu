@@ -13,6 +13,7 @@
 //
 // In dw a warp has a row of the filters, and a block a unit of tiles of one lane, of which there
 // are as many as follow from the lane's shape. Their sums are added by a binary tree.
+#include "kernels/cuda/cuda_cut.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_mma.h"
 #include "kernels/cuda/cuda_mma_provider.h"
@@ -67,8 +68,8 @@ static stem_shape shape_of(const sr_conv_params *p, int lanes) {
     s.stride_w = p->stride_w;
     s.pad_top = p->pad_top;
     s.pad_left = p->pad_left;
-    s.pixel = p->stride_w % 2 == 0 ? 4 : 8;
-    s.terms = round_up(s.s * s.pixel, SIDE);
+    s.pixel = sr_stem_pixel(s.stride_w);
+    s.terms = sr_stem_terms(s.s, s.stride_w);
     s.patch_h = (TILE_H - 1) * s.stride_h + s.r;
     s.patch_w = (TILE_W - 1) * s.stride_w + s.terms / s.pixel;
     s.tiles_h = round_up(s.p, TILE_H) / TILE_H;

@@ -595,17 +595,9 @@ static int64_t rows_of(const sr_kernel_request *request) {
 
 // Threads across a slab, as a power of two. inputs: tensors that are read twice.
 static int32_t wide_bits_of(const sr_kernel_request *request, int inputs) {
-    const int64_t channels = sr_cuda_params<sr_rows_params>(request)->channels;
-    const int64_t n = elements_of(request), full = n > 1 ? 8 : 32;
-    const int64_t vectors = sr_blocks_for(channels, n), wide = vectors < full ? vectors : full;
-    const int64_t bytes =
-        rows_of(request) * wide * n * (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
-    const bool narrow = bytes > LARGE_SLAB || (wide == vectors && bytes >= 2 * LEAST_SLAB);
-    const int64_t most = narrow ? full / 2 : full;
-    int32_t bits = 0;
-    while (1 << bits < (vectors < most ? vectors : most))
-        bits++;
-    return bits;
+    return sr_slab_wide_bits(rows_of(request), sr_cuda_params<sr_rows_params>(request)->channels,
+                             elements_of(request), (int64_t)sr_dtype_size(request->dtype[0]),
+                             inputs);
 }
 
 static slab_cut cut_of(const sr_kernel_request *request, int inputs) {
@@ -640,7 +632,7 @@ static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs,
     const bool counts = s.units > UNITS_OF_A_BLOCK;
     const int64_t of_unit = (int64_t)THREADS * MOST_ROWS * elements_of(request) *
                             (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
-    const int64_t ahead = s.units + sr_blocks_for(BYTES_AHEAD, of_unit);
+    const int64_t ahead = s.units + sr_blocks_for(SR_SLAB_AHEAD, of_unit);
     if (counts) {
         const int64_t counters = 1 + (int64_t)s.all_slabs * (2 + s.groups);
         s.ahead = (int32_t)(applies && ahead < all ? ahead : all);

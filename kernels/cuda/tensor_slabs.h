@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/cuda_cut.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_statistics.h"
 
@@ -22,13 +23,6 @@ enum {
     UNITS_OF_A_BLOCK = 2, // without counters
     FILLING_BLOCKS = 528, // four for each multiprocessor of an H100
 };
-
-// Slabs are narrower where they would be larger than this, which is a part of the second-level
-// cache, and where one slab would be the whole request, but is large enough to be worth two.
-static const int64_t LARGE_SLAB = 32 << 20, LEAST_SLAB = 8 << 20;
-// Statistics are so many bytes ahead of what is applied: more than blocks work on at once, so that
-// nobody waits.
-static const int64_t BYTES_AHEAD = 16 << 20;
 
 // How a request is cut. A lane is cut as if it were alone.
 struct slab_cut {

@@ -556,6 +556,12 @@ sr_status sr_engine_compile(sr_engine *e, int phase, sr_plan **out) {
     return sr_engine_compile_size(e, phase, e->image_height, e->image_width, out);
 }
 
+sr_status sr_engine_compile_lanes(sr_engine *e, int phase, sr_plan **out) {
+    int count;
+    SR_TRY(use_size(e, e->image_height, e->image_width));
+    return record_phase(e, e->phases[phase], 0, e->at_once, out, &count);
+}
+
 // ---- Inference ----
 
 // Replays a plan on the first executor.

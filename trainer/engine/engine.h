@@ -93,7 +93,9 @@ SR_NODISCARD sr_status sr_engine_fit_lanes(sr_engine *engine, uint64_t room, uin
 // Records and compiles a phase's program of one lane without running it (reports, benchmarks). The
 // plan is borrowed as with sr_compile.
 SR_NODISCARD sr_status sr_engine_compile(sr_engine *engine, int phase, sr_plan **out);
-// The same for pictures of another size than the step's largest.
+// The same for the lanes that run side by side (at_once).
+SR_NODISCARD sr_status sr_engine_compile_lanes(sr_engine *engine, int phase, sr_plan **out);
+// The program of one lane for pictures of another size than the step's largest.
 SR_NODISCARD sr_status sr_engine_compile_size(sr_engine *engine, int phase, int64_t height,
                                               int64_t width, sr_plan **out);
 // Records inference on 'samples' samples with pictures of this size as a program of the engine's

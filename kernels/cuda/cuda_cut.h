@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels cut their requests where that decides how many bytes or products they need: for the
+// kernels, and for plans of steps without them (`bench step --plan --gpu`). Functions of a lane's
+// shape alone; plain C without CUDA.
+#ifndef SR_KERNELS_CUDA_CUT_H
+#define SR_KERNELS_CUDA_CUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline int64_t sr_cut_blocks(int64_t count, int64_t of) {
+    return (count + of - 1) / of;
+}
+
+// ---- Batch norm of class "tensor" (tensor_batchnorm.cu): slabs of channels ----
+
+// Slabs are narrower where they would be larger than this, which is a part of the second-level
+// cache, and where one slab would be the whole request, but is large enough to be worth two.
+#define SR_SLAB_LARGE (INT64_C(32) << 20)
+#define SR_SLAB_LEAST (INT64_C(8) << 20)
+// Statistics are so many bytes ahead of what is applied: more than blocks work on at once, so that
+// nobody waits.
+#define SR_SLAB_AHEAD (INT64_C(16) << 20)
+
+// Threads across a slab, as a power of two. elements: of a thread's vector, 1 where channels are no
+// whole ones; element_bytes: of one; inputs: tensors that are read twice.
+static inline int32_t sr_slab_wide_bits(int64_t rows, int64_t channels, int64_t elements,
+                                        int64_t element_bytes, int64_t inputs) {
+    const int64_t full = elements > 1 ? 8 : 32;
+    const int64_t vectors = sr_cut_blocks(channels, elements);
+    const int64_t wide = vectors < full ? vectors : full;
+    const int64_t bytes = rows * wide * elements * element_bytes * inputs;
+    const bool narrow = bytes > SR_SLAB_LARGE || (wide == vectors && bytes >= 2 * SR_SLAB_LEAST);
+    const int64_t most = narrow ? full / 2 : full;
+    int32_t bits = 0;
+    while (INT64_C(1) << bits < (vectors < most ? vectors : most))
+        bits++;
+    return bits;
+}
+
+// ---- Gradients of weights by cuBLASLt (cublaslt_linear.c): slices of rows ----
+
+// Slices of equally many rows one after the other, and the rows behind them.
+typedef struct sr_cublaslt_slices {
+    int64_t count, rows, rest;
+} sr_cublaslt_slices;
+
+// A tile is what a block of a product has. There are at most SR_SLICE_TILES of all slices of a
+// lane, about as many as an H100 has multiprocessors, as several lanes are computed side by side. A
+// slice has at least SR_SLICE_ROWS, so that its sums, which are written and read, are a small part
+// of that. Slices with a rest have whole units of rows: SR_SLICE_UNIT of any width are a multiple
+// of 64 bytes, as arguments are.
+#define SR_SLICE_TILE 128
+#define SR_SLICE_TILES 128
+#define SR_SLICE_ROWS 1024
+#define SR_SLICE_UNIT 32
+
+// Of the n rows of a lane, and k x c weights. The most that divide the rows, of those from half as
+// many as there may be; else slices of whole units. One slice of all rows if it is not worth it.
+static inline sr_cublaslt_slices sr_cublaslt_slices_of(int64_t n, int64_t c, int64_t k) {
+    const int64_t tiles = sr_cut_blocks(k, SR_SLICE_TILE) * sr_cut_blocks(c, SR_SLICE_TILE);
+    const int64_t by_tiles = SR_SLICE_TILES / tiles, by_rows = n / SR_SLICE_ROWS;
+    const int64_t most = by_tiles < by_rows ? by_tiles : by_rows;
+    sr_cublaslt_slices s = {1, n, 0};
+    if (most <= 1)
+        return s;
+    for (s.count = most; s.count > most / 2; s.count--) {
+        s.rows = n / s.count;
+        if (s.rows * s.count == n)
+            return s;
+    }
+    s.rows = sr_cut_blocks(sr_cut_blocks(n, most), SR_SLICE_UNIT) * SR_SLICE_UNIT;
+    s.count = n / s.rows;
+    s.rest = n % s.rows;
+    return s;
+}
+
+// ---- First layers of class "mma" (mma_stem.cu) ----
+
+// Channels of a pixel in shared memory.
+static inline int32_t sr_stem_pixel(int32_t stride_w) {
+    return stride_w % 2 == 0 ? 4 : 8;
+}
+
+// Terms of a filter's row of s pixels, which are whole products of 16.
+static inline int32_t sr_stem_terms(int32_t s, int32_t stride_w) {
+    return (int32_t)sr_cut_blocks(s * sr_stem_pixel(stride_w), 16) * 16;
+}
+
+#endif
