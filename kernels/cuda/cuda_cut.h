@@ -87,4 +87,18 @@ static inline int32_t sr_stem_terms(int32_t s, int32_t stride_w) {
     return (int32_t)sr_cut_blocks(s * sr_stem_pixel(stride_w), 16) * 16;
 }
 
+// The gradient of the filters: pixels of a tile and channels of a block; a lane has about
+// SR_STEM_UNITS units of tiles, which have at least SR_STEM_TILES.
+#define SR_STEM_TILE_H 8
+#define SR_STEM_TILE_W 16
+#define SR_STEM_CHANNELS 64
+#define SR_STEM_UNITS 512
+#define SR_STEM_TILES 16
+
+// Tiles of a unit of a lane that has so many.
+static inline int64_t sr_stem_unit(int64_t lane_tiles) {
+    const int64_t tiles = sr_cut_blocks(lane_tiles, SR_STEM_UNITS);
+    return tiles < SR_STEM_TILES ? SR_STEM_TILES : tiles;
+}
+
 #endif

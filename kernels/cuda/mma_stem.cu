@@ -24,10 +24,10 @@
 enum {
     WARP = 32,
     SIDE = 16, // of a product
-    TILE_H = 8,
-    TILE_W = SIDE, // pixels of the output
+    TILE_H = SR_STEM_TILE_H,
+    TILE_W = SR_STEM_TILE_W, // pixels of the output
     PIXELS = TILE_H * TILE_W,
-    CHANNELS = 64, // of the output, of a block
+    CHANNELS = SR_STEM_CHANNELS, // of the output, of a block
     DY_PITCH = CHANNELS + 8,
     WARPS = 4, // of the forward pass
     ROWS = TILE_H / WARPS,
@@ -35,8 +35,6 @@ enum {
     MOST_STRIDE = 4,
     MOST_TERMS = 32,      // of a filter's row
     BLOCKS = 2 * 4 * 132, // of the forward pass, at most: twice those that an H100 runs at once
-    UNIT_TILES = 16,      // of a unit of dw, at the least
-    LANE_UNITS = 512,     // units of a lane, about
     LEVELS = 10           // of the tree of the units
 };
 
@@ -78,9 +76,7 @@ static stem_shape shape_of(const sr_conv_params *p, int lanes) {
     s.lane_tiles = s.tiles / lanes;
     // Each block makes a copy of the weights, which takes as long as some tiles.
     s.block_tiles = (int32_t)sr_blocks_for(s.tiles, BLOCKS);
-    s.unit = sr_blocks_for(s.lane_tiles, LANE_UNITS);
-    if (s.unit < UNIT_TILES)
-        s.unit = UNIT_TILES;
+    s.unit = sr_stem_unit(s.lane_tiles);
     s.units = sr_blocks_for(s.lane_tiles, s.unit);
     return s;
 }

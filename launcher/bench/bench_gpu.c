@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // serried bench step --plan --gpu: from an engine to the levels of its plan (bench_gpu_internal.h).
+#include <math.h>
+
 #include "launcher/bench/bench_gpu_internal.h"
 #include "trainer/exchange/exchange.h"
 
-// What brings the gradients of the lanes to their sum, and the update: in f32, a launch for each
-// parameter and, of updates, for each block (trainer/exchange/exchange.h).
-static sr_status add_update(const sr_param_set *set, int64_t lanes, sr_gpu_program *program) {
+// What brings the gradients of the lanes to their sum, in f32: of lanes side by side one kernel for
+// each parameter adds them all. The sums of several turns are added as a tree.
+static sr_status add_sums(const sr_param_set_info *info, double lanes, double at_once,
+                          sr_gpu_program *program) {
+    const double elements = (double)info->elements, params = info->model->param_count;
+    const double turns = lanes / at_once, adds = turns - 1;
+    double bytes = elements * (4 * at_once + 4) * turns + elements * 12 * adds;
+    if (at_once < 2) { // every second lane is added to the one before
+        bytes = elements * (8 * (double)((int64_t)(lanes + 1) / 2) + 12 * adds);
+        return sr_gpu_program_add_fixed(program, "sum of lanes", bytes, params * lanes, 1);
+    }
+    return sr_gpu_program_add_fixed(program, "sum of lanes", bytes, params * turns + adds, 1);
+}
+
+// The update, in f32: a launch for each bucket (trainer/exchange/exchange.h).
+static sr_status add_update(const sr_param_set *set, sr_gpu_plan *plan) {
+    enum { USUAL_BUCKET = 4 << 20 };
+    sr_gpu_program *program = &plan->level[0].program;
+    const sr_recipe *recipe = plan->result->recipe;
     const sr_param_set_info info = sr_param_set_get_info(set);
-    const double elements = (double)info.elements, params = info.model->param_count;
-    const double copies = (double)((lanes + 1) / 2), adds = (double)(lanes - 1);
-    SR_TRY(sr_gpu_program_add_fixed(program, "sum of lanes", elements * (8 * copies + 12 * adds),
-                                    params * (double)lanes, 1));
+    const double elements = (double)info.elements;
+    const double bucket =
+        recipe->exchange.bucket > 0 ? (double)recipe->exchange.bucket : (double)USUAL_BUCKET;
+    const double buckets = ceil(elements * sizeof(float) / bucket);
+    SR_TRY(add_sums(&info, (double)plan->result->lanes, plan->at_once, program));
     SR_TRY(sr_gpu_program_add_fixed(program, info.optimizer->name,
-                                    elements * (12 + 8 * info.states),
-                                    params + elements / SR_BLOCK_ELEMENTS, 1));
+                                    elements * (12 + 8 * info.states), buckets, 1));
     return sr_param_set_has_average(set)
-               ? sr_gpu_program_add_fixed(program, "ema", 12 * elements,
-                                          params + elements / SR_BLOCK_ELEMENTS, 1)
+               ? sr_gpu_program_add_fixed(program, "ema", 12 * elements, buckets, 1)
                : SR_OK;
 }
 
@@ -34,13 +51,15 @@ static double slot_bytes(const sr_slot *slot) {
 // Two sets of inputs: one is filled while the other is read.
 static sr_status collect(sr_engine *engine, sr_gpu_plan *plan) {
     const sr_engine_info e = sr_engine_get_info(engine);
-    plan->fixed_memory = 2 * slot_bytes(sr_engine_get_slot(engine));
+    plan->at_once = e.at_once;
+    plan->fixed_memory = 2 * e.at_once * slot_bytes(sr_engine_get_slot(engine));
     for (int i = 0; i < e.phases; i++) {
         const sr_phase_info phase = sr_phase_get_info(sr_engine_get_phase(engine, i));
-        sr_plan *lane;
-        SR_TRY(sr_engine_compile(engine, i, &lane));
-        SR_TRY(sr_gpu_program_add(&plan->level[0].program, lane, e.lanes));
-        SR_TRY(add_update(sr_engine_get_set(engine, phase.set), e.lanes, &plan->level[0].program));
+        sr_plan *lanes;
+        SR_TRY(sr_engine_compile_lanes(engine, i, &lanes));
+        SR_TRY(sr_gpu_program_add(&plan->level[0].program, lanes, plan->gpu,
+                                  (double)e.lanes / e.at_once));
+        SR_TRY(add_update(sr_engine_get_set(engine, phase.set), plan));
     }
     for (int i = 0; i < e.sets; i++) {
         const sr_param_set_info set = sr_param_set_get_info(sr_engine_get_set(engine, i));
@@ -49,11 +68,11 @@ static sr_status collect(sr_engine *engine, sr_gpu_plan *plan) {
     return SR_OK;
 }
 
-static sr_status measure(const sr_gpu_plan *plan, sr_gpu_rate rate, sr_gpu_level *level) {
+static sr_status measure(const sr_gpu_plan *plan, sr_gpu_level *level) {
     double live;
     for (int i = 0; i < level->program.kernel_count; i++) {
         const sr_gpu_kernel *k = &level->program.kernels[i];
-        const sr_gpu_cost cost = sr_gpu_cost_of(&level->program, k, plan->gpu, rate);
+        const sr_gpu_cost cost = sr_gpu_cost_of(&level->program, k, plan->gpu);
         sr_gpu_cost_add(&level->family[k->family], &cost);
         sr_gpu_cost_add(&level->step, &cost);
     }
@@ -68,7 +87,7 @@ static sr_status make_levels(sr_gpu_plan *plan) {
         if (i > 0)
             SR_TRY(sr_gpu_program_copy(&plan->level[i - 1].program, &level->program));
         SR_TRY(sr_gpu_steps[i].apply(&level->program));
-        SR_TRY(measure(plan, sr_gpu_steps[i].rate, level));
+        SR_TRY(measure(plan, level));
     }
     return SR_OK;
 }

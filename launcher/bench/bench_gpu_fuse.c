@@ -2,9 +2,8 @@
 // Levels of fusion: which kernels become one, and what they no longer read and write
 // (bench_gpu_internal.h).
 //
-//   i      as built, with products on tensor cores, batch norm of class tensor, and nothing
-//   computed
-//          twice to save memory
+//   i      the kernels that exist, but nothing computed twice to save memory, gradients of weights
+//          of all lanes in one launch, and weights that are rounded when they are updated
 //   ii     the sign of a ReLU behind a sum is kept as a bit, and its result not read for that
 //   ii'    the sums of a batch norm come from the epilogue of what wrote its x or dy
 //   iii-a  the next convolution normalises and clips x as it reads it, and nobody writes that; the
@@ -13,8 +12,9 @@
 //          read dy and x of the batch norm behind them, and nobody writes its dx
 //   iii-c  the two gradients of a convolution are one kernel
 //
-// A level that does not apply to a kernel leaves it as it is. Whether such a kernel exists, is
-// another question: cuDNN 9 has ii in bf16 and f16, and iii-a in f16.
+// A level that does not apply to a kernel leaves it as it is. Kernels of these levels do not exist;
+// a convolution with a prologue or an epilogue is taken to need no more time than it does now, but
+// for its bytes.
 #include <assert.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void set_read(sr_gpu_kernel *k, int value, double times) {
         assert(k->read_count < SR_GPU_USES);
         i = k->read_count++;
     }
-    k->reads[i] = (sr_gpu_use){value, times};
+    k->reads[i] = (sr_gpu_use){.value = value, .times = times};
 }
 
 static void drop_read(sr_gpu_kernel *k, int value) {
@@ -62,7 +62,7 @@ static void set_write(sr_gpu_kernel *k, int value) {
     if (find_use(k->writes, k->write_count, value) >= 0)
         return;
     assert(k->write_count < SR_GPU_USES);
-    k->writes[k->write_count++] = (sr_gpu_use){value, 1};
+    k->writes[k->write_count++] = (sr_gpu_use){.value = value, .times = 1};
 }
 
 static void drop_write(sr_gpu_kernel *k, int value) {
@@ -95,33 +95,36 @@ static bool is(const sr_gpu_kernel *k, sr_kernel_id id) {
 
 // ---- i ----
 
-// Batch norm with ReLU in class tensor reads what it sums and applies twice.
-static void read_as_tensor(sr_gpu_kernel *k) {
-    for (int i = 0; i < k->read_count; i++)
-        if (k->reads[i].times > 1)
-            k->reads[i].times = k->reads[i].value == k->shared ? 1 : 2;
-    if (k->id == SR_KERNEL_batchnorm_grad && k->shared < 0)
-        k->reads[1].times = 2; // dy
-    k->functions = 2;
+static bool reads_weights(const sr_gpu_kernel *k) {
+    return k->id == SR_KERNEL_conv2d || k->id == SR_KERNEL_conv2d_dx || k->id == SR_KERNEL_linear ||
+           k->id == SR_KERNEL_linear_dx;
 }
 
-static sr_status multiply_on_tensor_cores(sr_gpu_program *p) {
+// w, which is the second argument, in the type of the activations.
+static void read_rounded(sr_gpu_kernel *k, const sr_gpu_program *p) {
+    const double size = (double)sr_dtype_size(k->dtype) / sizeof(float);
+    for (int i = 0; i < k->read_count; i++)
+        if (i == 1 && p->values[k->reads[i].value].given)
+            k->reads[i].times = size;
+    k->functions -= 1;
+}
+
+static sr_status keep_values(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *k = &p->kernels[n];
         k->gone = k->family == SR_GPU_AGAIN;
-        if (sr_gpu_is_product(k))
-            k->why = NULL;
         if (k->raw >= 0)
             k->raw = p->values[k->raw].original;
-        for (int i = 0; i < k->read_count; i++) {
+        for (int i = 0; i < k->read_count; i++)
             k->reads[i].value = p->values[k->reads[i].value].original;
-            if (sr_gpu_is_product(k))
-                k->reads[i].times = 1;
+        if (k->numerics != SR_GPU_cudnn && k->numerics != SR_GPU_cublaslt)
+            continue;
+        if (reads_weights(k))
+            read_rounded(k, p);
+        if (k->joined > 0 && k->repeats > 1) {
+            k->measured = k->joined;
+            k->repeats = 1;
         }
-        if (sr_gpu_is_product(k) || k->family == SR_GPU_UPDATE)
-            k->functions = 1;
-        if (k->rectifies)
-            read_as_tensor(k);
     }
     return SR_OK;
 }
@@ -174,7 +177,7 @@ static sr_status read_once(sr_gpu_program *p) {
         k->functions = 2; // what the sums give, and the pass
         drop_read(k, k->shared);
         for (int i = 0; i < k->read_count; i++)
-            k->reads[i].times = 1;
+            k->reads[i] = (sr_gpu_use){.value = k->reads[i].value, .times = 1};
     }
     return SR_OK;
 }
@@ -391,6 +394,9 @@ static sr_status join_gradients(sr_gpu_program *p) {
             for (int i = 0; i < dw->write_count; i++)
                 set_write(dx, dw->writes[i].value);
             dx->flops += dw->flops;
+            dx->executed += dw->executed;
+            dx->measured += dw->measured;
+            dx->fixed += dw->fixed;
             dw->gone = true;
             break;
         }
@@ -404,15 +410,12 @@ static sr_status as_built(sr_gpu_program *p) {
 }
 
 const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
-    {"built", "kernels of class reference: f32 multiplications and additions; batch norm with ReLU",
-     SR_GPU_SEPARATE, as_built},
-    {"i", "products on tensor cores; nothing recomputed; one launch for all updates", SR_GPU_TENSOR,
-     multiply_on_tensor_cores},
-    {"ii", "signs of ReLUs behind sums as bits", SR_GPU_TENSOR, keep_signs},
-    {"ii'", "sums of batch norm in epilogues, so that it reads once", SR_GPU_TENSOR, read_once},
-    {"iii-a", "batch norm and ReLU in prologues of the next convolution", SR_GPU_TENSOR,
-     use_prologues},
-    {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", SR_GPU_TENSOR,
-     move_block_ends},
-    {"iii-c", "gradients of x and w in one kernel", SR_GPU_TENSOR, join_gradients},
+    {"built", "the kernels that exist, as they run", as_built},
+    {"i", "nothing recomputed; gradients of weights for all lanes at once; weights rounded once",
+     keep_values},
+    {"ii", "signs of ReLUs behind sums as bits", keep_signs},
+    {"ii'", "sums of batch norm in epilogues, so that it reads once", read_once},
+    {"iii-a", "batch norm and ReLU in prologues of the next convolution", use_prologues},
+    {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", move_block_ends},
+    {"iii-c", "gradients of x and w in one kernel", join_gradients},
 };

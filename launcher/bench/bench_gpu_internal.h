@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// serried bench step --plan --gpu: what bounds a training step on a GPU, without that GPU.
+// serried bench step --plan --gpu: how long a training step takes on a GPU, without that GPU.
 //
-// The lane program is recorded and compiled as for a device that runs beside the host. A kernel's
-// limit is the time in which the GPU could do its floating-point operations, move its bytes, or
-// launch its functions, whichever is longest; the limit of a step is the sum over its kernels. No
-// cache keeps anything from one kernel to the next. Levels of fusion change the list of kernels,
-// one after the other, as in the performance model of ResNet-50 that they are named after.
+// The program of the lanes that run side by side is recorded and compiled as for a device that runs
+// beside the host. Each kernel is that of the class that the CUDA module would take
+// (bench_gpu_serve.c). Its time is the longest of three: its products and sums at the rate that
+// was measured for such kernels; its bytes at the rate of a copy, of which our own kernels reach a
+// share; and what cuDNN was measured to take for this shape (bench_gpu_times.c). Each launch adds
+// the time that a graph of empty kernels was measured to take for one. The time of a step is the
+// sum over its kernels. No cache keeps anything from one kernel to the next.
+//
+// The first level has the kernels that exist. Further levels change the list of kernels, one after
+// the other, as in the performance model of ResNet-50 that they are named after.
 #ifndef SR_LAUNCHER_BENCH_GPU_INTERNAL_H
 #define SR_LAUNCHER_BENCH_GPU_INTERNAL_H
 
 #include "graph/plan_view.h"
 #include "kernels/base/text.h"
+#include "kernels/kernel_params.h"
 #include "launcher/bench/bench_step_internal.h"
 
 // ---- bench_gpu_table.c: GPUs ----
@@ -19,11 +25,16 @@ typedef struct sr_gpu {
     const char *name, *model;
     const char *reported;          // model, as the driver names it
     double tensor_tf32, tensor_16; // FLOP/s of tensor cores: of f32 in TF32; of bf16 and f16
+    double warp_16;                // FLOP/s of them by mma.sync, warp by warp
     double plain;                  // FLOP/s of f32 without them, by fused multiply-adds
     double bytes;                  // per second, read and written
-    double launch;                 // seconds
-    double memory;                 // bytes
-    const char *source;            // of FLOP/s and bytes
+    double own;                    // share of 'bytes' that our kernels reach
+    double launch;                 // seconds from a kernel to the next, on the GPU
+    double enqueue;                // seconds of the host for a launch
+    double memory, cache;          // bytes; cache: of the second level
+    bool measured;                 // whether bench_gpu_times.def is of this GPU, else see 'like'
+    const char *like;              // name of the GPU whose measured times are scaled; NULL: none
+    const char *source;            // of these figures
 } sr_gpu;
 
 // NULL if the table does not have it.
@@ -62,15 +73,27 @@ typedef struct sr_gpu_value {
     bool given, is_vector; // is_vector: of channels, or a number
 } sr_gpu_value;
 
-// How often all bytes of a value pass through memory.
+// How often all bytes of a value pass through memory, and how often the second-level cache serves
+// them besides.
 typedef struct sr_gpu_use {
     int value;
-    double times;
+    double times, cached;
 } sr_gpu_use;
+
+// Numerics classes of the CUDA module.
+typedef enum sr_gpu_class {
+    SR_GPU_reference,
+    SR_GPU_tensor,
+    SR_GPU_mma,
+    SR_GPU_cudnn,
+    SR_GPU_cublaslt,
+    SR_GPU_CLASSES
+} sr_gpu_class;
 
 typedef struct sr_gpu_kernel {
     const char *op, *why; // why: it reads more than its inputs once, or NULL
     sr_kernel_id id;
+    sr_gpu_class numerics;
     sr_gpu_family family;
     sr_dtype dtype;  // of activations
     sr_info in, out; // the first ones
@@ -78,9 +101,12 @@ typedef struct sr_gpu_kernel {
     int stride;      // of convolutions without padding or dilation, of 1x1 filters
     sr_gpu_use reads[SR_GPU_USES], writes[SR_GPU_USES];
     int read_count, write_count;
-    double flops;
+    double flops, executed; // of the network; with those that the kernel pads or repeats
     double fixed;           // bytes beside those of values
-    double functions, runs; // launches of a run; runs in a step
+    double measured;        // seconds of a run; 0: not known
+    double joined;          // the same with all lanes in one launch
+    double functions;       // launches of a run for all lanes together, or for one
+    double repeats, runs;   // repeats: for each lane of a run, or 1; runs in a step
     bool gone;              // became part of another kernel
     // Of batch norm: its x; what is added before the ReLU that it includes; the gradient that it
     // writes for others. Of gradients of convolutions: dy. -1: none.
@@ -97,9 +123,9 @@ typedef struct sr_gpu_program {
     size_t value_capacity;
 } sr_gpu_program;
 
-// Adds the lane program of a plan, which runs 'runs' times in a step.
+// Adds the program of a plan of some lanes side by side, which runs 'runs' times in a step.
 SR_NODISCARD sr_status sr_gpu_program_add(sr_gpu_program *program, const sr_plan *plan,
-                                          double runs);
+                                          const sr_gpu *gpu, double runs);
 // Adds a kernel without values.
 SR_NODISCARD sr_status sr_gpu_program_add_fixed(sr_gpu_program *program, const char *op,
                                                 double bytes, double functions, double runs);
@@ -113,14 +139,29 @@ bool sr_gpu_is_product(const sr_gpu_kernel *kernel);
 // The heading of a family's row.
 const char *sr_gpu_family_name(sr_gpu_family family);
 
-// ---- bench_gpu_fuse.c: levels ----
+// ---- bench_gpu_serve.c: which kernels of the CUDA module serve a launch ----
 
-typedef enum sr_gpu_rate { SR_GPU_SEPARATE, SR_GPU_TENSOR } sr_gpu_rate;
+// Fills in what depends on the kernel: its class, launches, times, and what it works on beside its
+// arguments. lanes: of the plan, each with arguments of the shapes of 'view'.
+void sr_gpu_serve(const sr_plan_launch_view *view, int lanes, const sr_gpu *gpu,
+                  sr_gpu_kernel *kernel);
+// The passes of an argument of its kernel, and of an output those that read it. Notes why, if that
+// is more than it must be.
+sr_gpu_use sr_gpu_passes(const sr_plan_launch_view *view, const sr_gpu *gpu, int argument,
+                         sr_gpu_kernel *kernel);
+const char *sr_gpu_class_name(sr_gpu_class numerics);
+
+// ---- bench_gpu_times.c: what cuDNN was measured to take ----
+
+// Seconds of a convolution or a gradient of one of n samples; 0: not known. x, y: of a sample.
+double sr_gpu_measured(const sr_gpu *gpu, sr_kernel_id id, sr_dtype dtype, const sr_conv_params *p,
+                       int64_t n);
+
+// ---- bench_gpu_fuse.c: levels ----
 
 // A level: what it does to the kernels of the level before.
 typedef struct sr_gpu_step {
     const char *name, *what;
-    sr_gpu_rate rate; // of products: f32 multiplications and additions, or tensor cores
     sr_status (*apply)(sr_gpu_program *program);
 } sr_gpu_step;
 
@@ -129,21 +170,22 @@ extern const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS];
 
 // ---- bench_gpu_limits.c: times ----
 
-enum { SR_GPU_BY_FLOPS, SR_GPU_BY_BYTES, SR_GPU_BY_LAUNCH, SR_GPU_BOUNDS };
-extern const char *const sr_gpu_bounds[SR_GPU_BOUNDS]; // "flops", "bytes", "launch"
+enum { SR_GPU_BY_FLOPS, SR_GPU_BY_BYTES, SR_GPU_BY_MEASURE, SR_GPU_BY_LAUNCH, SR_GPU_BOUNDS };
+extern const char *const sr_gpu_bounds[SR_GPU_BOUNDS]; // "flops", "bytes", "measured", "launch"
 
-// Of one kernel, or the sum over some. 'least': inputs and outputs once.
+// Of one kernel, or the sum over some. 'least': inputs and outputs once; 'cached': bytes that the
+// second-level cache serves.
 typedef struct sr_gpu_cost {
-    double kernels, functions, flops, bytes, least;
-    double by[SR_GPU_BOUNDS];    // seconds by each limit alone
-    double bound[SR_GPU_BOUNDS]; // seconds of kernels that are bound by it
-    double seconds;              // the limit
+    double kernels, functions, flops, executed, bytes, cached, least;
+    double by[SR_GPU_BOUNDS];    // seconds by each of them alone
+    double bound[SR_GPU_BOUNDS]; // seconds that each of them takes: the longest, and launches
+    double seconds;              // the sum of these
 } sr_gpu_cost;
 
 // Of all runs of a kernel in a step.
 sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *program, const sr_gpu_kernel *kernel,
-                           const sr_gpu *gpu, sr_gpu_rate rate);
-// The limit that binds most of the time.
+                           const sr_gpu *gpu);
+// What takes most of the time.
 int sr_gpu_bound_of(const sr_gpu_cost *cost);
 void sr_gpu_cost_add(sr_gpu_cost *to, const sr_gpu_cost *cost);
 // Most bytes of values that are alive at a time.
@@ -160,12 +202,13 @@ typedef struct sr_gpu_level {
 typedef struct sr_gpu_plan {
     const sr_gpu *gpu;
     const sr_step_result *result;
+    int at_once;         // lanes side by side
     double fixed_memory; // bytes of parameters, optimiser, sums of gradients and inputs
     sr_gpu_level level[SR_GPU_LEVELS];
 } sr_gpu_plan;
 
-// FLOP/s of products.
-double sr_gpu_flop_rate(const sr_gpu *gpu, sr_gpu_rate rate, sr_dtype dtype);
+// FLOP/s of a class's products, or of its other arithmetic.
+double sr_gpu_flop_rate(const sr_gpu *gpu, sr_gpu_class numerics, sr_dtype dtype);
 
 // Plans the steps of an engine for this GPU and prints the result.
 SR_NODISCARD sr_status sr_step_plan_gpu(sr_engine *engine, const sr_step_result *result,

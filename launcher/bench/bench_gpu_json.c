@@ -10,12 +10,15 @@ static void add_cost(sr_text *out, const sr_gpu_cost *c) {
     sr_text_add_json_number_member(out, "kernels", c->kernels);
     sr_text_add_json_number_member(out, "launches", c->functions);
     sr_text_add_json_number_member(out, "flops", c->flops);
+    sr_text_add_json_number_member(out, "executed_flops", c->executed);
     sr_text_add_json_number_member(out, "bytes", c->bytes);
+    sr_text_add_json_number_member(out, "cached_bytes", c->cached);
     sr_text_add_json_number_member(out, "least_bytes", c->least);
-    sr_text_add_json_number_member(out, "flops_s", c->by[SR_GPU_BY_FLOPS]);
-    sr_text_add_json_number_member(out, "bytes_s", c->by[SR_GPU_BY_BYTES]);
-    sr_text_add_json_number_member(out, "launch_s", c->by[SR_GPU_BY_LAUNCH]);
-    sr_text_add_json_number_member(out, "limit_s", c->seconds);
+    for (int i = 0; i < SR_GPU_BOUNDS; i++) {
+        sr_text_add(out, ", \"%s_s\": ", sr_gpu_bounds[i]);
+        sr_text_add_json_number(out, c->by[i]);
+    }
+    sr_text_add_json_number_member(out, "predicted_s", c->seconds);
     sr_text_add_json_string_member(out, "bound_by", sr_gpu_bounds[sr_gpu_bound_of(c)]);
 }
 
@@ -28,10 +31,11 @@ static bool is_same_info(const sr_info *a, const sr_info *b) {
 
 static bool is_same(const sr_gpu_kernel *a, const sr_gpu_kernel *b, const sr_gpu_cost *x,
                     const sr_gpu_cost *y) {
-    return strcmp(a->op, b->op) == 0 && a->family == b->family && is_same_info(&a->in, &b->in) &&
-           is_same_info(&a->out, &b->out) && is_same_info(&a->filter, &b->filter) &&
-           !(x->bytes < y->bytes) && !(x->bytes > y->bytes) && !(x->flops < y->flops) &&
-           !(x->flops > y->flops);
+    return strcmp(a->op, b->op) == 0 && a->family == b->family && a->numerics == b->numerics &&
+           is_same_info(&a->in, &b->in) && is_same_info(&a->out, &b->out) &&
+           is_same_info(&a->filter, &b->filter) && !(x->bytes < y->bytes) &&
+           !(x->bytes > y->bytes) && !(x->flops < y->flops) && !(x->flops > y->flops) &&
+           !(x->seconds < y->seconds) && !(x->seconds > y->seconds);
 }
 
 static void add_shape(sr_text *out, const char *name, const sr_info *info) {
@@ -43,6 +47,7 @@ static void add_shape(sr_text *out, const char *name, const sr_info *info) {
 static void add_kernel(sr_text *out, const sr_gpu_kernel *k, const sr_gpu_cost *c) {
     sr_text_add(out, "{\"operator\": ");
     sr_text_add_json_string(out, k->op);
+    sr_text_add_json_string_member(out, "class", sr_gpu_class_name(k->numerics));
     sr_text_add_json_string_member(out, "family", sr_gpu_family_name(k->family));
     sr_text_add_json_string_member(out, "dtype", sr_dtype_name(k->dtype));
     add_shape(out, "in", &k->in);
@@ -59,14 +64,13 @@ static void add_kernel(sr_text *out, const sr_gpu_kernel *k, const sr_gpu_cost *
 // Adds the row of kernel 'first', unless an earlier kernel is equal; returns whether it did.
 static bool add_kernel_row(const sr_gpu_plan *p, int level, int first, bool follows, sr_text *out) {
     const sr_gpu_program *program = &p->level[level].program;
-    const sr_gpu_rate rate = sr_gpu_steps[level].rate;
     const sr_gpu_kernel *k = &program->kernels[first];
-    const sr_gpu_cost one = sr_gpu_cost_of(program, k, p->gpu, rate);
+    const sr_gpu_cost one = sr_gpu_cost_of(program, k, p->gpu);
     sr_gpu_cost sum = {0};
     if (k->gone)
         return false;
     for (int i = 0; i < program->kernel_count; i++) {
-        const sr_gpu_cost c = sr_gpu_cost_of(program, &program->kernels[i], p->gpu, rate);
+        const sr_gpu_cost c = sr_gpu_cost_of(program, &program->kernels[i], p->gpu);
         if (program->kernels[i].gone || !is_same(k, &program->kernels[i], &one, &c))
             continue;
         if (i < first)
@@ -106,6 +110,7 @@ static void add_level(const sr_gpu_plan *p, int level, sr_text *out) {
     sr_text_add_json_string_member(out, "what", sr_gpu_steps[level].what);
     add_cost(out, c);
     sr_text_add_json_number_member(out, "images_per_s", (double)p->result->batch / c->seconds);
+    sr_text_add_json_number_member(out, "enqueue_s", c->functions * p->gpu->enqueue);
     sr_text_add_json_number_member(out, "memory_bytes", p->level[level].memory);
     for (int i = 0; i < SR_GPU_BOUNDS; i++) {
         sr_text_add(out, ", \"share_by_%s\": ", sr_gpu_bounds[i]);
@@ -121,10 +126,13 @@ static void add_gpu(const sr_gpu *g, sr_text *out) {
     sr_text_add_json_string(out, g->name);
     sr_text_add_json_string_member(out, "model", g->model);
     sr_text_add_json_string_member(out, "source", g->source);
+    sr_text_add(out, ", \"derived\": %s", g->measured ? "false" : "true");
     sr_text_add_json_number_member(out, "tensor_16_flops_per_s", g->tensor_16);
     sr_text_add_json_number_member(out, "tensor_tf32_flops_per_s", g->tensor_tf32);
+    sr_text_add_json_number_member(out, "warp_16_flops_per_s", g->warp_16);
     sr_text_add_json_number_member(out, "fp32_flops_per_s", g->plain);
     sr_text_add_json_number_member(out, "bytes_per_s", g->bytes);
+    sr_text_add_json_number_member(out, "own_share_of_bytes", g->own);
     sr_text_add_json_number_member(out, "launch_s", g->launch);
     sr_text_add_json_number_member(out, "memory_bytes", g->memory);
     sr_text_add(out, "}");
@@ -141,6 +149,7 @@ sr_status sr_gpu_report_json(const sr_gpu_plan *p) {
     sr_text_add_json_number_member(&out, "image", (double)r->image);
     sr_text_add_json_number_member(&out, "batch", (double)r->batch);
     sr_text_add_json_number_member(&out, "lanes", (double)r->lanes);
+    sr_text_add_json_number_member(&out, "lanes_at_once", (double)p->at_once);
     add_gpu(p->gpu, &out);
     sr_text_add(&out, ", \"levels\": [");
     for (int i = 0; i < SR_GPU_LEVELS; i++)

@@ -1,50 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times that no kernel can go below, and the memory of values (bench_gpu_internal.h).
+// Times of kernels, and the memory of values (bench_gpu_internal.h).
 #include "kernels/base/memory.h"
 #include "launcher/bench/bench_gpu_internal.h"
 
-const char *const sr_gpu_bounds[SR_GPU_BOUNDS] = {
-    [SR_GPU_BY_FLOPS] = "flops", [SR_GPU_BY_BYTES] = "bytes", [SR_GPU_BY_LAUNCH] = "launch"};
+const char *const sr_gpu_bounds[SR_GPU_BOUNDS] = {[SR_GPU_BY_FLOPS] = "flops",
+                                                  [SR_GPU_BY_BYTES] = "bytes",
+                                                  [SR_GPU_BY_MEASURE] = "measured",
+                                                  [SR_GPU_BY_LAUNCH] = "launch"};
 
 static void add_uses(const sr_gpu_program *p, const sr_gpu_use *uses, int count,
                      sr_gpu_cost *cost) {
     for (int i = 0; i < count; i++) {
         const double bytes = p->values[uses[i].value].bytes;
         cost->bytes += uses[i].times * bytes;
-        cost->least += bytes;
+        cost->cached += uses[i].cached * bytes;
     }
 }
 
-static void multiply(sr_gpu_cost *cost, double runs) {
-    cost->kernels *= runs;
-    cost->functions *= runs;
-    cost->flops *= runs;
-    cost->bytes *= runs;
-    cost->least *= runs;
-    for (int i = 0; i < SR_GPU_BOUNDS; i++)
-        cost->by[i] *= runs;
+// Inputs and outputs once; what the kernel wrote itself is no input.
+static double least_bytes(const sr_gpu_program *p, const sr_gpu_kernel *k) {
+    double bytes = 0;
+    for (int i = 0; i < k->write_count; i++)
+        bytes += p->values[k->writes[i].value].bytes;
+    for (int i = 0; i < k->read_count; i++) {
+        bool own = false;
+        for (int j = 0; j < k->write_count; j++)
+            own |= k->writes[j].value == k->reads[i].value;
+        bytes += own ? 0 : p->values[k->reads[i].value].bytes;
+    }
+    return bytes + (k->family == SR_GPU_UPDATE ? k->fixed : 0);
 }
 
-sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *p, const sr_gpu_kernel *k, const sr_gpu *gpu,
-                           sr_gpu_rate rate) {
+static void multiply(sr_gpu_cost *cost, const sr_gpu_kernel *k) {
+    cost->kernels *= k->runs * k->repeats;
+    cost->functions *= k->runs * k->repeats;
+    cost->flops *= k->runs;
+    cost->executed *= k->runs;
+    cost->bytes *= k->runs;
+    cost->cached *= k->runs;
+    cost->least *= k->runs;
+}
+
+// Our own kernels reach a share of the rate of a copy.
+static double byte_rate(const sr_gpu *gpu, sr_gpu_class numerics) {
+    const bool library = numerics == SR_GPU_cudnn || numerics == SR_GPU_cublaslt;
+    return gpu->bytes * (library ? 1 : gpu->own);
+}
+
+sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *p, const sr_gpu_kernel *k, const sr_gpu *gpu) {
     sr_gpu_cost cost = {.kernels = 1,
                         .functions = k->functions,
                         .flops = k->flops,
+                        .executed = k->executed,
                         .bytes = k->fixed,
-                        .least = k->fixed};
+                        .least = least_bytes(p, k)};
     int bound = 0;
     if (k->gone)
         return (sr_gpu_cost){0};
     add_uses(p, k->reads, k->read_count, &cost);
     add_uses(p, k->writes, k->write_count, &cost);
-    cost.by[SR_GPU_BY_FLOPS] = cost.flops / sr_gpu_flop_rate(gpu, rate, k->dtype);
-    cost.by[SR_GPU_BY_BYTES] = cost.bytes / gpu->bytes;
+    multiply(&cost, k);
+    cost.by[SR_GPU_BY_FLOPS] = cost.executed / sr_gpu_flop_rate(gpu, k->numerics, k->dtype);
+    cost.by[SR_GPU_BY_BYTES] = cost.bytes / byte_rate(gpu, k->numerics);
+    cost.by[SR_GPU_BY_MEASURE] = k->measured * k->runs;
     cost.by[SR_GPU_BY_LAUNCH] = cost.functions * gpu->launch;
-    multiply(&cost, k->runs);
-    for (int i = 1; i < SR_GPU_BOUNDS; i++)
+    for (int i = 1; i < SR_GPU_BY_LAUNCH; i++)
         if (cost.by[i] > cost.by[bound])
             bound = i;
-    cost.bound[bound] = cost.seconds = cost.by[bound];
+    cost.bound[bound] = cost.by[bound];
+    cost.bound[SR_GPU_BY_LAUNCH] = cost.by[SR_GPU_BY_LAUNCH];
+    cost.seconds = cost.bound[bound] + cost.bound[SR_GPU_BY_LAUNCH];
     return cost;
 }
 
@@ -60,7 +85,9 @@ void sr_gpu_cost_add(sr_gpu_cost *to, const sr_gpu_cost *cost) {
     to->kernels += cost->kernels;
     to->functions += cost->functions;
     to->flops += cost->flops;
+    to->executed += cost->executed;
     to->bytes += cost->bytes;
+    to->cached += cost->cached;
     to->least += cost->least;
     to->seconds += cost->seconds;
     for (int i = 0; i < SR_GPU_BOUNDS; i++) {

@@ -2,8 +2,7 @@
 // The kernels of a step with what they read and write, from its plan (bench_gpu_internal.h).
 //
 // A plan says in whose memory a value lies, and values that follow each other in the same memory
-// are told apart here by their writers. What the kernels of the CUDA module read more than once is
-// in kernels/cuda/traffic.def.
+// are told apart here by their writers. Bytes are those of all lanes side by side.
 #include <string.h>
 
 #include "graph/op.h"
@@ -29,68 +28,13 @@ static const unsigned char families[SR_KERNEL_COUNT] = {
     [SR_KERNEL_avgpool2d_grad] = SR_GPU_POOL,
 };
 
-// ---- What kernels read more than once ----
-
-typedef struct traffic_row {
-    sr_kernel_id id;
-    int argument, passes, columns; // passes, columns: 0 in rows of the other kind
-    const char *why;
-    int functions;
-} traffic_row;
-
-static const traffic_row traffic[] = {
-#define SR_CUDA_PASSES(kernel, argument, passes, columns, why)                                     \
-    {SR_KERNEL_##kernel, argument, passes, columns, why, 0},
-#define SR_CUDA_FUNCTIONS(kernel, count) {.id = SR_KERNEL_##kernel, .functions = (count)},
-#include "kernels/cuda/traffic.def"
-#undef SR_CUDA_PASSES
-#undef SR_CUDA_FUNCTIONS
-};
-enum { TRAFFIC = sizeof traffic / sizeof *traffic };
-
-static bool is_weights_gradient(sr_kernel_id id) {
-    return id == SR_KERNEL_conv2d_dw || id == SR_KERNEL_linear_dw;
-}
-
-bool sr_gpu_is_product(const sr_gpu_kernel *k) {
-    return k->id == SR_KERNEL_conv2d || k->id == SR_KERNEL_conv2d_dx || k->id == SR_KERNEL_linear ||
-           k->id == SR_KERNEL_linear_dx || is_weights_gradient(k->id);
-}
-
 static bool is_convolution(sr_kernel_id id) {
     return id == SR_KERNEL_conv2d || id == SR_KERNEL_conv2d_dx || id == SR_KERNEL_conv2d_dw;
 }
 
-// Columns of a product, of one group.
-static int64_t columns_of(const sr_plan_launch_view *v) {
-    if (is_convolution(v->id)) {
-        const sr_conv_params *p = v->params;
-        return (v->id == SR_KERNEL_conv2d_dx ? p->c : p->k) / p->groups;
-    }
-    if (v->id == SR_KERNEL_matmul)
-        return ((const sr_matmul_params *)v->params)->columns;
-    const sr_linear_params *p = v->params;
-    return v->id == SR_KERNEL_linear_dx ? p->c : p->k;
-}
-
-static double passes_of(const sr_plan_launch_view *v, sr_gpu_kernel *k, int argument) {
-    double passes = 1;
-    for (int i = 0; i < TRAFFIC; i++) {
-        const traffic_row *r = &traffic[i];
-        if (r->id != k->id || r->argument != argument || r->passes == 0)
-            continue;
-        passes =
-            r->columns == 0 ? r->passes : (double)((columns_of(v) + r->columns - 1) / r->columns);
-        if (passes > 1 && !k->why)
-            k->why = r->why;
-    }
-    return passes;
-}
-
-static void count_functions(sr_gpu_kernel *k) {
-    for (int i = 0; i < TRAFFIC; i++)
-        if (traffic[i].id == k->id && traffic[i].functions)
-            k->functions = traffic[i].functions;
+bool sr_gpu_is_product(const sr_gpu_kernel *k) {
+    return is_convolution(k->id) || k->id == SR_KERNEL_linear || k->id == SR_KERNEL_linear_dx ||
+           k->id == SR_KERNEL_linear_dw;
 }
 
 // ---- Values ----
@@ -108,6 +52,8 @@ sr_status sr_gpu_value_add(sr_gpu_program *p, const sr_gpu_value *value, int *ou
 
 typedef struct builder {
     sr_gpu_program *program;
+    const sr_gpu *gpu;
+    int lanes;           // side by side
     uint32_t first_root; // roots of earlier plans are below
     int *current;        // what the memory of each root holds now, plus 1; 0: nothing yet
 } builder;
@@ -115,7 +61,8 @@ typedef struct builder {
 static sr_status add_value(const builder *b, const sr_plan_launch_view *v, int argument, bool given,
                            int *out) {
     const sr_info *info = &v->info[argument];
-    const sr_gpu_value value = {.bytes = (double)sr_info_count(info) *
+    const double lanes = v->varies >> argument & 1 ? b->lanes : 1;
+    const sr_gpu_value value = {.bytes = lanes * (double)sr_info_count(info) *
                                          (double)sr_dtype_size(info->dtype),
                                 .root = b->first_root + v->value[argument],
                                 .original = b->program->value_count,
@@ -136,10 +83,12 @@ static sr_status add_uses(const builder *b, const sr_plan_launch_view *v, sr_gpu
         value = b->current[v->value[i]] - 1;
         if (!reads || value < 0)
             SR_TRY(add_value(b, v, i, reads, &value));
-        if (reads)
-            k->reads[k->read_count++] = (sr_gpu_use){value, passes_of(v, k, i)};
-        else
-            k->writes[k->write_count++] = (sr_gpu_use){value, 1};
+        sr_gpu_use use = sr_gpu_passes(v, b->gpu, i, k);
+        use.value = value;
+        if (reads || use.times > 0 || use.cached > 0)
+            k->reads[k->read_count++] = use;
+        if (!reads)
+            k->writes[k->write_count++] = (sr_gpu_use){.value = value, .times = 1};
     }
     return SR_OK;
 }
@@ -164,7 +113,7 @@ static void describe_convolution(const sr_plan_launch_view *v, sr_gpu_kernel *k)
         k->family = k->family == SR_GPU_CONV ? SR_GPU_POINTWISE : SR_GPU_POINTWISE_GRAD;
 }
 
-static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
+static sr_gpu_kernel describe(const builder *b, const sr_plan_launch_view *v, double runs) {
     const bool own = v->id >= SR_KERNEL_COUNT;
     sr_gpu_kernel k = {.op = v->op,
                        .id = v->id,
@@ -172,14 +121,13 @@ static sr_gpu_kernel describe(const sr_plan_launch_view *v, double runs) {
                        .in = v->info[0],
                        .out = v->info[v->inputs],
                        .flops = v->flops,
-                       .functions = 1,
                        .runs = runs,
                        .raw = -1,
                        .residual = -1,
                        .shared = -1,
                        .gradient = -1};
     k.dtype = k.in.dtype == SR_U8 || k.in.dtype == SR_I32 ? k.out.dtype : k.in.dtype;
-    count_functions(&k);
+    sr_gpu_serve(v, b->lanes, b->gpu, &k);
     if (is_convolution(v->id))
         describe_convolution(v, &k);
     return k;
@@ -197,7 +145,6 @@ static void note_relu(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
         k->shared = k->writes[0].value;
         k->writes[0] = k->writes[1]; // dx first, as without ReLU
         k->writes[1].value = k->shared;
-        k->reads[k->read_count++] = (sr_gpu_use){k->shared, 2};
         k->id = SR_KERNEL_batchnorm_grad;
         break;
     case SR_KERNEL_batchnorm_relu_grad:
@@ -261,7 +208,7 @@ static sr_status add_launches(const builder *b, const sr_plan *plan, double runs
     for (int i = 0; i < sr_plan_node_count(plan); i++) {
         sr_plan_launch_view view;
         sr_plan_get_launch(plan, i, &view);
-        sr_gpu_kernel k = describe(&view, runs);
+        sr_gpu_kernel k = describe(b, &view, runs);
         SR_TRY(add_uses(b, &view, &k));
         note_values(&view, &k);
         SR_TRY(add_kernel(b->program, &k));
@@ -269,9 +216,10 @@ static sr_status add_launches(const builder *b, const sr_plan *plan, double runs
     return SR_OK;
 }
 
-sr_status sr_gpu_program_add(sr_gpu_program *p, const sr_plan *plan, double runs) {
+sr_status sr_gpu_program_add(sr_gpu_program *p, const sr_plan *plan, const sr_gpu *gpu,
+                             double runs) {
     const int first = p->kernel_count;
-    builder b = {.program = p};
+    builder b = {.program = p, .gpu = gpu, .lanes = sr_plan_lanes(plan)};
     for (int i = 0; i < p->value_count; i++)
         if (p->values[i].root >= b.first_root)
             b.first_root = p->values[i].root + 1;
@@ -296,6 +244,7 @@ sr_status sr_gpu_program_add_fixed(sr_gpu_program *p, const char *op, double byt
                              .out = {.dtype = SR_DTYPE_COUNT},
                              .fixed = bytes,
                              .functions = functions,
+                             .repeats = 1,
                              .runs = runs,
                              .raw = -1,
                              .residual = -1,

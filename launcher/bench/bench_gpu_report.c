@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a step for a GPU as text: what each level gives, which kernels the time is in, and
-// what the kernels as built read too much.
+// The plan of a step for a GPU as text: what each level gives, which kernels the time of those that
+// exist is in, and what they read too much.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/bench/bench_gpu_internal.h"
@@ -27,16 +28,21 @@ static void add_ms(sr_text *out, double seconds) {
 static void add_head(const sr_gpu_plan *p, sr_text *out) {
     const sr_step_result *r = p->result;
     const sr_gpu *g = p->gpu;
-    const sr_dtype dtype = r->recipe->precision == SR_PRECISION_FP32 ? SR_F32 : SR_BF16;
-    sr_text_add(out, "%s: %s, %lld px, batch %lld in %lld lane%s, %s, planned for %s\n",
-                r->recipe->name, r->model, (long long)r->image, (long long)r->batch,
-                (long long)r->lanes, r->lanes == 1 ? "" : "s", r->precision, g->model);
-    sr_text_add(out,
-                "limits: %.0f TFLOP/s on tensor cores%s, %.1f in fp32 without FMA, %.2f TB/s, %.0f "
-                "us a launch\n        (%s)\n",
-                1e-12 * sr_gpu_flop_rate(g, SR_GPU_TENSOR, dtype), dtype == SR_F32 ? " (TF32)" : "",
-                1e-12 * sr_gpu_flop_rate(g, SR_GPU_SEPARATE, dtype), 1e-12 * g->bytes,
-                1e6 * g->launch, g->source);
+    const bool full = r->recipe->precision == SR_PRECISION_FP32;
+    sr_text_add(out, "%s: %s, %lld px, batch %lld in %lld lane%s", r->recipe->name, r->model,
+                (long long)r->image, (long long)r->batch, (long long)r->lanes,
+                r->lanes == 1 ? "" : "s");
+    if (r->lanes > 1)
+        sr_text_add(out, " (%d at once)", p->at_once);
+    sr_text_add(out, ", %s, predicted for %s\n", r->precision, g->model);
+    if (full)
+        sr_text_add(out, "rates: %.1f TFLOP/s in fp32 without FMA",
+                    1e-12 * sr_gpu_flop_rate(g, SR_GPU_reference, SR_F32));
+    else
+        sr_text_add(out, "rates: %.0f TFLOP/s on tensor cores, %.0f by mma.sync",
+                    1e-12 * g->tensor_16, 1e-12 * g->warp_16);
+    sr_text_add(out, "; %.2f TB/s, of which own kernels %.0f %%; %.2f us a launch\n       (%s)\n",
+                1e-12 * g->bytes, 100 * g->own, 1e6 * g->launch, g->source);
 }
 
 static void add_level(const sr_gpu_plan *p, int i, sr_text *out) {
@@ -51,14 +57,16 @@ static void add_level(const sr_gpu_plan *p, int i, sr_text *out) {
         sr_text_add(out, " %7s", "");
     sr_text_add(out, " %8.2f %8.1f", 1e-9 * c->bytes, 1e-6 * c->bytes / batch);
     for (int b = 0; b < SR_GPU_BOUNDS; b++)
-        sr_text_add(out, " %8.0f%%", percent(c->bound[b], c->seconds));
+        sr_text_add(out, " %7.0f%%", percent(c->bound[b], c->seconds));
     sr_text_add(out, " %8.0f %6.2f\n", c->functions, p->level[i].memory / gib);
 }
 
 static void add_levels(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-6s%9s %9s %7s %8s %8s %9s %9s %9s %8s %6s\n", "level", "limit, ms",
-                "images/s", "gain", "GB", "MB/image", "by flops", "by bytes", "by launch",
-                "launches", "GiB");
+    sr_text_add(out, "\n%-6s%9s %9s %7s %8s %8s", "level", "ms", "images/s", "gain", "GB",
+                "MB/image");
+    for (int b = 0; b < SR_GPU_BOUNDS; b++)
+        sr_text_add(out, " %8s", sr_gpu_bounds[b]);
+    sr_text_add(out, " %8s %6s\n", "launches", "GiB");
     for (int i = 0; i < SR_GPU_LEVELS; i++)
         add_level(p, i, out);
     for (int i = 0; i < SR_GPU_LEVELS; i++)
@@ -77,7 +85,7 @@ static bool is_empty(const sr_gpu_plan *p, sr_gpu_family family) {
 }
 
 static void add_families(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-28s", "limit, ms");
+    sr_text_add(out, "\n%-28s", "ms");
     for (int i = 0; i < SR_GPU_LEVELS; i++)
         sr_text_add(out, "%9s", sr_gpu_steps[i].name);
     sr_text_add(out, "\n");
@@ -91,40 +99,92 @@ static void add_families(const sr_gpu_plan *p, sr_text *out) {
     }
 }
 
-// ---- Kernels as built ----
+// ---- Kernels that exist ----
+
+enum { MOST_ROWS = 64 };
+
+// Launches of one operator and class.
+typedef struct built_row {
+    const char *op;
+    sr_gpu_class numerics;
+    bool update;
+    sr_gpu_cost cost;
+} built_row;
+
+static built_row *row_of(built_row *rows, int *count, const sr_gpu_kernel *k) {
+    int i = 0;
+    while (i < *count && (strcmp(rows[i].op, k->op) != 0 || rows[i].numerics != k->numerics))
+        i++;
+    if (i == *count && i < MOST_ROWS)
+        rows[(*count)++] =
+            (built_row){.op = k->op, .numerics = k->numerics, .update = k->family == SR_GPU_UPDATE};
+    return &rows[i < MOST_ROWS ? i : MOST_ROWS - 1];
+}
+
+static int by_time(const void *a, const void *b) {
+    const double x = ((const built_row *)a)->cost.seconds, y = ((const built_row *)b)->cost.seconds;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static int gather_rows(const sr_gpu_plan *p, built_row rows[MOST_ROWS]) {
+    const sr_gpu_program *program = &p->level[0].program;
+    int count = 0;
+    for (int i = 0; i < program->kernel_count; i++) {
+        const sr_gpu_cost c = sr_gpu_cost_of(program, &program->kernels[i], p->gpu);
+        sr_gpu_cost_add(&row_of(rows, &count, &program->kernels[i])->cost, &c);
+    }
+    qsort(rows, (size_t)count, sizeof *rows, by_time);
+    return count;
+}
 
 static void add_built_row(const char *name, const sr_gpu_cost *c, sr_text *out) {
-    sr_text_add(out, "%-28s %7.0f %8.2f %7.2fx %8.1f", name, c->kernels, 1e-9 * c->bytes,
-                c->least > 0 ? c->bytes / c->least : 1, 1e-9 * c->flops);
-    add_ms(out, c->by[SR_GPU_BY_BYTES]);
-    add_ms(out, c->by[SR_GPU_BY_FLOPS]);
-    add_ms(out, c->seconds);
-    sr_text_add(out, "  %s\n", sr_gpu_bounds[sr_gpu_bound_of(c)]);
+    sr_text_add(out, "%-33s %8.0f %7.2f %7.2f", name, c->functions, 1e-9 * c->bytes,
+                1e-9 * c->cached);
+    for (int i = 0; i < SR_GPU_BY_LAUNCH; i++)
+        sr_text_add(out, " %7.2f", 1e3 * c->by[i]);
+    sr_text_add(out, " %7.2f  %s\n", 1e3 * c->seconds, sr_gpu_bounds[sr_gpu_bound_of(c)]);
 }
 
 static void add_built(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-28s %7s %8s %8s %8s%9s%9s%9s  %s\n", "as built", "kernels", "GB",
-                "of least", "GFLOP", "bytes ms", "flops ms", "limit", "bound by");
-    for (int row = 0; row < SR_GPU_FAMILIES; row++)
-        if (!is_empty(p, family_at(row)))
-            add_built_row(sr_gpu_family_name(family_at(row)), &p->level[0].family[family_at(row)],
-                          out);
+    built_row rows[MOST_ROWS];
+    const int count = gather_rows(p, rows);
+    sr_text_add(out, "\n%-33s %8s %7s %7s %7s %7s %7s %7s  %s\n", "built", "launches", "GB",
+                "from L2", "flops", "bytes", "measd.", "ms", "most by");
+    for (int i = 0; i < count; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof name, rows[i].update ? "%s" : "%s (%s)", rows[i].op,
+                       sr_gpu_class_name(rows[i].numerics));
+        add_built_row(name, &rows[i].cost, out);
+    }
     add_built_row("step", &p->level[0].step, out);
 }
 
-// Operators that are bound by bytes and read more than their inputs once, in a level.
-static void add_excess(const sr_gpu_plan *p, int level, sr_text *out) {
-    const sr_gpu_program *program = &p->level[level].program;
+// Operators that read more than their inputs once, of those that are not bound by products.
+static void add_excess(const sr_gpu_plan *p, sr_text *out) {
+    const sr_gpu_program *program = &p->level[0].program;
     for (int i = 0; i < program->kernel_count; i++) {
         const sr_gpu_kernel *k = &program->kernels[i];
         bool first = k->why != NULL;
         for (int j = 0; j < i && first; j++)
-            first = program->kernels[j].id != k->id || program->kernels[j].gone;
-        const sr_gpu_cost c = sr_gpu_cost_of(program, k, p->gpu, sr_gpu_steps[level].rate);
-        if (first && !k->gone && !sr_gpu_is_product(k))
+            first = program->kernels[j].why == NULL || program->kernels[j].id != k->id;
+        const sr_gpu_cost c = sr_gpu_cost_of(program, k, p->gpu);
+        if (first && !sr_gpu_is_product(k))
             sr_text_add(out, "%s moves %.2fx its inputs and outputs: %s\n", k->op,
                         c.bytes / c.least, k->why);
     }
+}
+
+// What the step would take if our own kernels were as fast as a copy, and what the host needs.
+static void add_bounds(const sr_gpu_plan *p, sr_text *out) {
+    const sr_gpu_program *program = &p->level[0].program;
+    sr_gpu gpu = *p->gpu;
+    double seconds = 0;
+    gpu.own = 1;
+    for (int i = 0; i < program->kernel_count; i++)
+        seconds += sr_gpu_cost_of(program, &program->kernels[i], &gpu).seconds;
+    sr_text_add(out, "built, with own kernels as fast as a copy: %.2f ms\n", 1e3 * seconds);
+    sr_text_add(out, "a host enqueues the launches of 'built' in %.2f ms, one by one\n",
+                1e3 * p->level[0].step.functions * gpu.enqueue);
 }
 
 sr_status sr_gpu_report(const sr_gpu_plan *p) {
@@ -135,10 +195,11 @@ sr_status sr_gpu_report(const sr_gpu_plan *p) {
     add_families(p, &text);
     add_built(p, &text);
     sr_text_add(&text, "\n");
-    add_excess(p, 0, &text);
-    sr_text_add(&text,
-                "gain: over the level above. by flops, bytes, launch: share of the limit that is "
-                "due to each.\nof least: inputs read once and outputs written once. Workspaces and "
-                "caches are not counted.\n--json lists the kernels of every level.\n");
+    add_bounds(p, &text);
+    add_excess(p, &text);
+    sr_text_add(
+        &text, "gain: over the level above. flops, bytes, measured, launch: share of the time that "
+               "each takes.\nIn the last table: milliseconds by each alone; ms: the longest of a "
+               "launch, and the launch.\n--json lists the kernels of every level.\n");
     return sr_command_print(SR_OK, &text);
 }

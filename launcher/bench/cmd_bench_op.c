@@ -196,7 +196,7 @@ static void rate(const op_bench *b, const sr_bench_case *c, timing *r) {
         const sr_gpu *gpu = sr_gpu_of_model(sr_bench_op_device_properties(b->device)->model);
         if (!gpu)
             return;
-        limits.flops = sr_gpu_flop_rate(gpu, SR_GPU_TENSOR, c->request.dtype[0]);
+        limits.flops = sr_gpu_flop_rate(gpu, SR_GPU_cudnn, c->request.dtype[0]);
         limits.copy_rate = gpu->bytes;
     }
     const double least = c->flops / limits.flops, move = bytes / limits.copy_rate;

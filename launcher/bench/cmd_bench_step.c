@@ -121,8 +121,8 @@ static void find_limits(step_bench *b) {
     if (!gpu)
         return;
     const bool full = strcmp(r->precision, "fp32") == 0;
-    r->limits = (sr_machine_limits){.flops = full ? sr_gpu_flop_rate(gpu, SR_GPU_SEPARATE, SR_F32)
-                                                  : sr_gpu_flop_rate(gpu, SR_GPU_TENSOR, SR_BF16),
+    r->limits = (sr_machine_limits){.flops = full ? sr_gpu_flop_rate(gpu, SR_GPU_reference, SR_F32)
+                                                  : sr_gpu_flop_rate(gpu, SR_GPU_cudnn, SR_BF16),
                                     .copy_rate = gpu->bytes};
     r->limit_products = full ? "fp32 multiplications and additions" : "16-bit matrix products";
 }
