@@ -174,9 +174,9 @@ enum { SR_GPU_BY_FLOPS, SR_GPU_BY_BYTES, SR_GPU_BY_MEASURE, SR_GPU_BY_LAUNCH, SR
 extern const char *const sr_gpu_bounds[SR_GPU_BOUNDS]; // "flops", "bytes", "measured", "launch"
 
 // Of one kernel, or the sum over some. 'least': inputs and outputs once; 'cached': bytes that the
-// second-level cache serves.
+// second-level cache serves; 'workspace': of 'bytes', those of sums that are written and read.
 typedef struct sr_gpu_cost {
-    double kernels, functions, flops, executed, bytes, cached, least;
+    double kernels, functions, flops, executed, bytes, cached, least, workspace;
     double by[SR_GPU_BOUNDS];    // seconds by each of them alone
     double bound[SR_GPU_BOUNDS]; // seconds that each of them takes: the longest, and launches
     double seconds;              // the sum of these

@@ -14,6 +14,7 @@ static void add_cost(sr_text *out, const sr_gpu_cost *c) {
     sr_text_add_json_number_member(out, "bytes", c->bytes);
     sr_text_add_json_number_member(out, "cached_bytes", c->cached);
     sr_text_add_json_number_member(out, "least_bytes", c->least);
+    sr_text_add_json_number_member(out, "workspace_bytes", c->workspace);
     for (int i = 0; i < SR_GPU_BOUNDS; i++) {
         sr_text_add(out, ", \"%s_s\": ", sr_gpu_bounds[i]);
         sr_text_add_json_number(out, c->by[i]);

@@ -39,6 +39,7 @@ static void multiply(sr_gpu_cost *cost, const sr_gpu_kernel *k) {
     cost->bytes *= k->runs;
     cost->cached *= k->runs;
     cost->least *= k->runs;
+    cost->workspace *= k->runs;
 }
 
 // Our own kernels reach a share of the rate of a copy.
@@ -53,7 +54,8 @@ sr_gpu_cost sr_gpu_cost_of(const sr_gpu_program *p, const sr_gpu_kernel *k, cons
                         .flops = k->flops,
                         .executed = k->executed,
                         .bytes = k->fixed,
-                        .least = least_bytes(p, k)};
+                        .least = least_bytes(p, k),
+                        .workspace = k->family == SR_GPU_UPDATE ? 0 : k->fixed};
     int bound = 0;
     if (k->gone)
         return (sr_gpu_cost){0};
@@ -89,6 +91,7 @@ void sr_gpu_cost_add(sr_gpu_cost *to, const sr_gpu_cost *cost) {
     to->bytes += cost->bytes;
     to->cached += cost->cached;
     to->least += cost->least;
+    to->workspace += cost->workspace;
     to->seconds += cost->seconds;
     for (int i = 0; i < SR_GPU_BOUNDS; i++) {
         to->by[i] += cost->by[i];

@@ -350,6 +350,8 @@ void sr_gpu_serve(const sr_plan_launch_view *v, int lanes, const sr_gpu *gpu, sr
     k->repeats = repeats_of(v, k->numerics, lanes);
     k->functions = functions_of(v, k->numerics) + (clears_counters(v) ? 1 : 0);
     k->fixed = workspace_of(v, k->numerics, lanes);
+    if (k->fixed > 0)
+        note(k, "sums of parts are written, and read again to be added");
     k->executed = executed_flops(v, k->numerics);
     find_times(v, lanes, gpu, k);
 }

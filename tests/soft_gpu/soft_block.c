@@ -509,6 +509,8 @@ void soft_run_blocks(const soft_launch *l, const void *arguments, soft_rng *rng)
     const bool backward = soft_below(rng, 2) == 1;
     soft_gpu_now.grid_dim = l->blocks;
     soft_gpu_now.block_dim = l->threads;
+    soft_gpu_now.memory = soft_seen_range(&soft_gpu_now.memory_bytes);
+    soft_gpu_now.loaded = soft_gpu_now.stored = 0;
     take_shared(l);
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t n = backward ? count - 1 - i : i;
@@ -517,4 +519,5 @@ void soft_run_blocks(const soft_launch *l, const void *arguments, soft_rng *rng)
                     (unsigned)(n / l->blocks.x / l->blocks.y)};
         run_block(l, arguments, bytes, rng);
     }
+    soft_count_launch(l->kernel.name, soft_gpu_now.loaded, soft_gpu_now.stored);
 }

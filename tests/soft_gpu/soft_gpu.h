@@ -24,6 +24,9 @@ typedef struct soft_gpu_thread {
     uint3 thread, block, block_dim, grid_dim;
     void *shared; // memory of the block
     size_t shared_bytes;
+    void *memory; // of all devices, as kernels see it
+    size_t memory_bytes;
+    uint64_t loaded, stored; // bytes of it in this launch, where kernels report their accesses
 } soft_gpu_thread;
 
 extern SOFT_GPU_EXPORT __thread soft_gpu_thread soft_gpu_now
@@ -91,6 +94,9 @@ SOFT_GPU_EXPORT void soft_gpu_access(const void *address, size_t bytes, soft_gpu
 // "made", calls that make something: memory, its addresses and mappings, registrations, streams,
 // events, graphs.
 SOFT_GPU_EXPORT unsigned long soft_gpu_count(const char *kind);
+// The bytes of memory of devices that all launches so far, which are done, have loaded and stored,
+// if the kernels are built to report their accesses; without atomic operations.
+SOFT_GPU_EXPORT void soft_gpu_traffic(uint64_t *loaded, uint64_t *stored);
 
 // ---- For stand-ins of libraries (soft_library.c) ----
 

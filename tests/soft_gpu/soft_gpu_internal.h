@@ -38,6 +38,8 @@ bool soft_fault(const char *kind);
 // Counts an event (soft_counts.c); returns its number among those of its kind. 'kind': static
 // storage.
 unsigned long soft_count(const char *kind);
+// Counts a launch that is done, with what it loaded and stored. 'kernel': static storage.
+void soft_count_launch(const char *kernel, uint64_t loaded, uint64_t stored);
 uint64_t soft_seed(void);
 
 typedef struct soft_rng {
@@ -72,6 +74,8 @@ typedef enum soft_place {
 soft_place soft_find(uint64_t address, int device, uint64_t *left); // left: bytes to its end
 // What kernels see of an address of a device.
 void *soft_seen(uint64_t address);
+// All that kernels can see.
+void *soft_seen_range(size_t *bytes);
 // Writes what is at and near an address, which kernels see or callers hold; false if it is no
 // address of a device. Takes no lock: for signal handlers, too.
 bool soft_describe(uint64_t address, char *out, size_t bytes, bool *seen);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that code compiled with -fsanitize=thread calls at each access of memory, in place
 // of those of ThreadSanitizer, which is not linked: accesses to shared memory are checked for races
-// between the threads of a block (soft_races.c). Linked with kernels that are compiled this way.
+// between the threads of a block (soft_races.c), and bytes of the memory of devices are counted.
+// Linked with kernels that are compiled this way.
 #include "tests/soft_gpu/soft_gpu.h"
 
 #define HOOK(name, parameters)                                                                     \
@@ -9,8 +10,16 @@
     void name parameters
 
 static inline void check(const void *address, size_t bytes, soft_gpu_access_kind kind) {
-    if ((uintptr_t)address - (uintptr_t)soft_gpu_now.shared < soft_gpu_now.shared_bytes)
+    if ((uintptr_t)address - (uintptr_t)soft_gpu_now.shared < soft_gpu_now.shared_bytes) {
         soft_gpu_access(address, bytes, kind);
+        return;
+    }
+    if ((uintptr_t)address - (uintptr_t)soft_gpu_now.memory >= soft_gpu_now.memory_bytes)
+        return;
+    if (kind == SOFT_GPU_READ)
+        soft_gpu_now.loaded += bytes;
+    else if (kind == SOFT_GPU_WRITE)
+        soft_gpu_now.stored += bytes;
 }
 
 HOOK(__tsan_init, (void)) {}

@@ -110,6 +110,11 @@ void *soft_seen(uint64_t address) {
     return (void *)(uintptr_t)(address + RANGE);
 }
 
+void *soft_seen_range(size_t *bytes) {
+    *bytes = RANGE;
+    return soft_seen(BASE);
+}
+
 static void *held(uint64_t address) {
     return (void *)(uintptr_t)address;
 }

@@ -164,6 +164,7 @@ void soft_gpu_copy_async(soft_gpu_place place, void *to, const void *from, size_
     const soft_copy copy = {to,     from, (uint32_t)bytes, (uint32_t)from_bytes, copies->group,
                             reports};
     copies->begun = copies->group + 1;
+    soft_gpu_now.loaded += reports ? from_bytes : 0;
     if (soft_below(rng, 2) == 1) {
         make(&copy);
         return;

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes that plans of steps for GPUs count (kernels/cuda/traffic.def) are those that kernels of
+// the CUDA module load and store: counted on the software GPU, in the module whose kernels report
+// their accesses. Nothing is timed.
+//
+// What a plan leaves out are sums of parts and factors of channels, which caches hold: each case
+// says how many bytes these may be, always less than a quarter of the smallest pass. The numbers of
+// launches are those of the plan.
+#include "tests/unit/support/test_support.h"
+
+#include "launcher/bench/bench_gpu_internal.h"
+#include "tests/soft_gpu/soft_gpu.h"
+#include "tests/unit/kernels/kernel_fixture.h"
+
+// Arguments of a kernel with their shapes; those behind the inputs are outputs.
+typedef struct problem {
+    sr_kernel_id id;
+    const void *params;
+    size_t params_bytes;
+    int inputs, args;
+    test_array *array[SR_KERNEL_MAX_ARGS]; // NULL: absent
+    sr_info info[SR_KERNEL_MAX_ARGS];
+    double more_loaded, more_stored; // bytes that the plan may leave out
+    double neighbours;               // loads of each input for other results, from caches
+} problem;
+
+static const sr_gpu *gpu(void) {
+    return sr_gpu_find("h100");
+}
+
+// ---- Problems ----
+
+static void add(problem *p, sr_dtype dtype, int rank, const int64_t *dim) {
+    sr_info *info = &p->info[p->args];
+    *info = (sr_info){.dtype = dtype, .rank = (uint8_t)rank};
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++)
+        count *= info->dim[d] = dim[d];
+    p->array[p->args] = dtype == SR_U8 ? array_new(dtype, count)
+                                       : array_random(dtype, count, (uint32_t)p->args + 1, 0.5, 1);
+    p->args++;
+}
+
+static void add_absent(problem *p) {
+    p->info[p->args++] = (sr_info){.dtype = SR_DTYPE_COUNT};
+}
+
+static void add_rows(problem *p, sr_dtype dtype, int64_t rows, int64_t channels) {
+    add(p, dtype, 2, (const int64_t[]){rows, channels});
+}
+
+static void add_vectors(problem *p, int count, int64_t channels) {
+    for (int i = 0; i < count; i++)
+        add(p, SR_F32, 1, &channels);
+}
+
+// ---- The check ----
+
+typedef struct traffic {
+    double loaded, stored, launches;
+} traffic;
+
+static double bytes_of(const sr_info *info) {
+    return info->dtype == SR_DTYPE_COUNT
+               ? 0
+               : (double)sr_info_count(info) * (double)sr_dtype_size(info->dtype);
+}
+
+static traffic plan(const problem *p, const char **class) {
+    sr_plan_launch_view view = {
+        .id = p->id, .params = p->params, .args = p->args, .inputs = p->inputs, .runs = 1};
+    sr_gpu_kernel k = {.id = p->id, .dtype = p->info[0].dtype};
+    memcpy(view.info, p->info, sizeof view.info);
+    sr_gpu_serve(&view, 1, gpu(), &k);
+    traffic out = {k.fixed / 2, k.fixed / 2, k.functions * k.repeats};
+    for (int i = 0; i < p->args; i++) {
+        const sr_gpu_use use = sr_gpu_passes(&view, gpu(), i, &k);
+        out.loaded += (use.times + use.cached) * bytes_of(&p->info[i]);
+        out.loaded += i < p->inputs ? p->neighbours * bytes_of(&p->info[i]) : 0;
+        out.stored += i < p->inputs ? 0 : bytes_of(&p->info[i]);
+    }
+    *class = sr_gpu_class_name(k.numerics);
+    return out;
+}
+
+static traffic now(void) {
+    uint64_t loaded, stored;
+    soft_gpu_traffic(&loaded, &stored);
+    return (traffic){(double)loaded, (double)stored, (double)soft_gpu_count("launch")};
+}
+
+static double smallest_pass(const problem *p) {
+    double least = bytes_of(&p->info[0]);
+    for (int i = 0; i < p->args; i++)
+        if (p->info[i].rank > 1 && bytes_of(&p->info[i]) < least)
+            least = bytes_of(&p->info[i]);
+    return least;
+}
+
+static void check_bytes(const problem *p, const char *what, double got, double want, double more) {
+    assert_true(more < smallest_pass(p) / 4);
+    if (got < want || got > want + more)
+        fail_msg("%s %s %.0f bytes; the plan has %.0f, and leaves out up to %.0f",
+                 sr_kernel_name(p->id), what, got, want, more);
+}
+
+static void check(const problem *p, const char *expected_class) {
+    const char *class;
+    const traffic want = plan(p, &class), before = now();
+    assert_string_equal(class, expected_class);
+    assert_int_equal(kernel_try(class, p->id, p->params, p->params_bytes, p->args, p->array),
+                     SR_OK);
+    const traffic after = now();
+    check_bytes(p, "loads", after.loaded - before.loaded, want.loaded, p->more_loaded);
+    check_bytes(p, "stores", after.stored - before.stored, want.stored, p->more_stored);
+    if (after.launches - before.launches != want.launches) // both are whole numbers
+        fail_msg("%s is %.0f launches, not %.0f", sr_kernel_name(p->id),
+                 after.launches - before.launches, want.launches);
+}
+
+// ---- Cases ----
+
+enum { ROWS = 1568, CHANNELS = 256 };
+static const sr_batchnorm_params norm = {.rows = ROWS, .channels = CHANNELS, .eps = 1e-5};
+
+// A unit of batch norm has 256 rows of 64 channels in 16 bits. Of each channel it stores two sums
+// and loads them once or twice, and loads at most the seven numbers of a channel for each of its
+// two turns: less than 18 floats.
+static problem begin_norm(sr_kernel_id id, int inputs) {
+    enum { UNITS = (ROWS + 255) / 256, FLOATS = 18 };
+    return (problem){.id = id,
+                     .params = &norm,
+                     .params_bytes = sizeof norm,
+                     .inputs = inputs,
+                     .more_loaded = 4.0 * UNITS * FLOATS * CHANNELS,
+                     .more_stored = 4.0 * UNITS * FLOATS * CHANNELS};
+}
+
+static void test_batchnorm_train_relu(void **state) {
+    (void)state;
+    for (int with_z = 0; with_z < 2; with_z++) {
+        problem p = begin_norm(SR_KERNEL_batchnorm_train_relu, 4);
+        add_rows(&p, SR_BF16, ROWS, CHANNELS);
+        if (with_z)
+            add_rows(&p, SR_BF16, ROWS, CHANNELS);
+        else
+            add_absent(&p);
+        add_vectors(&p, 2, CHANNELS);
+        add_rows(&p, SR_BF16, ROWS, CHANNELS);
+        add_vectors(&p, 2, CHANNELS);
+        check(&p, "tensor");
+    }
+}
+
+static void test_batchnorm_relu_grad(void **state) {
+    (void)state;
+    problem p = begin_norm(SR_KERNEL_batchnorm_relu_grad, 6);
+    add_rows(&p, SR_F16, ROWS, CHANNELS);
+    add_rows(&p, SR_F16, ROWS, CHANNELS);
+    add_vectors(&p, 4, CHANNELS);
+    add_rows(&p, SR_F16, ROWS, CHANNELS);
+    add_vectors(&p, 2, CHANNELS);
+    check(&p, "tensor");
+}
+
+static void test_batchnorm_add_relu_grad(void **state) {
+    (void)state;
+    problem p = begin_norm(SR_KERNEL_batchnorm_add_relu_grad, 7);
+    for (int i = 0; i < 4; i++)
+        add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&p, 3, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&p, 2, CHANNELS);
+    check(&p, "tensor");
+}
+
+// Without gamma and beta, which each row loads from caches.
+static void test_groupnorm(void **state) {
+    (void)state;
+    enum { WIDE = 384 };
+    const sr_groupnorm_params params = {
+        .samples = ROWS, .pixels = 1, .channels = WIDE, .groups = 1, .eps = 1e-5};
+    problem p = {
+        .id = SR_KERNEL_groupnorm, .params = &params, .params_bytes = sizeof params, .inputs = 3};
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_absent(&p);
+    add_absent(&p);
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_vectors(&p, 2, ROWS);
+    check(&p, "tensor");
+}
+
+static void check_elements(sr_kernel_id id, int inputs, const char *class) {
+    enum { ELEMENTS = 1000 };
+    const sr_expression_params params = {.count = (int64_t)ELEMENTS * 10};
+    problem p = {.id = id, .params = &params, .params_bytes = sizeof params, .inputs = inputs};
+    for (int i = 0; i <= inputs; i++)
+        add_rows(&p, SR_BF16, ELEMENTS, 10);
+    check(&p, class);
+}
+
+static void test_elements(void **state) {
+    (void)state;
+    check_elements(SR_KERNEL_gelu, 1, "tensor");
+    check_elements(SR_KERNEL_gelu_grad, 2, "tensor");
+    check_elements(SR_KERNEL_add, 2, "reference");
+}
+
+// Windows of 3 x 3 with stride 2, as in ResNet-50: 2 x 2 pixels are computed together from the four
+// windows that have some of them, so a window is loaded for four such blocks.
+static void test_maxpool2d_grad(void **state) {
+    (void)state;
+    enum { SAMPLES = 2, SIDE = 28, HALF = SIDE / 2, WIDE = 64 };
+    const sr_pool_params params = {.n = SAMPLES,
+                                   .h = SIDE,
+                                   .w = SIDE,
+                                   .c = WIDE,
+                                   .p = HALF,
+                                   .q = HALF,
+                                   .window_h = 3,
+                                   .window_w = 3,
+                                   .stride_h = 2,
+                                   .stride_w = 2,
+                                   .pad_top = 1,
+                                   .pad_left = 1};
+    problem p = {.id = SR_KERNEL_maxpool2d_grad,
+                 .params = &params,
+                 .params_bytes = sizeof params,
+                 .inputs = 2,
+                 .neighbours = 3};
+    add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
+    add(&p, SR_U8, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
+    add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, SIDE, SIDE, WIDE});
+    check(&p, "reference");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_batchnorm_train_relu, arrays_free),
+        cmocka_unit_test_teardown(test_batchnorm_relu_grad, arrays_free),
+        cmocka_unit_test_teardown(test_batchnorm_add_relu_grad, arrays_free),
+        cmocka_unit_test_teardown(test_groupnorm, arrays_free),
+        cmocka_unit_test_teardown(test_elements, arrays_free),
+        cmocka_unit_test_teardown(test_maxpool2d_grad, arrays_free)};
+    return cmocka_run_group_tests_name("bench_traffic", tests, NULL, NULL);
+}
