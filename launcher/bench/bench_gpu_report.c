@@ -34,14 +34,15 @@ static void add_head(const sr_gpu_plan *p, sr_text *out) {
                 r->lanes == 1 ? "" : "s");
     if (r->lanes > 1)
         sr_text_add(out, " (%d at once)", p->at_once);
-    sr_text_add(out, ", %s, predicted for %s\n", r->precision, g->model);
+    sr_text_add(out, ", %s\npredicted for %s: ", r->precision, g->model);
     if (full)
-        sr_text_add(out, "rates: %.1f TFLOP/s in fp32 without FMA",
+        sr_text_add(out, "%.1f TFLOP/s in fp32 without FMA",
                     1e-12 * sr_gpu_flop_rate(g, SR_GPU_reference, SR_F32));
     else
-        sr_text_add(out, "rates: %.0f TFLOP/s on tensor cores, %.0f by mma.sync",
-                    1e-12 * g->tensor_16, 1e-12 * g->warp_16);
-    sr_text_add(out, "; %.2f TB/s, of which own kernels %.0f %%; %.2f us a launch\n       (%s)\n",
+        sr_text_add(out, "%.0f TFLOP/s on tensor cores, %.0f by mma.sync", 1e-12 * g->tensor_16,
+                    1e-12 * g->warp_16);
+    sr_text_add(out,
+                "; %.2f TB/s,\n  of which own kernels reach %.0f %%; %.2f us a launch\n  (%s)\n",
                 1e-12 * g->bytes, 100 * g->own, 1e6 * g->launch, g->source);
 }
 
@@ -50,19 +51,19 @@ static void add_level(const sr_gpu_plan *p, int i, sr_text *out) {
     const double batch = (double)p->result->batch;
     sr_text_add(out, "%-6s", sr_gpu_steps[i].name);
     add_ms(out, c->seconds);
-    sr_text_add(out, " %9.0f", batch / c->seconds);
+    sr_text_add(out, " %8.0f", batch / c->seconds);
     if (i > 0)
-        sr_text_add(out, " %6.2fx", p->level[i - 1].step.seconds / c->seconds);
+        sr_text_add(out, " %5.2fx", p->level[i - 1].step.seconds / c->seconds);
     else
-        sr_text_add(out, " %7s", "");
-    sr_text_add(out, " %8.2f %8.1f", 1e-9 * c->bytes, 1e-6 * c->bytes / batch);
+        sr_text_add(out, " %6s", "");
+    sr_text_add(out, " %7.2f %8.1f", 1e-9 * c->bytes, 1e-6 * c->bytes / batch);
     for (int b = 0; b < SR_GPU_BOUNDS; b++)
         sr_text_add(out, " %7.0f%%", percent(c->bound[b], c->seconds));
     sr_text_add(out, " %8.0f %6.2f\n", c->functions, p->level[i].memory / gib);
 }
 
 static void add_levels(const sr_gpu_plan *p, sr_text *out) {
-    sr_text_add(out, "\n%-6s%9s %9s %7s %8s %8s", "level", "ms", "images/s", "gain", "GB",
+    sr_text_add(out, "\n%-6s%9s %8s %6s %7s %8s", "level", "ms", "images/s", "gain", "GB",
                 "MB/image");
     for (int b = 0; b < SR_GPU_BOUNDS; b++)
         sr_text_add(out, " %8s", sr_gpu_bounds[b]);

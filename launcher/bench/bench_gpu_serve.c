@@ -2,7 +2,7 @@
 // Which kernels of the CUDA module serve the launches of a plan, without that module: the numerics
 // class that its table would give (kernels/cuda/table.md), how lanes side by side are served, what
 // kernels/cuda/traffic.def says of it, and what follows from how a request is cut
-// (kernels/cuda/cuda_cut.h). test_bench_gpu_serve compares with the module on the software GPU.
+// (kernels/cuda/cuda_cut.h). tests/soft_gpu/check_plan.py compares with the module.
 #include <string.h>
 
 #include "kernels/cuda/cuda_cut.h"

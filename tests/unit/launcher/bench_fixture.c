@@ -19,7 +19,7 @@
 
 const char *bench_program;
 char bench_folder[] = "/tmp/serried-bench-XXXXXX";
-char bench_output[1 << 20];
+char bench_output[1 << 22];
 
 int bench_set_up(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 
 extern const char *bench_program;  // path of serried; main sets it
 extern char bench_folder[];        // for scripts and the files of tests
-extern char bench_output[1 << 20]; // stdout of the last run
+extern char bench_output[1 << 22]; // stdout of the last run
 
 // Set-up of a group of tests: peers are shell scripts of the folder.
 int bench_set_up(void **state);
