@@ -433,8 +433,9 @@ static const struct argp_option options[] = {
      "levels of nested layers to show with --profile; 0: all (default: 3)", 0},
     {"plan", KEY_PLAN, NULL, 0, "print the steps of a lane's plan", 0},
     {"gpu", KEY_GPU, "NAME", 0,
-     "with --plan: run nothing; print what would bound the step on this GPU (h200, h100 or a100), "
-     "as built and with fused kernels",
+     "with --plan: run nothing; predict the time of the step on this GPU (h200, h100 or a100), "
+     "with "
+     "the kernels that exist and with fused ones",
      0},
     {"trace", KEY_TRACE, "FILE", 0, "write a Chrome trace of two more steps", 0},
     {"memory", KEY_MEMORY, NULL, 0, "print what uses memory, at the peak and by owner", 0},
