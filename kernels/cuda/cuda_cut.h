@@ -75,6 +75,18 @@ static inline sr_cublaslt_slices sr_cublaslt_slices_of(int64_t n, int64_t c, int
     return s;
 }
 
+// ---- The gradient of attention's bias in class "mma" (mma_attention.cu) ----
+
+// Slices of the batches that have a bias, which are written and added up if there are several.
+#define SR_BIAS_SLICE 16   // batches of a slice, at the least
+#define SR_BIAS_SLICES 128 // at most
+
+// Batches of a slice, of those of a lane that have the same bias.
+static inline int64_t sr_bias_slice(int64_t batches) {
+    const int64_t slice = sr_cut_blocks(batches, SR_BIAS_SLICES);
+    return slice < SR_BIAS_SLICE ? SR_BIAS_SLICE : slice;
+}
+
 // ---- First layers of class "mma" (mma_stem.cu) ----
 
 // Channels of a pixel in shared memory.

@@ -23,6 +23,7 @@
 #include <math.h>
 
 #include "kernels/base/math_inline.h"
+#include "kernels/cuda/cuda_cut.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_mma.h"
 #include "kernels/cuda/cuda_mma_provider.h"
@@ -40,10 +41,9 @@ enum {
     SIDE = 16, // own tokens of a warp, others of a product, channels of a step
     TOKENS = WARPS * SIDE,
     STAGES = 2,
-    SLICE_BATCHES = 16,        // of a slice of the bias's gradient, at the least
-    SLICE_LEVELS = 7,          // of the tree of slices
-    SLICES = 1 << SLICE_LEVELS // at most
+    SLICE_LEVELS = 7 // of the tree of slices of the bias's gradient
 };
+static_assert(SR_BIAS_SLICES <= 1 << SLICE_LEVELS, "the tree has room for all slices");
 
 struct attention_shape {
     int64_t batches, heads, biases, stride; // stride: elements between tokens
@@ -743,9 +743,8 @@ sr_status sr_mma_prepare_attention_bias_grad(const sr_kernel_request *request, s
     a.lane_batches = a.s.batches / a.lanes;
     const int depth = depth_number(a.s), type = request->dtype[0] == SR_F16;
     const int64_t batches = sr_blocks_for(a.lane_batches, a.s.biases),
-                  slice = sr_blocks_for(batches, SLICES),
                   count = a.s.biases * a.s.heads * a.s.queries * a.s.keys;
-    a.slice = slice < SLICE_BATCHES ? (int32_t)SLICE_BATCHES : (int32_t)slice;
+    a.slice = (int32_t)sr_bias_slice(batches);
     a.slices = (int32_t)sr_blocks_for(batches, a.slice);
     sr_cuda_making making(request, a, out);
     making.add_grid(dbias_kernels[depth][type],

@@ -167,6 +167,18 @@ static bool folds(const sr_cublaslt_slices *s) {
     return s->count > 1 || s->rest > 0;
 }
 
+// ---- The gradient of attention's bias ----
+
+static bool is_bias_gradient(const sr_plan_launch_view *v, sr_gpu_class numerics) {
+    return numerics == SR_GPU_mma && v->id == SR_KERNEL_attention_bias_grad;
+}
+
+static int64_t bias_slices_of(const sr_plan_launch_view *v) {
+    const sr_attention_params *p = v->params;
+    const int64_t batches = sr_cut_blocks(samples_of(v), p->biases);
+    return sr_cut_blocks(batches, sr_bias_slice(batches));
+}
+
 // ---- Lanes ----
 
 // Lanes lie behind each other without gaps only if each of their values is a multiple of this.
@@ -284,6 +296,8 @@ static double functions_of(const sr_plan_launch_view *v, sr_gpu_class numerics) 
             functions = traffic[i].functions;
     if (numerics == SR_GPU_cudnn && v->id == SR_KERNEL_conv2d && !is_absent(&v->info[2]))
         functions += 1; // its bias
+    if (is_bias_gradient(v, numerics))
+        functions += bias_slices_of(v) > 1 ? 1 : 0;
     if (has_slices(v, numerics)) {
         const sr_cublaslt_slices s = slices_of(v);
         functions += (folds(&s) ? 1 : 0) + (s.rest > 0 ? 1 : 0);
@@ -314,6 +328,10 @@ static double workspace_of(const sr_plan_launch_view *v, sr_gpu_class numerics, 
         const sr_cublaslt_slices s = slices_of(v);
         const double results = (double)(last_dim(&v->info[0]) * last_dim(&v->info[1]));
         return folds(&s) ? all * both * results * (double)(s.count + (s.rest > 0 ? 1 : 0)) : 0;
+    }
+    if (is_bias_gradient(v, numerics)) {
+        const int64_t slices = bias_slices_of(v);
+        return slices > 1 ? all * both * (double)(slices * sr_info_count(&v->info[v->inputs])) : 0;
     }
     if (numerics == SR_GPU_mma && is_gradient_of_filters(v)) {
         const sr_conv_params *p = v->params;

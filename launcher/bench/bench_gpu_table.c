@@ -5,8 +5,8 @@
 // products of 8192 x 8192 x 8192 by cuBLASLt; 1x1 convolutions by mma.sync with operands in shared
 // memory, 1024 to 512 channels, the fastest of twelve shapes; copies of 2 GiB; a graph of 1,000
 // empty kernels; 10,000 empty kernels enqueued one by one. Of our kernels that read and write
-// everything once, batchnorm_infer_relu reached 0.85 (bf16) and 0.90 (fp16) of the rate of copies in
-// steps of ResNet-50, 4.19 GB in 1.7 and 1.6 ms; 0.88 is what is assumed of all of them.
+// everything once, batchnorm_infer_relu reached 0.85 (bf16) and 0.90 (fp16) of the rate of copies
+// in steps of ResNet-50, 4.19 GB in 1.7 and 1.6 ms; 0.88 is what is assumed of all of them.
 //
 // An H200 has the multiprocessors of the H100 and memory of 4.8 TB/s instead of 3.35 in its data
 // sheet, of which the H100's share is taken. Nothing was measured on it. Plans for the A100, which
