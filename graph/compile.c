@@ -436,8 +436,9 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     static _Atomic uint64_t plans;
     plan->number = atomic_fetch_add_explicit(&plans, 1, memory_order_relaxed) + 1;
     sr_arena_init(&plan->arena);
-    sr_status status =
-        context->optimize >= 0 ? sr_pass_recompute(context->recording.program) : SR_OK;
+    sr_status status = SR_OK;
+    if (context->optimize >= 0 && context->recomputes)
+        status = sr_pass_recompute(context->recording.program);
     if (status == SR_OK && context->optimize >= 0 &&
         sr_device_get_properties(context->device)->asynchronous)
         status = sr_pass_fuse(context);

@@ -27,6 +27,7 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
         SR_TRY_GOTO(sr_device_open(options->device, &context->device), fail);
         context->owns_device = true;
     }
+    context->recomputes = !sr_device_get_properties(context->device)->asynchronous;
     SR_TRY_GOTO(sr_context_register(context), fail);
     sr_context_use(context);
     *out = context;
@@ -34,6 +35,10 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
 fail:
     sr_context_free(context);
     return status;
+}
+
+void sr_context_set_recomputing(sr_context *context, bool on) {
+    context->recomputes = on;
 }
 
 void sr_context_free(sr_context *context) {

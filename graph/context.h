@@ -40,6 +40,11 @@ void sr_context_free(sr_context *context);
 // The device that the context computes on. Borrowed.
 sr_device *sr_context_device(sr_context *context);
 
+// Whether plans compiled from now on recompute cheap values in the backward pass instead of keeping
+// them, which takes less memory, more time, and gives the same bits. Until the first call they do
+// so on CPUs, where what is kept falls out of the cache.
+void sr_context_set_recomputing(sr_context *context, bool on);
+
 // The first error since the step began (sr_error_message on this thread has its message).
 SR_NODISCARD sr_status sr_context_status(sr_context *context);
 // Starts a step: discards everything recorded, including updates and assignments that have not run.

@@ -257,8 +257,9 @@ static sr_status write_bytes(sr_context *context) {
                   p->target_count * sizeof(sr_program_target);
     RESERVE(p, bytes, byte_capacity, room);
     unsigned char *at = p->bytes;
-    uint64_t head[6] = {p->value_count,  p->node_count,   p->attr_count,
-                        p->target_count, p->memory_count, (uint64_t)context->optimize};
+    uint64_t head[] = {p->value_count,     p->node_count,   p->attr_count,
+                       p->target_count,    p->memory_count, (uint64_t)context->optimize,
+                       context->recomputes};
     memcpy(at, head, sizeof head);
     at += sizeof head;
     memcpy(at, p->values, p->value_count * sizeof *p->values);
@@ -280,12 +281,13 @@ static sr_status write_bytes(sr_context *context) {
 
 // ---- Programs that repeat ----
 
-enum { REQUEST_UPDATES = 1, REQUEST_KEEPS = 2, REQUEST_HAS_UPDATES = 4 };
+enum { REQUEST_UPDATES = 1, REQUEST_KEEPS = 2, REQUEST_HAS_UPDATES = 4, REQUEST_RECOMPUTES = 8 };
 
 static unsigned request_flags(const sr_context *context, const sr_wanted *wanted) {
     return (wanted->updates ? REQUEST_UPDATES : 0u) |
            (wanted->keep_for_gradients ? REQUEST_KEEPS : 0u) |
-           (context->has_updates ? REQUEST_HAS_UPDATES : 0u);
+           (context->has_updates ? REQUEST_HAS_UPDATES : 0u) |
+           (context->recomputes ? REQUEST_RECOMPUTES : 0u);
 }
 
 // The ref of a tensor for comparison: an absent or invalid one equals no ref of a program.

@@ -108,6 +108,7 @@ struct sr_context {
     sr_device *device;
     bool owns_device;
     int threads, optimize;
+    bool recomputes;
     size_t plan_cache_bytes;
 
     sr_recording recording;

@@ -245,6 +245,8 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
     const sr_context_options context = {
         .use_device = e->device, .threads = 1, .optimize = e->recipe->debug_nan ? -1 : 0};
     SR_TRY(sr_context_create(&context, &e->context));
+    if (e->recipe->recompute != SR_RECOMPUTE_AUTO)
+        sr_context_set_recomputing(e->context, e->recipe->recompute == SR_RECOMPUTE_ALWAYS);
     SR_TRY(sr_choose_task_options(e->recipe, e->task, &e->arena, &e->task_options));
     SR_TRY(sr_choose_loss(e->recipe, e->task, o->classes, &e->arena, &e->loss));
     SR_TRY(sr_choose_scalars(e->recipe, e->task, &e->arena, &e->scalars));
@@ -463,12 +465,32 @@ static sr_status measure_lanes(sr_engine *e, uint64_t *bytes) {
     return SR_OK;
 }
 
+static void recompute(sr_engine *e, bool on) {
+    e->recomputes = on;
+    sr_context_set_recomputing(e->context, on);
+}
+
+// Makes lanes need less memory, if possible: cheap values are recomputed, or else fewer lanes run
+// side by side.
+static bool need_less(sr_engine *e) {
+    const bool automatic = e->recipe->recompute == SR_RECOMPUTE_AUTO &&
+                           sr_device_get_properties(e->device)->asynchronous;
+    if (automatic && !e->recomputes) {
+        recompute(e, true);
+        return true;
+    }
+    if (e->at_once == 1)
+        return false;
+    e->at_once = lanes_of_executor(e, e->at_once);
+    if (automatic)
+        recompute(e, false);
+    return true;
+}
+
 sr_status sr_engine_fit_lanes(sr_engine *e, uint64_t room, uint64_t *bytes) {
     SR_TRY(measure_lanes(e, bytes));
-    while (*bytes > room / 16 * 15 && e->at_once > 1) {
-        e->at_once = lanes_of_executor(e, e->at_once);
+    while (*bytes > room / 16 * 15 && need_less(e))
         SR_TRY(measure_lanes(e, bytes));
-    }
     return reserve_sums(e);
 }
 

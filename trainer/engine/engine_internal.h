@@ -61,6 +61,7 @@ struct sr_engine {
     int executor_count, threads;
     int at_once;       // lanes of an executor, side by side; they divide the rank's lanes
     int most_at_once;  // that executors have inputs for
+    bool recomputes;   // cheap values, since memory would not suffice
     int running_lanes; // that compute at a time; the others wait at a stop
     sr_lane_run *runs; // one for each executor
     sr_target *targets;

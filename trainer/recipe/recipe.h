@@ -50,6 +50,13 @@ typedef enum sr_precision {
     SR_PRECISION_FP16, // with loss scaling
 } sr_precision;
 
+// Whether cheap values are recomputed in the backward pass.
+typedef enum sr_recompute {
+    SR_RECOMPUTE_AUTO = 0, // on CPUs, and on GPUs whose memory would not suffice
+    SR_RECOMPUTE_ALWAYS,
+    SR_RECOMPUTE_NEVER,
+} sr_recompute;
+
 // Whether the fastest algorithm is chosen.
 typedef enum sr_chooser {
     SR_CHOOSER_ON = 0, // candidates are timed within a numerics class: the same bits
@@ -164,6 +171,7 @@ typedef struct sr_recipe {
     } progressive;            // of square images
     int64_t batch;            // global
     int64_t lanes;            // if not given: a power of two
+    int recompute;            // sr_recompute
     int64_t lanes_at_once;    // that a GPU computes side by side, at most; 0: all
     int64_t sync_bn;          // lanes that share batch statistics; 1: each has its own
     double epochs;            // 0 if the length is given in steps

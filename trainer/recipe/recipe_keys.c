@@ -11,6 +11,7 @@
 #include "trainer/recipe/recipe_internal.h"
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const recomputes[] = {"auto", "always", "never", NULL};
 static const char *const choosers[] = {"on", "off", "class", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
 
@@ -85,9 +86,12 @@ static const sr_option recipe_options[] = {
      SR_OPT_STRING, AT(raw_sync_bn), "1", 0, 0, NULL, NUMERICS},
     {"lanes_at_once",
      "lanes that a GPU computes side by side, at most; a rank takes a number that divides its "
-     "lanes "
-     "(0: as many as memory has room for)",
+     "lanes (0: as many as memory has room for)",
      SR_OPT_INT, AT(recipe.lanes_at_once), "0", 0, 256, NULL, NEUTRAL},
+    {"recompute",
+     "recompute cheap values in the backward pass instead of keeping them, which takes less memory "
+     "and more time: auto: on CPUs, and on a GPU whose memory would not suffice",
+     SR_OPT_ENUM, AT(recipe.recompute), "auto", 0, 0, recomputes, NEUTRAL},
     {"epochs", "length of training, in passes over the data; this or steps is required",
      SR_OPT_FLOAT, AT(recipe.epochs), NULL, 1e-9, 1e9, NULL, NUMERICS},
     {"steps", "length of training in steps, instead of epochs", SR_OPT_INT, AT(recipe.steps), NULL,

@@ -50,6 +50,7 @@ static void begin_on(pass_network *n, const char *device, int optimize, sr_dtype
     const sr_context_options options = {.device = device, .threads = 2, .optimize = optimize};
     *n = (pass_network){.hash = 1};
     assert_ok(sr_context_create(&options, &n->context));
+    sr_context_set_recomputing(n->context, true);
     n->w = sr_variable(n->context, "w", &weights, filter);
     n->gamma = sr_variable(n->context, "gamma", &channels, vector);
     n->beta = sr_variable(n->context, "beta", &channels, vector);
@@ -229,6 +230,25 @@ static size_t planned_peak(int optimize, bool group, sr_text *text) {
     const size_t peak = sr_plan_live_bound_bytes(plan);
     sr_context_free(n.context);
     return peak;
+}
+
+// A program that is compiled twice, with and without.
+static void test_a_context_says_whether(void **state) {
+    (void)state;
+    size_t peaks[3];
+    pass_network n;
+    begin(&n, 0, SR_F32);
+    const sr_tensor grad = deep_gradient(&n, false);
+    for (int i = 0; i < 3; i++) {
+        sr_plan *plan;
+        sr_context_set_recomputing(n.context, i == 1);
+        assert_ok(sr_compile(n.context, &(sr_target){.tensor = grad, .after = n.w}, 1, &plan));
+        peaks[i] = sr_plan_live_bound_bytes(plan);
+    }
+    assert_true(peaks[1] < peaks[0]);
+    assert_true(peaks[2] == peaks[0]);
+    assert_int_equal(sr_context_get_stats(n.context).plans_compiled, 2);
+    sr_context_free(n.context);
 }
 
 static void test_activations_are_computed_again(void **state) {
@@ -489,6 +509,7 @@ int main(void) {
         cmocka_unit_test(test_a_residual_block_has_its_chains),
         cmocka_unit_test(test_large_layers_share_no_chain),
         cmocka_unit_test(test_formulas_take_part_in_chains),
+        cmocka_unit_test(test_a_context_says_whether),
         cmocka_unit_test(test_activations_are_computed_again),
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_sums_are_joined_with_relu),

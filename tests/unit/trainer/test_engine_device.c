@@ -279,6 +279,29 @@ static void test_two_phases(void **state) {
     compare("toy-gan", "ema.decay=0.9", FEW);
 }
 
+// Before fewer lanes run side by side, cheap values are recomputed.
+static void test_values_are_recomputed_for_memory(void **state) {
+    (void)state;
+    static const char wide[] = "model.width=64";
+    engine_fixture f = {.device = "cpu-async"}, kept = {.device = "cpu-async"};
+    uint64_t all, less, fewer, most;
+    engine_begin(&f, "tests/recipes/tiny.yaml", 1, wide);
+    assert_ok(sr_engine_fit_lanes(f.engine, UINT64_MAX, &all));
+    assert_ok(sr_engine_fit_lanes(f.engine, all, &less));
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 4);
+    assert_true(less < all);
+    (void)engine_step(&f, 0);
+    assert_ok(sr_engine_fit_lanes(f.engine, less, &fewer));
+    assert_int_equal(sr_engine_get_info(f.engine).at_once, 2);
+    assert_true(fewer < less);
+    engine_begin(&kept, "tests/recipes/tiny.yaml", 1, "recompute=never");
+    assert_ok(sr_engine_fit_lanes(kept.engine, UINT64_MAX, &most));
+    assert_ok(sr_engine_fit_lanes(kept.engine, most, &fewer));
+    assert_int_equal(sr_engine_get_info(kept.engine).at_once, 2);
+    engine_end(&f);
+    engine_end(&kept);
+}
+
 // As many lanes side by side as memory has room for; lanes that wait for others run one by one.
 static void test_lanes_fit_into_memory(void **state) {
     (void)state;
@@ -376,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_rounded_parameters),
         cmocka_unit_test(test_common_statistics),
         cmocka_unit_test(test_two_phases),
+        cmocka_unit_test(test_values_are_recomputed_for_memory),
         cmocka_unit_test(test_lanes_fit_into_memory),
         cmocka_unit_test(test_another_source_at_the_same_addresses),
         cmocka_unit_test(test_wrong_labels),
