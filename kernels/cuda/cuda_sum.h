@@ -6,6 +6,7 @@
 #ifndef SR_KERNELS_CUDA_SUM_H
 #define SR_KERNELS_CUDA_SUM_H
 
+#include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_vector.h"
 #include "kernels/reference_order.h"
 
@@ -154,6 +155,22 @@ static __device__ A sr_sum_column(bool exists, int64_t n, A *sums, int64_t strid
         exists, n, [=](int64_t i) { return sums[i * stride]; },
         [=](int64_t i, A sum) { sums[i * stride] = sum; }, sr_plain_sum());
     return exists && n > 0 && threadIdx.y == 0 ? sums[0] : (A)0;
+}
+
+// The columns of lanes side by side, whose sums are [lanes][n][columns], by any number of blocks:
+// *result(lane, column) = the total. Columns without a result, NULL, are not read.
+template <class Result>
+static __device__ void sr_sum_lanes(int64_t lanes, int64_t n, float *sums, int64_t columns,
+                                    const Result &result) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < lanes * columns; first += step) {
+        const int64_t i = first + threadIdx.x, lane = sr_divide(i, columns);
+        const int64_t column = i - lane * columns;
+        float *const to = lane < lanes ? result(lane, column) : NULL;
+        const float sum = sr_sum_column(to != NULL, n, sums + lane * n * columns + column, columns);
+        if (to && threadIdx.y == 0)
+            *to = sum;
+    }
 }
 
 // Elements of a chunk: SR_REFERENCE_WAYS neighbouring threads, 'way' of them this one, have the

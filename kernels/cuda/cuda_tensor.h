@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define SR_CUDA_TENSOR "tensor"   // provider and class
-#define SR_CUDA_TENSOR_NUMERICS 3 // sr_provider.numerics
+#define SR_CUDA_TENSOR_NUMERICS 4 // sr_provider.numerics
 
 // prepare of each kernel: fills launch, state and workspace.
 sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out);

@@ -41,9 +41,7 @@ enum {
     SIDE = 16, // own tokens of a warp, others of a product, channels of a step
     TOKENS = WARPS * SIDE,
     STAGES = 2,
-    SLICE_LEVELS = 7 // of the tree of slices of the bias's gradient
 };
-static_assert(SR_BIAS_SLICES <= 1 << SLICE_LEVELS, "the tree has room for all slices");
 
 struct attention_shape {
     int64_t batches, heads, biases, stride; // stride: elements between tokens
@@ -629,17 +627,11 @@ template <class T, int DEPTH> static __device__ void bias_gradient(const attenti
     }
 }
 
-// A thread has an element of a lane's dbias.
-SR_CUDA_KERNEL(mma_attention_fold, attention_bias_args, SR_CUDA_ELEMENTS, 0) {
-    const int64_t count = a.s.biases * a.s.heads * a.s.queries * a.s.keys, i = sr_thread();
-    const int64_t of_lane = sr_divide(i, count);
-    if (of_lane >= a.lanes)
-        return;
-    const float *sums = a.sums + of_lane * a.slices * count + (i - of_lane * count);
-    sr_tree<SLICE_LEVELS> tree;
-    for (int32_t slice = 0; slice + 1 < a.slices; slice++)
-        tree.push(sums[slice * count]);
-    a.dbias[i] = tree.total(sums[(a.slices - 1) * count]);
+// dbias of the lanes: the sums of their slices.
+SR_CUDA_KERNEL(mma_attention_fold, attention_bias_args, SR_CUDA_COLUMN, 1) {
+    const int64_t count = a.s.biases * a.s.heads * a.s.queries * a.s.keys;
+    sr_sum_lanes(a.lanes, a.slices, a.sums, count,
+                 [&](int64_t lane, int64_t i) { return a.dbias + lane * count + i; });
 }
 
 // ---- Kernels ----
@@ -752,7 +744,7 @@ sr_status sr_mma_prepare_attention_bias_grad(const sr_kernel_request *request, s
                         sr_blocks_for(a.s.keys, TOKENS),
                     a.lanes * a.slices, 1, THREADS, 1, bias_shared[depth]);
     if (a.slices > 1) {
-        making.add_elements(&mma_attention_fold_kernel, a.lanes * count);
+        making.add_columns(&mma_attention_fold_kernel, a.lanes * count, a.slices);
         out->workspace = (size_t)(a.lanes * a.slices * count) * sizeof(float);
     }
     return making.done();

@@ -35,7 +35,6 @@ enum {
     MOST_STRIDE = 4,
     MOST_TERMS = 32,      // of a filter's row
     BLOCKS = 2 * 4 * 132, // of the forward pass, at most: twice those that an H100 runs at once
-    LEVELS = 10           // of the tree of the units
 };
 
 struct stem_shape {
@@ -48,7 +47,7 @@ struct stem_shape {
     int64_t lane_tiles, units, unit; // of a lane: tiles, units, tiles of a unit
 };
 
-static int32_t round_up(int32_t n, int32_t to) {
+static __host__ __device__ int32_t round_up(int32_t n, int32_t to) {
     return (n + to - 1) / to * to;
 }
 
@@ -266,7 +265,7 @@ struct stem_dw_args {
     stem_shape s;
 };
 
-static int64_t unit_sums(const stem_shape &s) {
+static __host__ __device__ int64_t unit_sums(const stem_shape &s) {
     return (int64_t)round_up(s.k, CHANNELS) * s.r * s.terms;
 }
 
@@ -346,33 +345,25 @@ SR_CUDA_KERNEL_WITH(mma_stem_dw_f16, stem_dw_args, 256, 1, (256, 2)) {
     stem_dw<sr_f16>(a);
 }
 
-// A thread has an element of dw of a lane.
-SR_CUDA_KERNEL(mma_stem_fold, stem_dw_args, SR_CUDA_ELEMENTS, 0) {
+// dw of the lanes: the sums of their units, but for channels and terms that fill up products.
+SR_CUDA_KERNEL(mma_stem_fold, stem_dw_args, SR_CUDA_COLUMN, 1) {
     const stem_shape &s = a.s;
-    const int64_t filters = (int64_t)s.k * s.c * s.r * s.s, i = sr_thread();
-    const int64_t of_lane = sr_divide(i, filters);
-    if (of_lane * s.lane_tiles >= s.tiles)
-        return;
-    int32_t rest = (int32_t)(i - of_lane * filters);
-    const int32_t column = rest % s.s, r = rest / s.s % s.r;
-    rest /= s.s * s.r;
-    const int32_t c = rest % s.c, k = rest / s.c;
-    const int64_t step = (int64_t)(s.k + CHANNELS - 1) / CHANNELS * CHANNELS * s.r * s.terms;
-    const float *sums =
-        a.sums + of_lane * s.units * step + ((int64_t)k * s.r + r) * s.terms + column * s.pixel + c;
-    sr_tree<LEVELS> tree;
-    for (int64_t unit = 0; unit + 1 < s.units; unit++)
-        tree.push(sums[unit * step]);
-    a.dw[i] = tree.total(sums[(s.units - 1) * step]);
+    const int64_t lanes = sr_divide(s.tiles, s.lane_tiles);
+    sr_sum_lanes(lanes, s.units, a.sums, unit_sums(s), [&](int64_t lane, int64_t place) -> float * {
+        const int32_t row = (int32_t)place / s.terms, term = (int32_t)place - row * s.terms;
+        const int32_t k = row / s.r, r = row - k * s.r, column = term / s.pixel, c = term % s.pixel;
+        const bool exists = k < s.k && column < s.s && c < s.c;
+        return exists ? a.dw + (((lane * s.k + k) * s.c + c) * s.r + r) * s.s + column : NULL;
+    });
 }
 
 // ---- Requests ----
 
 static bool is_small(const sr_conv_params *p) {
-    const int64_t most = INT32_MAX / 8; // so that places in a picture are numbered in 32 bits
+    const int64_t most = INT32_MAX / 8; // places in a picture, and sums, are numbered in 32 bits
     return p->h > 0 && p->w > 0 && p->p > 0 && p->q > 0 && p->n > 0 && p->h * p->stride_h < most &&
            p->w * p->stride_w < most && p->p * p->stride_h < most && p->q * p->stride_w < most &&
-           p->k * p->c * p->r * p->s < most;
+           p->k * p->r * MOST_TERMS < most;
 }
 
 bool sr_mma_supports_stem(const sr_kernel_request *request) {
@@ -414,7 +405,7 @@ sr_status sr_mma_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepared
                                                 : &mma_stem_dw_bf16_kernel,
                     lanes * a.s.units, sr_blocks_for(a.s.k, CHANNELS), 1, a.s.r * WARP, 1,
                     elements * sizeof(uint16_t));
-    making.add_elements(&mma_stem_fold_kernel, lanes * (int64_t)a.s.k * a.s.c * a.s.r * a.s.s);
+    making.add_columns(&mma_stem_fold_kernel, lanes * unit_sums(a.s), a.s.units);
     out->workspace = (size_t)(lanes * a.s.units * unit_sums(a.s)) * sizeof(float);
     return making.done();
 }

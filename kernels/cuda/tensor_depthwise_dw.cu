@@ -188,19 +188,13 @@ FILTER_GRADIENT(tensor_depthwise_dw_7_stride2, 7, 2, 4, 2, 1)
 // dw[lane][channel][tap] = the sum of the lane's units.
 SR_CUDA_KERNEL(tensor_depthwise_dw_units, tensor_depthwise_dw_args, SR_CUDA_COLUMN, 1) {
     const int wide = a.of_slab / a.taps;
-    const int64_t of_unit = (int64_t)a.of_slab * a.cut.slabs, count = a.lanes * of_unit;
-    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < count;
-         first += (int64_t)gridDim.x * blockDim.x) {
-        const int64_t i = first + threadIdx.x, lane = sr_divide(i, of_unit);
-        const int64_t place = i - lane * of_unit, slab = sr_divide(place, a.of_slab);
-        const int in_slab = (int)(place - slab * a.of_slab), tap = in_slab / wide;
+    const int64_t channels = a.cut.channels, columns = (int64_t)a.of_slab * a.cut.slabs;
+    sr_sum_lanes(a.lanes, a.units, a.workspace, columns, [&](int64_t lane, int64_t i) -> float * {
+        const int64_t slab = sr_divide(i, a.of_slab);
+        const int in_slab = (int)(i - slab * a.of_slab), tap = in_slab / wide;
         const int64_t channel = slab * wide + in_slab - tap * wide;
-        const bool exists = i < count && channel < a.cut.channels;
-        const float sum =
-            sr_sum_column(exists, a.units, a.workspace + lane * a.units * of_unit + place, of_unit);
-        if (exists && threadIdx.y == 0)
-            a.dw[(lane * a.cut.channels + channel) * a.taps + tap] = sum;
-    }
+        return channel < channels ? a.dw + (lane * channels + channel) * a.taps + tap : NULL;
+    });
 }
 
 // How many strips a thread has in turn: an estimate as in cut_rows, with as many steps for joining

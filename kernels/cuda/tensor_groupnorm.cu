@@ -11,8 +11,8 @@
 //
 // dgamma and dbeta are sums over the rows of a lane, which the shape of the lane alone cuts into
 // units. A block has one unit at a time, and a thread its columns of 'turns' rows, which it adds
-// one after the other. Threads are joined by a tree, and units by a function of its own: FOLD_WAYS
-// chains, and a tree. So lanes side by side have the sums that each has alone.
+// one after the other. Threads are joined by a tree, and units by a function of its own, by the
+// binary tree. So lanes side by side have the sums that each has alone.
 //
 // The limit is memory, so the loads of a row must be under way together, x and dy of it beside the
 // sums of its columns. __syncwarp before each vector keeps the loads of later parameters behind it:
@@ -32,11 +32,7 @@ enum {
     MOST_COLUMN_SUMS = 2 * 3 * 8, // of a thread
     LEAST_TURNS = 2,              // rows of a thread in a unit
     MOST_TURNS = 8,
-    ENOUGH_UNITS = 768, // three for each block that an H100 runs at once
-    FOLD_WAYS = 64,     // threads that add the units of a column
-    FOLD_COLUMNS = 8,   // of a block: a sector of memory
-    FOLD_THREADS = FOLD_WAYS * FOLD_COLUMNS,
-    FOLD_WARPS = FOLD_THREADS / LANES
+    ENOUGH_UNITS = 768 // three for each block that an H100 runs at once
 };
 static const unsigned ALL = 0xffffffffu;
 
@@ -371,45 +367,13 @@ static __device__ void differentiate_units(const tensor_groupnorm_grad_args &a) 
     }
 }
 
-// dgamma and dbeta of the lanes. Of each unit, a block reads FOLD_COLUMNS neighbours of the
-// 2 channels that it has.
-SR_CUDA_KERNEL(tensor_groupnorm_grad_fold, tensor_groupnorm_grad_args, FOLD_THREADS, 1) {
-    enum { BATCH = 4 }; // loads that are under way together
-    const row_cut &s = a.cut;
-    const int column = (int)threadIdx.x % FOLD_COLUMNS, way = (int)threadIdx.x / FOLD_COLUMNS;
-    const int columns = 2 * s.channels, parts = columns / FOLD_COLUMNS;
-    float *const sums = (float *)(void *)sr_cuda_shared; // [FOLD_WARPS][FOLD_COLUMNS]
-    for (int item = (int)blockIdx.x; item < s.lanes * parts; item += (int)gridDim.x) {
-        const int lane = item / parts, place = (item - lane * parts) * FOLD_COLUMNS + column;
-        const float *const from = a.unit + (int64_t)lane * s.units * columns + place;
-        float sum = 0;
-        for (int unit = way; unit < s.units; unit += BATCH * FOLD_WAYS) {
-            float more[BATCH];
-            SR_UNROLL
-            for (int i = 0; i < BATCH; i++) {
-                const int64_t at = unit + i * FOLD_WAYS;
-                more[i] = at < s.units ? from[at * columns] : 0.0f;
-            }
-            SR_UNROLL
-            for (int i = 0; i < BATCH; i++)
-                sum += more[i];
-        }
-        for (int step = FOLD_COLUMNS; step < LANES; step *= 2)
-            sum += __shfl_xor_sync(ALL, sum, step);
-        if (threadIdx.x % LANES < FOLD_COLUMNS)
-            sums[threadIdx.x / LANES * FOLD_COLUMNS + column] = sum;
-        __syncthreads();
-        if (threadIdx.x < FOLD_COLUMNS) {
-            float warp[FOLD_WARPS];
-            SR_UNROLL
-            for (int i = 0; i < FOLD_WARPS; i++)
-                warp[i] = sums[i * FOLD_COLUMNS + column];
-            float *const to = place < s.channels ? a.dbeta : a.dgamma;
-            to[(int64_t)lane * s.channels + place - (place < s.channels ? 0 : s.channels)] =
-                tree_of(warp);
-        }
-        __syncthreads();
-    }
+// dgamma and dbeta of the lanes: the sums of their units.
+SR_CUDA_KERNEL(tensor_groupnorm_grad_fold, tensor_groupnorm_grad_args, SR_CUDA_COLUMN, 1) {
+    const int64_t channels = a.cut.channels;
+    sr_sum_lanes(a.cut.lanes, a.cut.units, a.unit, 2 * channels, [&](int64_t lane, int64_t i) {
+        return i < channels ? a.dbeta + lane * channels + i
+                            : a.dgamma + lane * channels + i - channels;
+    });
 }
 
 // ---- Functions, by the vectors of a thread ----
@@ -521,9 +485,8 @@ sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_
     sr_cuda_making making(request, a, out);
     making.add(groupnorm_grad_kernels[vectors - LEAST_VECTORS][dtype], (int64_t)s.lanes * s.units,
                THREADS, offsetof(shared_sums, column) + (size_t)sums * sizeof(float));
-    making.add(&tensor_groupnorm_grad_fold_kernel,
-               s.lanes * sr_blocks_for(2 * s.channels, FOLD_COLUMNS), FOLD_THREADS,
-               (size_t)(FOLD_WARPS * FOLD_COLUMNS) * sizeof(float));
+    making.add_columns(&tensor_groupnorm_grad_fold_kernel, 2 * (int64_t)s.lanes * s.channels,
+                       s.units);
     out->workspace = (size_t)(2 * (int64_t)s.lanes * s.units * s.channels) * sizeof(float);
     return making.done();
 }

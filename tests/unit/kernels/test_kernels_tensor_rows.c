@@ -15,8 +15,8 @@
 //   gradient: xhat has two roundings, g one. Means of g, and of g xhat, have D + 3 and D + 6; they
 //     are multiplied by rstd, and added with one more for each of three steps.
 //   sums over rows: a term is in at most 8 additions in a thread, 8 between threads, and those of
-//     the fold: one for each 64 units, and 6. A thread has at least two rows, and a row of n
-//     vectors at most n threads, or all 256.
+//     the tree of units. A thread has at least two rows, and a row of n vectors at most n threads,
+//     or all 256.
 #include "tests/unit/support/test_support.h"
 
 #include <math.h>
@@ -148,7 +148,7 @@ static void check_dx(const row_case *c, int64_t row) {
 static void check_columns(const row_case *c) {
     const int64_t n = c->params.channels, vectors = n / vector_of(c->type);
     const int64_t units = c->params.samples * (vectors < 256 ? vectors : 256) / 512 + 1;
-    const double additions = 8 + 8 + (double)(units / 64 + 1) + 6;
+    const double additions = 8 + 8 + ceil(log2((double)units));
     for (int64_t channel = 0; channel < n; channel++) {
         double dbeta = 0, dbeta_size = 0, dgamma = 0, dgamma_size = 0;
         for (int64_t row = 0; row < c->params.samples; row++) {
@@ -291,8 +291,8 @@ static void test_widths(void **state) {
     check_rows(state, NOISE, SR_F32, 3, 4096, true, false);
 }
 
-// The last unit of each has other rows than the others; so many units that a thread of the fold
-// adds several.
+// The last unit of each has other rows than the others; so many units that their tree has
+// several batches (kernels/cuda/cuda_sum.h).
 static void test_units(void **state) {
     static const struct {
         sr_dtype type;
