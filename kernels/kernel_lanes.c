@@ -178,6 +178,16 @@ bool sr_kernel_has_lanes(sr_kernel_id kernel) {
     return (unsigned)kernel < (unsigned)SR_KERNEL_COUNT && growth[kernel] != one_by_one;
 }
 
+uint16_t sr_kernel_lane_inputs(const sr_kernel_request *request) {
+    int count;
+    const sr_kernel_argument *argument = sr_kernel_arguments(request->kernel, &count);
+    uint32_t inputs = 0;
+    for (int i = 0; i < count; i++)
+        if (argument[i].role != SR_ARG_OUT)
+            inputs |= 1U << i;
+    return (uint16_t)(request->per_lane & inputs);
+}
+
 // Notes which arguments each lane has; false if samples are not where 'varies' says.
 static bool find_per_lane(const sr_kernel_request *lane, uint32_t varies, int64_t lanes,
                           sr_kernel_request *out) {

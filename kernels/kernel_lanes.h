@@ -22,6 +22,9 @@ extern "C" {
 // samples, an argument is not as 'varies' says, or no entry of the same class serves them.
 bool sr_kernel_join_lanes(const sr_kernel_request *lane, int lanes, uint32_t varies,
                           sr_kernel_request *out);
+// Which inputs each lane of a request has of its own, besides samples: of
+// sr_kernel_request.per_lane those that are no results, of which every lane has its own.
+uint16_t sr_kernel_lane_inputs(const sr_kernel_request *request);
 // Whether requests of this kernel of the list can be of several lanes.
 bool sr_kernel_has_lanes(sr_kernel_id kernel);
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/cublaslt_slices.h"
 #include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_round.h"
+#include "kernels/kernel_lanes.h"
 
 // rest: of the rows that are left over when those of a gradient of weights are cut into slices;
 // NULL if there are none.
@@ -29,10 +30,6 @@ typedef struct prepared_product {
     size_t bytes[2];   // of weights and bias, or of the sums of slices and the rest, in the
                        // workspace, before that of the plans
 } prepared_product;
-
-static size_t aligned(size_t bytes) {
-    return (bytes + SR_CUBLASLT_ALIGNMENT - 1) / SR_CUBLASLT_ALIGNMENT * SR_CUBLASLT_ALIGNMENT;
-}
 
 // ---- What is asked for ----
 
@@ -171,17 +168,13 @@ static sr_status find_plans(const sr_kernel_request *request, plans *out, bool *
 
 // ---- Launches ----
 
-static void *memory_of(sr_address address) {
-    return (void *)address.at;
-}
-
 // A launch's workspace: weights and bias, or sums, and what the plans need.
 typedef struct place {
     void *part[2], *plan;
 } place;
 
 static place place_of(const prepared_product *s, sr_address workspace) {
-    const uintptr_t at = aligned((size_t)workspace.at);
+    const uintptr_t at = sr_cuda_align((size_t)workspace.at);
     return (place){.part = {(void *)at, (void *)(at + s->bytes[0])},
                    .plan = (void *)(at + s->bytes[0] + s->bytes[1])};
 }
@@ -189,8 +182,8 @@ static place place_of(const prepared_product *s, sr_address workspace) {
 static sr_status round_parameters(const prepared_product *s, const place *at, sr_address weights,
                                   sr_address bias, void *stream) {
     sr_cuda_round_args arguments = s->round;
-    arguments.from[0] = memory_of(weights);
-    arguments.from[1] = memory_of(bias);
+    arguments.from[0] = sr_cuda_pointer(weights);
+    arguments.from[1] = sr_cuda_pointer(bias);
     arguments.to[0] = at->part[0];
     arguments.to[1] = arguments.count[1] > 0 ? at->part[1] : NULL;
     return sr_cuda_round(s->dtype, &arguments, stream);
@@ -200,10 +193,10 @@ static sr_status round_parameters(const prepared_product *s, const place *at, sr
 static sr_status launch_linear(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
     const place at = place_of(s, launch->workspace);
-    const sr_cublaslt_memory memory = {.a = memory_of(launch->p[0]),
+    const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
                                        .b = at.part[0],
                                        .bias = s->round.count[1] > 0 ? at.part[1] : NULL,
-                                       .c = memory_of(launch->p[3]),
+                                       .c = sr_cuda_pointer(launch->p[3]),
                                        .workspace = at.plan};
     SR_TRY(round_parameters(s, &at, launch->p[1], launch->p[2], launch->stream));
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
@@ -213,25 +206,25 @@ static sr_status launch_linear(const sr_kernel_launch *launch) {
 static sr_status launch_linear_dx(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
     const place at = place_of(s, launch->workspace);
-    const sr_cublaslt_memory memory = {.a = memory_of(launch->p[0]),
+    const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
                                        .b = at.part[0],
-                                       .c = memory_of(launch->p[2]),
+                                       .c = sr_cuda_pointer(launch->p[2]),
                                        .workspace = at.plan};
     SR_TRY(round_parameters(s, &at, launch->p[1], (sr_address){0}, launch->stream));
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
 static const void *after(sr_address address, size_t bytes) {
-    return (const char *)memory_of(address) + bytes;
+    return (const char *)sr_cuda_pointer(address) + bytes;
 }
 
 // x, dy, dw
 static sr_status launch_weight_gradient(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
     const place at = place_of(s, launch->workspace);
-    const sr_cublaslt_memory whole = {.a = memory_of(launch->p[1]),
-                                      .b = memory_of(launch->p[0]),
-                                      .c = s->folds ? at.part[0] : memory_of(launch->p[2]),
+    const sr_cublaslt_memory whole = {.a = sr_cuda_pointer(launch->p[1]),
+                                      .b = sr_cuda_pointer(launch->p[0]),
+                                      .c = s->folds ? at.part[0] : sr_cuda_pointer(launch->p[2]),
                                       .workspace = at.plan},
                              rest = {.a = after(launch->p[1], s->rest_at[1]),
                                      .b = after(launch->p[0], s->rest_at[0]),
@@ -245,16 +238,16 @@ static sr_status launch_weight_gradient(const sr_kernel_launch *launch) {
         return SR_OK;
     fold.sums = at.part[0];
     fold.rest = s->plan.rest ? at.part[1] : NULL;
-    fold.out = memory_of(launch->p[2]);
+    fold.out = sr_cuda_pointer(launch->p[2]);
     return sr_cublaslt_fold(&fold, s->lanes, launch->stream);
 }
 
 // a, b, c
 static sr_status launch_matmul(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    const sr_cublaslt_memory memory = {.a = memory_of(launch->p[0]),
-                                       .b = memory_of(launch->p[1]),
-                                       .c = memory_of(launch->p[2]),
+    const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
+                                       .b = sr_cuda_pointer(launch->p[1]),
+                                       .c = sr_cuda_pointer(launch->p[2]),
                                        .workspace = place_of(s, launch->workspace).plan};
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
@@ -274,7 +267,7 @@ static void prepare_round(const sr_kernel_request *request, prepared_product *s)
     if (product.bias)
         s->round.count[1] = product.p.columns;
     for (int i = 0; i < 2; i++)
-        s->bytes[i] = aligned((size_t)s->round.count[i] * sr_dtype_size(s->dtype));
+        s->bytes[i] = sr_cuda_align((size_t)s->round.count[i] * sr_dtype_size(s->dtype));
 }
 
 static void prepare_fold(const sr_kernel_request *request, prepared_product *s) {
@@ -289,8 +282,8 @@ static void prepare_fold(const sr_kernel_request *request, prepared_product *s) 
     s->fold.slices = slices.count;
     s->rest_at[0] = (size_t)(slices.count * slices.rows * p.c) * type;
     s->rest_at[1] = (size_t)(slices.count * slices.rows * p.k) * type;
-    s->bytes[0] = aligned((size_t)(s->lanes * slices.count) * sums);
-    s->bytes[1] = slices.rest > 0 ? aligned(sums) : 0;
+    s->bytes[0] = sr_cuda_align((size_t)(s->lanes * slices.count) * sums);
+    s->bytes[1] = slices.rest > 0 ? sr_cuda_align(sums) : 0;
 }
 
 static size_t workspace_of(const sr_cublaslt_plan *plan) {
@@ -315,7 +308,7 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     const size_t whole = workspace_of(plan.whole), rest = workspace_of(plan.rest);
     out->workspace = s->bytes[0] + s->bytes[1] + (whole > rest ? whole : rest);
     if (out->workspace > 0)
-        out->workspace += SR_CUBLASLT_ALIGNMENT;
+        out->workspace += SR_CUDA_LIBRARY_ALIGNMENT;
     out->launch = launch_of(request->kernel);
     out->state = s;
     out->state_free = sr_free;
@@ -326,10 +319,9 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
 
 // A rest of each lane's rows lies between those of others, so that it is no batch.
 static bool serves_lanes(const sr_kernel_request *request) {
-    const uint16_t per_lane = is_weight_gradient(request) ? 1 << 2 : 0;
     sr_kernel_request lane;
-    return request->per_lane == per_lane && take_lane(request, &lane) && rest_of(&lane) == 0 &&
-           sr_cuda_keeps_lanes(request, &lane, prepare);
+    return sr_kernel_lane_inputs(request) == 0 && take_lane(request, &lane) &&
+           rest_of(&lane) == 0 && sr_cuda_keeps_lanes(request, &lane, prepare);
 }
 
 // An algorithm that cannot be asked for now, for lack of memory, serves, so that this is an error

@@ -9,6 +9,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cuda_lanes.h"
 
 enum {
     ALIGNMENT = 64,    // of the arguments of kernels
@@ -133,7 +134,7 @@ static void make_operation(making *m, sr_cublaslt_plan *plan) {
     const int32_t transpose_b = plan->product.p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     // Only its alignment counts before a launch.
-    const void *const bias = (const void *)(uintptr_t)SR_CUBLASLT_ALIGNMENT;
+    const void *const bias = (const void *)(uintptr_t)SR_CUDA_LIBRARY_ALIGNMENT;
     note(m, m->calls->cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
          "describing a product");
     set_operation(m, plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transpose_b,

@@ -15,8 +15,6 @@
 extern "C" {
 #endif
 
-#define SR_CUBLASLT_ALIGNMENT ((size_t)256) // of its workspace and of a bias
-
 // c = alpha a b + bias for each batch, as in matmul. Products are compared as bytes.
 typedef struct sr_cublaslt_product {
     sr_matmul_params p;
@@ -28,8 +26,8 @@ typedef struct sr_cublaslt_product {
 
 typedef struct sr_cublaslt_plan sr_cublaslt_plan;
 
-// What a plan is executed on. The workspace and the bias are aligned to SR_CUBLASLT_ALIGNMENT, the
-// others as arguments of kernels.
+// What a plan is executed on. The workspace and the bias are aligned to SR_CUDA_LIBRARY_ALIGNMENT,
+// the others as arguments of kernels.
 typedef struct sr_cublaslt_memory {
     const void *a, *b, *bias; // bias: NULL without one
     void *c, *workspace;

@@ -93,13 +93,9 @@ static sr_status fill(const comparison *c, int i, uint32_t round) {
     const size_t count = bytes / sr_dtype_size(dtype), numbers = count < NUMBERS ? count : NUMBERS;
     for (size_t k = 0; k < numbers; k++)
         store_number(dtype, c->pieces, k, 2.0f * sr_rng_unit(sr_rng_u32(&rng)) - 1.0f);
-    size_t filled = numbers * sr_dtype_size(dtype);
+    const size_t filled = numbers * sr_dtype_size(dtype);
     SR_TRY(sr_device_upload(c->device, to, c->pieces, filled));
-    for (; filled < bytes; filled *= 2) {
-        const size_t more = filled < bytes - filled ? filled : bytes - filled;
-        SR_TRY(sr_device_copy(c->device, sr_address_add(to, filled), to, more));
-    }
-    return SR_OK;
+    return sr_device_repeat(c->device, to, filled, bytes);
 }
 
 static sr_status run(const comparison *c, const work *w) {

@@ -13,6 +13,19 @@ extern "C" {
 // Whether a request is in bf16 or f16 and none of its arguments is empty.
 bool sr_cuda_is_for_libraries(const sr_kernel_request *request);
 
+// Of what lies in a workspace: what libraries ask for, and whole sectors of memory.
+#define SR_CUDA_LIBRARY_ALIGNMENT ((size_t)256)
+
+static inline size_t sr_cuda_align(size_t bytes) {
+    return (bytes + SR_CUDA_LIBRARY_ALIGNMENT - 1) / SR_CUDA_LIBRARY_ALIGNMENT *
+           SR_CUDA_LIBRARY_ALIGNMENT;
+}
+
+// The pointer for a call of a library.
+static inline void *sr_cuda_pointer(sr_address address) {
+    return (void *)address.at;
+}
+
 // 'prepare' of an entry.
 typedef sr_status (*sr_cuda_prepare_fn)(const sr_kernel_request *request, sr_prepared *out);
 

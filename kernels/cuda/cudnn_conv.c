@@ -12,18 +12,12 @@
 #include "kernels/cuda/cudnn_plan.h"
 #include "kernels/kernel_params.h"
 
-#define ALIGNMENT ((size_t)256) // of what a workspace holds
-
 typedef struct cudnn_conv {
     sr_cudnn_plan *plan;
     sr_dtype dtype;
     sr_cudnn_filter_args filter, bias; // without addresses
     size_t filter_bytes;               // in the workspace, before that of the plan
 } cudnn_conv;
-
-static size_t aligned(size_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
 
 static const sr_conv_params *params_of(const sr_kernel_request *request) {
     return (const sr_conv_params *)(const void *)request->params;
@@ -37,22 +31,18 @@ typedef struct place {
 } place;
 
 static place place_of(const cudnn_conv *c, sr_address workspace) {
-    const uintptr_t at = aligned((size_t)workspace.at);
+    const uintptr_t at = sr_cuda_align((size_t)workspace.at);
     return (place){.filter = (void *)at, .plan = (void *)(at + c->filter_bytes)};
-}
-
-static void *memory_of(sr_address address) {
-    return (void *)address.at;
 }
 
 static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, void *stream) {
     if (c->filter.taps == 1) { // both orders are the same
         sr_cuda_round_args round = {
-            .from = {memory_of(from)}, .to = {to}, .count = {c->filter.count}};
+            .from = {sr_cuda_pointer(from)}, .to = {to}, .count = {c->filter.count}};
         return sr_cuda_round(c->dtype, &round, stream);
     }
     sr_cudnn_filter_args arguments = c->filter;
-    arguments.from = memory_of(from);
+    arguments.from = sr_cuda_pointer(from);
     arguments.to = to;
     return sr_cudnn_filter_pack(c->dtype, &arguments, stream);
 }
@@ -61,14 +51,14 @@ static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, vo
 static sr_status launch_conv2d(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
     const place at = place_of(c, launch->workspace);
-    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[0]), at.filter,
-                                            memory_of(launch->p[3])};
+    void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
+                                            sr_cuda_pointer(launch->p[3])};
     SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
     SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
     if (c->bias.count == 0)
         return SR_OK;
     sr_cudnn_filter_args bias = c->bias;
-    bias.from = memory_of(launch->p[2]);
+    bias.from = sr_cuda_pointer(launch->p[2]);
     bias.to = memory[SR_CUDNN_RESULT];
     return sr_cudnn_add_bias(c->dtype, &bias, launch->stream);
 }
@@ -77,8 +67,8 @@ static sr_status launch_conv2d(const sr_kernel_launch *launch) {
 static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
     const place at = place_of(c, launch->workspace);
-    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[2]), at.filter,
-                                            memory_of(launch->p[0])};
+    void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[2]), at.filter,
+                                            sr_cuda_pointer(launch->p[0])};
     SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
     return sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan);
 }
@@ -87,12 +77,12 @@ static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
 static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
     const place at = place_of(c, launch->workspace);
-    void *const memory[SR_CUDNN_TENSORS] = {memory_of(launch->p[0]), at.filter,
-                                            memory_of(launch->p[1])};
+    void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
+                                            sr_cuda_pointer(launch->p[1])};
     sr_cudnn_filter_args arguments = c->filter;
     SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
     arguments.from = at.filter;
-    arguments.to = memory_of(launch->p[2]);
+    arguments.to = sr_cuda_pointer(launch->p[2]);
     return sr_cudnn_filter_unpack(c->dtype, &arguments, launch->stream);
 }
 
@@ -119,11 +109,11 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
         .plan = plan,
         .dtype = sr_kernel_activation(request),
         .filter = {.count = count, .channels = p->c, .taps = p->r * p->s},
-        .filter_bytes = aligned((size_t)count * sr_dtype_size(sr_kernel_activation(request))),
+        .filter_bytes = sr_cuda_align((size_t)count * sr_dtype_size(sr_kernel_activation(request))),
     };
     if (request->kernel == SR_KERNEL_conv2d && request->dtype[2] != SR_DTYPE_COUNT)
         c->bias = (sr_cudnn_filter_args){.count = p->n * p->p * p->q * p->k, .channels = p->k};
-    out->workspace = ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
+    out->workspace = SR_CUDA_LIBRARY_ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
     out->launch = launch_of(request->kernel);
     out->state = c;
     out->state_free = sr_free;

@@ -30,6 +30,7 @@
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
 #include "kernels/cuda/cuda_vector.h"
+#include "kernels/kernel_lanes.h"
 
 #define LOG2_E 1.44269504f
 #define LN_2 0.693147181f
@@ -681,11 +682,18 @@ static const size_t forward_shared[DEPTHS] = {sizeof(attention_tiles<32>),
                                            sizeof(attention_bias_tiles<64>),
                                            sizeof(attention_bias_tiles<128>)};
 
-static int depth_number(const attention_shape &s) {
-    int i = 0;
-    while (depths[i] < s.depth)
-        i++;
-    return i;
+// The numbers of a request's depth and type among kernels.
+struct attention_kind {
+    int depth, type;
+};
+
+// Those of a request, whose shape becomes *s.
+static attention_kind kind_of(const sr_kernel_request *request, attention_shape *s) {
+    attention_kind kind = {0, request->dtype[0] == SR_F16};
+    *s = shape_of(sr_cuda_params<sr_attention_params>(request));
+    while (depths[kind.depth] < s->depth)
+        kind.depth++;
+    return kind;
 }
 
 bool sr_mma_supports_attention(const sr_kernel_request *request) {
@@ -693,8 +701,8 @@ bool sr_mma_supports_attention(const sr_kernel_request *request) {
     const bool of_bias = request->kernel == SR_KERNEL_attention_bias_grad;
     const int64_t biases = p->biases > 0 ? p->biases : 1;
     const int64_t most = INT32_MAX - TOKENS; // the next tile is numbered, too
-    if (request->lanes > 0 && (request->per_lane != (of_bias ? 1 << 7 : 0) ||
-                               p->batches % (request->lanes * biases) != 0))
+    if (request->lanes > 0 &&
+        (sr_kernel_lane_inputs(request) != 0 || p->batches % (request->lanes * biases) != 0))
         return false;
     return sr_kernel_fits(request) &&
            (request->dtype[0] == SR_BF16 || request->dtype[0] == SR_F16) && p->depth % 8 == 0 &&
@@ -709,40 +717,39 @@ static int64_t blocks_for(const attention_shape &s, int32_t tokens) {
 
 sr_status sr_mma_prepare_attention(const sr_kernel_request *request, sr_prepared *out) {
     attention_args a = {};
-    a.s = shape_of(sr_cuda_params<sr_attention_params>(request));
-    const int depth = depth_number(a.s), type = request->dtype[0] == SR_F16;
+    const attention_kind kind = kind_of(request, &a.s);
     sr_cuda_making making(request, a, out);
-    making.add(forward_kernels[depth][type], blocks_for(a.s, a.s.queries), THREADS,
-               forward_shared[depth]);
+    making.add(forward_kernels[kind.depth][kind.type], blocks_for(a.s, a.s.queries), THREADS,
+               forward_shared[kind.depth]);
     return making.done();
 }
 
 sr_status sr_mma_prepare_attention_grad(const sr_kernel_request *request, sr_prepared *out) {
     attention_grad_args a = {};
-    a.s = shape_of(sr_cuda_params<sr_attention_params>(request));
-    const int depth = depth_number(a.s), type = request->dtype[0] == SR_F16;
+    const attention_kind kind = kind_of(request, &a.s);
     sr_cuda_making making(request, a, out);
-    making.add(dq_kernels[depth][type], blocks_for(a.s, a.s.queries), THREADS, grad_shared[depth]);
-    making.add(dkv_kernels[depth][type], blocks_for(a.s, a.s.keys), THREADS, grad_shared[depth]);
+    making.add(dq_kernels[kind.depth][kind.type], blocks_for(a.s, a.s.queries), THREADS,
+               grad_shared[kind.depth]);
+    making.add(dkv_kernels[kind.depth][kind.type], blocks_for(a.s, a.s.keys), THREADS,
+               grad_shared[kind.depth]);
     out->workspace = (size_t)(a.s.batches * a.s.heads * a.s.queries) * sizeof(float);
     return making.done();
 }
 
 sr_status sr_mma_prepare_attention_bias_grad(const sr_kernel_request *request, sr_prepared *out) {
     attention_bias_args a = {};
-    a.s = shape_of(sr_cuda_params<sr_attention_params>(request));
+    const attention_kind kind = kind_of(request, &a.s);
     a.lanes = request->lanes > 0 ? request->lanes : 1;
     a.lane_batches = a.s.batches / a.lanes;
-    const int depth = depth_number(a.s), type = request->dtype[0] == SR_F16;
     const int64_t batches = sr_blocks_for(a.lane_batches, a.s.biases),
                   count = a.s.biases * a.s.heads * a.s.queries * a.s.keys;
     a.slice = (int32_t)sr_bias_slice(batches);
     a.slices = (int32_t)sr_blocks_for(batches, a.slice);
     sr_cuda_making making(request, a, out);
-    making.add_grid(dbias_kernels[depth][type],
+    making.add_grid(dbias_kernels[kind.depth][kind.type],
                     a.s.biases * a.s.heads * sr_blocks_for(a.s.queries, TOKENS) *
                         sr_blocks_for(a.s.keys, TOKENS),
-                    a.lanes * a.slices, 1, THREADS, 1, bias_shared[depth]);
+                    a.lanes * a.slices, 1, THREADS, 1, bias_shared[kind.depth]);
     if (a.slices > 1) {
         making.add_columns(&mma_attention_fold_kernel, a.lanes * count, a.slices);
         out->workspace = (size_t)(a.lanes * a.slices * count) * sizeof(float);

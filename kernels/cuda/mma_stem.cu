@@ -20,6 +20,7 @@
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_sum.h"
 #include "kernels/cuda/cuda_vector.h"
+#include "kernels/kernel_lanes.h"
 
 enum {
     WARP = 32,
@@ -368,10 +369,8 @@ static bool is_small(const sr_conv_params *p) {
 
 bool sr_mma_supports_stem(const sr_kernel_request *request) {
     const sr_conv_params *p = sr_cuda_params<sr_conv_params>(request);
-    const bool is_gradient = request->kernel == SR_KERNEL_conv2d_dw;
     const int lanes = request->lanes > 0 ? request->lanes : 1;
-    if (request->lanes > 0 &&
-        (request->per_lane != (is_gradient ? 1 << 2 : 0) || p->n % lanes != 0))
+    if (request->lanes > 0 && (sr_kernel_lane_inputs(request) != 0 || p->n % lanes != 0))
         return false;
     if (!sr_kernel_fits(request) || (request->dtype[0] != SR_BF16 && request->dtype[0] != SR_F16) ||
         p->groups != 1 || p->c < 1 || p->c > 4 || p->k % 8 != 0 || p->k < 8 || !is_small(p))

@@ -1,35 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // The provider of CUDA's kernels of numerics class "tensor".
 #include "kernels/cuda/cuda_tensor.h"
+#include "kernels/kernel_lanes.h"
 #include "kernels/kernel_params.h"
 
-// The arguments mean and var, dgamma and dbeta, and dw, of which lanes side by side have their own;
-// where the kernel is given all of them, lanes may share them, too.
-static uint16_t statistics_of(sr_kernel_id kernel) {
-    static const uint16_t statistics[SR_KERNEL_COUNT] = {
-        [SR_KERNEL_batchnorm_train] = 1 << 4 | 1 << 5,
-        [SR_KERNEL_batchnorm_moments] = 1 << 1 | 1 << 2,
-        [SR_KERNEL_batchnorm_grad] = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7,
-        [SR_KERNEL_batchnorm_sums] = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5,
-        [SR_KERNEL_batchnorm_train_relu] = 1 << 5 | 1 << 6,
-        [SR_KERNEL_batchnorm_relu_grad] = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8,
-        [SR_KERNEL_batchnorm_add_relu_grad] = 1 << 5 | 1 << 6 | 1 << 9 | 1 << 10,
-        [SR_KERNEL_batchnorm_infer] = 1 << 3 | 1 << 4,
-        [SR_KERNEL_batchnorm_infer_relu] = 1 << 4 | 1 << 5,
-        [SR_KERNEL_batchnorm_dx] = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6,
-        [SR_KERNEL_conv2d_dw] = 1 << 2,
-    };
-    return statistics[kernel];
+// The statistics with this role among the arguments of a batch norm: mean and var, dgamma and
+// dbeta; bit i: argument i.
+static uint16_t statistics_of(sr_kernel_id kernel, sr_argument_role role) {
+    int count;
+    const sr_kernel_argument *argument = sr_kernel_arguments(kernel, &count);
+    uint32_t statistics = 0;
+    for (int i = 0; i < count; i++)
+        if (argument[i].type == SR_ARG_P && argument[i].role == role)
+            statistics |= 1U << i;
+    return (uint16_t)statistics;
 }
 
-static bool is_given_all(sr_kernel_id kernel) {
-    return kernel == SR_KERNEL_batchnorm_infer || kernel == SR_KERNEL_batchnorm_infer_relu ||
-           kernel == SR_KERNEL_batchnorm_dx;
-}
-
-static bool takes_lanes(const sr_kernel_request *request) {
-    return request->per_lane == statistics_of(request->kernel) ||
-           (request->per_lane == 0 && is_given_all(request->kernel));
+// Lanes side by side have their own statistics; where none of them are results, lanes may share
+// them, too.
+static bool takes_statistics(const sr_kernel_request *request) {
+    const uint16_t inputs = sr_kernel_lane_inputs(request);
+    return inputs == statistics_of(request->kernel, SR_ARG_IN) ||
+           (inputs == 0 && statistics_of(request->kernel, SR_ARG_OUT) == 0);
 }
 
 // Batch norm. Params begin with sr_rows_params; the last bound is that of the items of a launch,
@@ -37,11 +29,17 @@ static bool takes_lanes(const sr_kernel_request *request) {
 static bool supports_rows(const sr_kernel_request *request) {
     const sr_rows_params *p = (const void *)request->params;
     const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
-    if (request->lanes > 0 && (!takes_lanes(request) || p->rows % lanes != 0))
+    if (request->lanes > 0 && (!takes_statistics(request) || p->rows % lanes != 0))
         return false;
     return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->rows > 0 &&
            p->channels > 0 && p->rows <= INT32_MAX && p->channels <= INT32_MAX &&
            (p->rows / 64 + lanes) * p->channels <= INT32_MAX / 2;
+}
+
+// Lanes of 'samples' that share what is no sample.
+static bool shares_inputs(const sr_kernel_request *request, int64_t samples) {
+    return request->lanes == 0 ||
+           (sr_kernel_lane_inputs(request) == 0 && samples % request->lanes == 0);
 }
 
 static bool is_size(int64_t n) {
@@ -52,40 +50,34 @@ static bool is_size(int64_t n) {
 // (tensor_depthwise.h).
 static bool supports_depthwise(const sr_kernel_request *request) {
     const sr_conv_params *p = (const void *)request->params;
-    if (request->lanes > 0 && (!takes_lanes(request) || p->n % request->lanes != 0))
-        return false;
     const bool depthwise = p->groups > 1 && p->c == p->groups && p->k == p->groups;
     const bool square = p->r == p->s && p->stride_h == p->stride_w;
-    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && depthwise && square &&
-           (p->r == 3 || p->r == 5 || p->r == 7) && (p->stride_h == 1 || p->stride_h == 2) &&
-           p->dilation_h == 1 && p->dilation_w == 1 && is_size(p->n) && is_size(p->h) &&
-           is_size(p->w) && is_size(p->p) && is_size(p->q) && is_size(49 * p->c) &&
-           is_size(4 * p->h * p->w) && is_size(4 * p->n * p->h * p->w) &&
+    return sr_kernel_fits(request) && shares_inputs(request, p->n) && request->dtype[0] != SR_F64 &&
+           depthwise && square && (p->r == 3 || p->r == 5 || p->r == 7) &&
+           (p->stride_h == 1 || p->stride_h == 2) && p->dilation_h == 1 && p->dilation_w == 1 &&
+           is_size(p->n) && is_size(p->h) && is_size(p->w) && is_size(p->p) && is_size(p->q) &&
+           is_size(49 * p->c) && is_size(4 * p->h * p->w) && is_size(4 * p->n * p->h * p->w) &&
            is_size(4 * p->p * p->q) && is_size(4 * p->n * p->p * p->q) && is_size(p->w * p->c) &&
            is_size(p->q * p->c);
 }
 
-// Layer norm: groups of all channels of a pixel. Lanes side by side have their own dgamma and
-// dbeta.
+// Layer norm: groups of all channels of a pixel.
 static bool supports_layer_norm(const sr_kernel_request *request) {
     const sr_groupnorm_params *p = (const void *)request->params;
-    const int64_t lanes = request->lanes > 0 ? request->lanes : 1;
-    const uint16_t own = request->kernel == SR_KERNEL_groupnorm_grad ? 1 << 6 | 1 << 7 : 0;
-    if (request->lanes > 0 && (request->per_lane != own || p->samples % lanes != 0))
-        return false;
-    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && p->samples > 0 &&
-           p->samples <= INT32_MAX && p->pixels == 1 && p->groups == 1 && p->channels > 0 &&
+    return sr_kernel_fits(request) && shares_inputs(request, p->samples) &&
+           request->dtype[0] != SR_F64 && p->samples > 0 && p->samples <= INT32_MAX &&
+           p->pixels == 1 && p->groups == 1 && p->channels > 0 &&
            sr_tensor_holds_row(request->dtype[0], p->channels);
 }
 
 // Formulas whose inputs have the output's shape.
 static bool supports_elements(const sr_kernel_request *request) {
     const sr_expression_params *p = (const void *)request->params;
-    const bool one_by_one = request->lanes > 0 && request->per_lane != 0;
     for (int i = 0; i < request->args - 1; i++)
         if (sr_input_elements(p, i) != p->count)
             return false;
-    return sr_kernel_fits(request) && !one_by_one && request->dtype[0] != SR_F64 && p->count > 0;
+    return sr_kernel_fits(request) && shares_inputs(request, p->count) &&
+           request->dtype[0] != SR_F64 && p->count > 0;
 }
 
 #define ENTRY(id, supporting)                                                                      \

@@ -346,6 +346,14 @@ sr_status sr_device_copy(sr_device *device, sr_address to, sr_address from, size
     return device->ops->copy(device, NULL, to, from, bytes);
 }
 
+sr_status sr_device_repeat(sr_device *device, sr_address memory, size_t unit, size_t bytes) {
+    for (size_t filled = unit; filled < bytes; filled *= 2) {
+        const size_t more = filled < bytes - filled ? filled : bytes - filled;
+        SR_TRY(sr_device_copy(device, sr_address_add(memory, filled), memory, more));
+    }
+    return SR_OK;
+}
+
 sr_status sr_device_map(sr_device *device, sr_address memory, size_t bytes, void **out) {
     if (device->properties.unified) {
         *out = (void *)memory.at;

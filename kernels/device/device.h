@@ -156,7 +156,7 @@ typedef struct sr_device_memory {
 // The present values; returns false if the device does not report them, like a CPU.
 bool sr_device_get_memory(sr_device *device, sr_device_memory *out);
 
-// Copies from the host, complete when the call returns. Like the next two, it must not be called
+// Copies from the host, complete when the call returns. Like the next three, it must not be called
 // while a stream uses the device memory.
 SR_NODISCARD sr_status sr_device_upload(sr_device *device, sr_address to, const void *from,
                                         size_t bytes);
@@ -166,6 +166,10 @@ SR_NODISCARD sr_status sr_device_download(sr_device *device, void *to, sr_addres
 // Copies inside the device.
 SR_NODISCARD sr_status sr_device_copy(sr_device *device, sr_address to, sr_address from,
                                       size_t bytes);
+
+// Repeats the first 'unit' bytes until there are so many bytes.
+SR_NODISCARD sr_status sr_device_repeat(sr_device *device, sr_address memory, size_t unit,
+                                        size_t bytes);
 
 // Gives the host access to device memory, which no stream may use in the meantime: to the memory
 // itself if the device is unified, else to a copy. Every map is followed by an unmap.

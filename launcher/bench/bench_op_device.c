@@ -68,15 +68,14 @@ static sr_status fill(const sr_bench_op_device *d, const sr_kernel_request *requ
                       sr_address to, size_t bytes) {
     const size_t size = sr_dtype_size(request->dtype[i]), count = bytes / size;
     const size_t numbers = count < NUMBERS ? count : NUMBERS;
-    size_t filled = numbers * size;
+    const size_t filled = numbers * size;
     void *piece = sr_alloc(filled, "an array of a benchmark");
     if (!piece)
         return SR_E_MEMORY;
     sr_bench_op_fill(request->dtype[i], piece, (int64_t)numbers, (uint64_t)i + 1);
     sr_status status = sr_device_upload(d->device, to, piece, filled);
-    for (; status == SR_OK && filled < bytes; filled *= 2)
-        status = sr_device_copy(d->device, sr_address_add(to, filled), to,
-                                filled < bytes - filled ? filled : bytes - filled);
+    if (status == SR_OK)
+        status = sr_device_repeat(d->device, to, filled, bytes);
     sr_free(piece);
     return status;
 }

@@ -120,6 +120,11 @@ static void test_memory(void **state) {
         assert_ok(sr_device_copy(device, memory[2], inside, 4));
         assert_ok(sr_device_download(device, text, memory[2], 4));
         assert_string_equal("abc", text);
+        char repeated[12] = "";
+        assert_ok(sr_device_upload(device, memory[2], "123", 3));
+        assert_ok(sr_device_repeat(device, memory[2], 3, 11));
+        assert_ok(sr_device_download(device, repeated, memory[2], sizeof repeated));
+        assert_memory_equal("12312312312", repeated, sizeof repeated);
         sr_device_free(device, memory[1]);
         memset(text, 0, sizeof text);
         assert_ok(sr_device_download(device, text, inside, 4)); // the others remain
