@@ -36,9 +36,15 @@ sr_status sr_tensor_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
 bool sr_tensor_holds_row(sr_dtype dtype, int64_t channels);
 sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out);
-// tensor_gelu.cu
+// tensor_functions.cu
 sr_status sr_tensor_prepare_gelu(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_gelu_grad(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_sigmoid(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_silu(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_silu_grad(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_tanh(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_gelu_tanh(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_gelu_tanh_grad(const sr_kernel_request *request, sr_prepared *out);
 
 extern const sr_provider sr_provider_cuda_tensor;
 

@@ -89,15 +89,29 @@ static bool supports_elements(const sr_kernel_request *request) {
     }
 
 static const sr_kernel_entry entries[] = {
-    ENTRY(batchnorm_train, supports_rows),      ENTRY(batchnorm_grad, supports_rows),
-    ENTRY(batchnorm_moments, supports_rows),    ENTRY(batchnorm_sums, supports_rows),
-    ENTRY(batchnorm_dx, supports_rows),         ENTRY(batchnorm_infer, supports_rows),
-    ENTRY(batchnorm_train_relu, supports_rows), ENTRY(batchnorm_infer_relu, supports_rows),
-    ENTRY(batchnorm_relu_grad, supports_rows),  ENTRY(batchnorm_add_relu_grad, supports_rows),
-    ENTRY(conv2d, supports_depthwise),          ENTRY(conv2d_dx, supports_depthwise),
-    ENTRY(conv2d_dw, supports_depthwise),       ENTRY(groupnorm, supports_layer_norm),
-    ENTRY(groupnorm_grad, supports_layer_norm), ENTRY(gelu, supports_elements),
+    ENTRY(batchnorm_train, supports_rows),
+    ENTRY(batchnorm_grad, supports_rows),
+    ENTRY(batchnorm_moments, supports_rows),
+    ENTRY(batchnorm_sums, supports_rows),
+    ENTRY(batchnorm_dx, supports_rows),
+    ENTRY(batchnorm_infer, supports_rows),
+    ENTRY(batchnorm_train_relu, supports_rows),
+    ENTRY(batchnorm_infer_relu, supports_rows),
+    ENTRY(batchnorm_relu_grad, supports_rows),
+    ENTRY(batchnorm_add_relu_grad, supports_rows),
+    ENTRY(conv2d, supports_depthwise),
+    ENTRY(conv2d_dx, supports_depthwise),
+    ENTRY(conv2d_dw, supports_depthwise),
+    ENTRY(groupnorm, supports_layer_norm),
+    ENTRY(groupnorm_grad, supports_layer_norm),
+    ENTRY(gelu, supports_elements),
     ENTRY(gelu_grad, supports_elements),
+    ENTRY(sigmoid, supports_elements),
+    ENTRY(silu, supports_elements),
+    ENTRY(silu_grad, supports_elements),
+    ENTRY(tanh, supports_elements),
+    ENTRY(gelu_tanh, supports_elements),
+    ENTRY(gelu_tanh_grad, supports_elements),
 };
 
 const sr_provider sr_provider_cuda_tensor = {

@@ -2,9 +2,7 @@
 // Layer norm in numerics class "tensor" on the test's device (SERRIED_TEST_DEVICE), within derived
 // bounds of double arithmetic, for rows and channels around the sizes of its vectors, warps, blocks
 // and units (kernels/cuda/tensor_groupnorm.cu). The bits are the same for any number of blocks, in
-// place, in repeated runs, and in lanes side by side as in each alone. Then gelu and gelu_grad,
-// within the bounds of kernels/cuda/tensor_gelu.cu: of all bf16 and f16, and of fp32 of all
-// magnitudes.
+// place, in repeated runs, and in lanes side by side as in each alone.
 //
 // The bounds, with u = 2^-24:
 //   sums over a row: a term is in at most D = 25 additions: 12 in a thread and one between its two
@@ -416,117 +414,6 @@ static void test_other_groups(void **state) {
     }
 }
 
-// ---- gelu and gelu_grad ----
-
-static const double OF_GELU = 2.7, OF_SLOPE = 4.3; // roundings of fp32
-
-// All patterns of 16 bits; of fp32 the same ones with other bits after them.
-static test_array *all_numbers(sr_dtype type) {
-    enum { PATTERNS = 65536 };
-    test_array *x = array_new(type, PATTERNS);
-    for (uint32_t i = 0; i < PATTERNS; i++) {
-        const uint16_t half = (uint16_t)i;
-        const uint32_t word = i << 16 | (i * 40503u & 0xffffu);
-        if (type == SR_F32)
-            memcpy((char *)x->data + 4 * (size_t)i, &word, sizeof word);
-        else
-            memcpy((char *)x->data + 2 * (size_t)i, &half, sizeof half);
-    }
-    return x;
-}
-
-static double normal(double x) {
-    return erfc(-x * 0.70710678118654752440) / 2;
-}
-
-static void check_gelu(sr_dtype type, const test_array *x) {
-    const sr_expression_params params = {.count = x->count};
-    test_array *y = array_new(type, x->count), own = *x;
-    kernel_run(TENSOR, SR_KERNEL_gelu, &params, sizeof params, 2, (test_array *[]){&own, y});
-    for (int64_t i = 0; i < x->count; i++) {
-        const double at = array_get(x, i), got = array_get(y, i);
-        if (isinf(at) || isnan(at))
-            assert_true(at > 0 ? got == at : isnan(got)); // of -infinity, as 0 infinity
-        else
-            assert_near("gelu", i, type, got, at * normal(at), OF_GELU, fabs(at));
-    }
-}
-
-static void check_gelu_grad(sr_dtype type, const test_array *x) {
-    const sr_expression_params params = {.count = x->count};
-    test_array *dy = array_random(type, x->count, 5, -2, 2);
-    test_array *dx = array_new(type, x->count), own = *x;
-    kernel_run(TENSOR, SR_KERNEL_gelu_grad, &params, sizeof params, 3,
-               (test_array *[]){&own, dy, dx});
-    for (int64_t i = 0; i < x->count; i++) {
-        const double at = array_get(x, i), g = array_get(dy, i), got = array_get(dx, i);
-        const double near = fmax(fmin(at, 40), -40); // x phi(x) is 0 there
-        const double slope = normal(at) + near * exp(-near * near / 2) * 0.39894228040143267794;
-        if (isnan(at))
-            assert_true(isnan(got));
-        else // the product makes one rounding more
-            assert_near("gelu_grad", i, type, got, g * slope, OF_SLOPE + 2, fabs(g));
-    }
-}
-
-static void test_all_numbers(void **state) {
-    if (is_skipped())
-        return;
-    for (int t = 0; t < TYPES; t++) {
-        const test_array *x = all_numbers(types[t]);
-        check_gelu(types[t], x);
-        check_gelu_grad(types[t], x);
-        arrays_free(state);
-    }
-}
-
-static void test_near_the_limits(void **state) {
-    static const double limits[] = {0, 1, 5.3125, 6};
-    enum { SIDE = 500 };
-    if (is_skipped())
-        return;
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
-        test_array *x = array_new(SR_F32, 4 * SIDE);
-        for (int i = 0; i < 4 * SIDE; i++) {
-            const double value = limits[k] + (i % (2 * SIDE) - SIDE) * 0x1p-21;
-            array_set(x, i, i < 2 * SIDE ? value : -value);
-        }
-        check_gelu(SR_F32, x);
-        check_gelu_grad(SR_F32, x);
-        arrays_free(state);
-    }
-}
-
-static void test_lanes_of_formulas(void **state) {
-    const sr_expression_params counts[] = {{.count = 37}, {.count = 2048}};
-    (void)state;
-    if (is_skipped())
-        return;
-    for (int i = 0; i < 2; i++) {
-        for (int gradient = 0; gradient < 2; gradient++) {
-            const sr_kernel_id kernel = gradient ? SR_KERNEL_gelu_grad : SR_KERNEL_gelu;
-            const sr_kernel_request lane = REQUEST(kernel, types[1 + i], counts[i]);
-            const sr_kernel_entry *entry = check_lanes(&lane, 3, gradient ? 7 : 3);
-            (void)arrays_free(NULL);
-            if (!entry || !entry->lanes || strcmp(entry->provider, TENSOR) != 0)
-                fail_msg("lanes of %s are not served by class " TENSOR, sr_kernel_name(kernel));
-        }
-    }
-}
-
-// Inputs that are repeated are left to the reference.
-static void test_repeated_inputs(void **state) {
-    sr_expression_params p = {.count = 12, .dim = {3, 4}, .dims = 2};
-    (void)state;
-    if (is_skipped())
-        return;
-    sr_kernel_request request = REQUEST(SR_KERNEL_gelu_grad, SR_F32, p);
-    assert_non_null(sr_kernel_find_in(&request, TENSOR));
-    p.repeated[1] = 1;
-    request = REQUEST(SR_KERNEL_gelu_grad, SR_F32, p);
-    assert_null(sr_kernel_find_in(&request, TENSOR));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
@@ -536,10 +423,6 @@ int main(void) {
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_groups),
-        cmocka_unit_test_teardown(test_all_numbers, arrays_free),
-        cmocka_unit_test_teardown(test_near_the_limits, arrays_free),
-        cmocka_unit_test_teardown(test_lanes_of_formulas, arrays_free),
-        cmocka_unit_test(test_repeated_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
