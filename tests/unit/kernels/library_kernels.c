@@ -24,6 +24,12 @@ double *library_rounded(const problem *c, const arrays *inputs, int i) {
     return out;
 }
 
+// Whether the stand-in has no kernel for anything.
+static bool serves_nothing(const library *l) {
+    const char *mode = l->stand_in ? getenv(l->stand_in) : NULL;
+    return mode && (strcmp(mode, "none") == 0 || strcmp(mode, "plans") == 0);
+}
+
 static void run(const library *l, const problem *c, const sr_prepared *prepared,
                 const sr_kernel_request *request, const arrays *inputs) {
     static const int fills[] = {0x00, 0xff};
@@ -31,7 +37,7 @@ static void run(const library *l, const problem *c, const sr_prepared *prepared,
     arrays first = copy_arrays(c, inputs);
     device_run(device_of_test(), prepared, request, first.p, 0xff);
     l->check(c, inputs, first.p[result]);
-    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++) {
+    for (size_t i = 0; i < sizeof fills / sizeof *fills && !serves_nothing(l); i++) {
         arrays again = copy_arrays(c, inputs);
         device_run(device_of_test(), prepared, request, again.p, fills[i]);
         if (memcmp(again.p[result], first.p[result], bytes_of(c, result)) != 0)
@@ -47,6 +53,28 @@ static bool must_serve(const library *l) {
     return strcmp(sr_device_get_properties(device_of_test())->model, "software GPU") == 0 && !mode;
 }
 
+static const sr_provider *provider_of(const library *l) {
+    size_t count;
+    const sr_provider *const *providers = sr_providers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(providers[i]->name, l->provider) == 0)
+            return providers[i];
+    return NULL;
+}
+
+// The library's entries say that it has none for the request.
+static void expect_refusal(const library *l, const sr_kernel_request *request) {
+    const sr_provider *provider = provider_of(l);
+    for (size_t i = 0; i < provider->count; i++) {
+        sr_prepared prepared;
+        if (provider->entries[i].kernel != request->kernel)
+            continue;
+        assert_status(SR_E_UNSUPPORTED,
+                      sr_kernel_prepare_as(request, &provider->entries[i], 0, &prepared));
+        assert_message(" has no ");
+    }
+}
+
 void library_check_problem(library *l, const problem *c) {
     const sr_dtype dtype = sr_kernel_activation(&c->request);
     if (dtype != SR_BF16 && dtype != SR_F16)
@@ -59,30 +87,38 @@ void library_check_problem(library *l, const problem *c) {
             fail_msg("%s does not serve %s in %s", l->name, sr_kernel_name(c->request.kernel),
                      sr_dtype_name(dtype));
         l->refused++;
-        return;
+        if (!serves_nothing(l))
+            return;
+        expect_refusal(l, &request);
+        entry = sr_kernel_find(&request);
+        assert_non_null(entry);
+        assert_string_not_equal(entry->provider, l->provider);
+    } else {
+        assert_string_equal(entry->numerics_class, l->provider);
+        l->checked++;
     }
-    assert_string_equal(entry->numerics_class, l->provider);
     sr_prepared prepared = {0};
     assert_ok(sr_kernel_prepare_as(&request, entry, 0, &prepared));
     arrays inputs = make_inputs(c);
     run(l, c, &prepared, &request, &inputs);
     free_arrays(&inputs);
     sr_prepared_release(&prepared);
-    l->checked++;
+}
+
+void library_assert_checked(const library *l) {
+    print_message("%d problems, %d without a kernel of %s\n", l->checked, l->refused, l->name);
+    assert_true(serves_nothing(l) ? l->checked == 0 && l->refused > 0 : l->checked > 0);
 }
 
 bool library_is_there(const library *l) {
     char reason[96];
-    size_t count;
     if (!device_of_test()) {
         test_skip("this device runs the CPU's kernels");
         return false;
     }
-    const sr_provider *const *providers = sr_providers(&count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(providers[i]->name, l->provider) == 0 &&
-            (!l->stand_in || strcmp(providers[i]->version(), "not found") != 0))
-            return true;
+    const sr_provider *provider = provider_of(l);
+    if (provider && (!l->stand_in || strcmp(provider->version(), "not found") != 0))
+        return true;
     (void)snprintf(reason, sizeof reason, "%s is not found", l->name);
     test_skip(reason);
     return false;
@@ -105,7 +141,10 @@ void library_check_lanes(library *l, const sr_kernel_request *lane, uint32_t sha
         const uint32_t varies = varying_of(lane) & ~shared;
         const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);
         (void)arrays_free(NULL);
-        if (entry) {
+        if (entry && serves_nothing(l)) {
+            assert_string_not_equal(entry->provider, l->provider);
+            l->refused++;
+        } else if (entry) {
             assert_string_equal(entry->provider, l->provider);
             assert_true(entry->lanes);
             l->checked++;

@@ -22,8 +22,11 @@ typedef struct library {
 // entries that serve no request.
 bool library_is_there(const library *l);
 // In bf16 and f16, where an entry serves: the result is checked, and has the same bits in further
-// runs, with other contents of the workspace.
+// runs, with other contents of the workspace. Where the stand-in is told to have no kernels, that
+// of who serves instead, after the library's entry has said so.
 void library_check_problem(library *l, const problem *c);
+// That problems were checked; none of the library's if the stand-in has no kernels.
+void library_assert_checked(const library *l);
 // A problem with the arguments that kernel_list.def says, and a bias if the kernel has one; calls
 // check_problem.
 void library_check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t bytes, bool bias);

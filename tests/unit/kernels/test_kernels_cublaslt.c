@@ -134,8 +134,7 @@ static void test_cases(void **state) {
         return;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         kernel_cases[kernels[i]](kernels[i]);
-    assert_true(cublaslt.checked > 0);
-    print_message("%d problems, %d without an algorithm\n", cublaslt.checked, cublaslt.refused);
+    library_assert_checked(&cublaslt);
 }
 
 static void check_linear(int64_t n, int64_t channels, int64_t k) {
