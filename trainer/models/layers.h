@@ -143,6 +143,18 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
         .max = 0.99                                                                                \
     }
 
+// Option width_mult of a network, whose layers have sr_round_channels(channels width_mult,
+// SR_WIDTH_DIVISOR) channels.
+#define SR_WIDTH_DIVISOR 8
+#define SR_WIDTH_OPTION(type_)                                                                     \
+    {                                                                                              \
+        .name = "width_mult",                                                                      \
+        .help = "factor of the number of channels of every layer, which is rounded to a multiple " \
+                "of 8",                                                                            \
+        .type = SR_OPT_FLOAT, .offset = offsetof(type_, width_mult), .default_text = "1",          \
+        .min = 0.05, .max = 16                                                                     \
+    }
+
 // Option bn_eps of a network with batch normalisation, for sr_batchnorm_layer_opts.
 #define SR_BN_EPS_OPTION(type_, default_)                                                          \
     {                                                                                              \

@@ -12,7 +12,7 @@ static const double norm_eps = 1e-6;
 static const sr_init narrow = {.kind = SR_INIT_TRUNC_NORMAL, .scale = 0.02};
 
 typedef struct convnext_options {
-    double stochastic_depth_prob, layer_scale;
+    double stochastic_depth_prob, layer_scale, width_mult;
 } convnext_options;
 
 // ---- Names ----
@@ -127,31 +127,34 @@ static void build_before(sr_builder *b, convnext_stage *s, int stage, const int6
 // the last layer, as in timm.
 static void build(sr_builder *b, const convnext_options *o, convnext *net,
                   const convnext_size *size) {
+    int64_t channels[STAGES];
     int total = 0, k = 0;
+    for (int stage = 0; stage < STAGES; stage++)
+        channels[stage] =
+            sr_round_channels((double)size->channels[stage] * o->width_mult, SR_WIDTH_DIVISOR);
     for (int stage = 0; stage < STAGES; stage++)
         total += size->blocks[stage];
     sr_build_push(b, "features");
     for (int stage = 0; stage < STAGES; stage++) {
         sr_build_depth(b, stage == 0 ? 0 : 1 + k);
-        build_before(b, &net->stages[stage], stage, size->channels);
+        build_before(b, &net->stages[stage], stage, channels);
         net->stages[stage].blocks = size->blocks[stage];
         for (int i = 0; i < size->blocks[stage]; i++, k++) {
             net->blocks[k].drop = o->stochastic_depth_prob * k / (total - 1);
             sr_build_depth(b, 1 + k);
             sr_build_push(b, "%d.%d", 2 * stage + 1, i);
-            build_block(b, &net->blocks[k], size->channels[stage], o);
+            build_block(b, &net->blocks[k], channels[stage], o);
             sr_build_pop(b);
         }
-        sr_build_stage(b, size->channels[stage], 4 << stage);
+        sr_build_stage(b, channels[stage], 4 << stage);
     }
     sr_build_pop(b);
     if (sr_build_classes(b) == 0)
         return;
     sr_build_depth(b, 1 + total);
     sr_build_push(b, "classifier");
-    sr_build_layernorm(b, &net->norm, "0", size->channels[STAGES - 1], norm_eps);
-    sr_build_linear_from(b, &net->head, "2", size->channels[STAGES - 1], sr_build_classes(b),
-                         narrow);
+    sr_build_layernorm(b, &net->norm, "0", channels[STAGES - 1], norm_eps);
+    sr_build_linear_from(b, &net->head, "2", channels[STAGES - 1], sr_build_classes(b), narrow);
     sr_build_pop(b);
 }
 
@@ -212,6 +215,7 @@ static void forward(sr_forward *f, const void *state, const sr_tensor *inputs) {
          .offset = offsetof(convnext_options, layer_scale),                                        \
          .default_text = "1e-6",                                                                   \
          .max = 1e6},                                                                              \
+        SR_WIDTH_OPTION(convnext_options),                                                         \
     };                                                                                             \
     static const sr_option_table table_##id = {.name = "model." #id,                               \
                                                .options = rows_##id,                               \

@@ -5,20 +5,14 @@
 
 #include "trainer/models/inverted_residual_internal.h"
 
-enum { DIVISOR = 8, FIRST_CHANNELS = 32, LAST_CHANNELS = 1280 };
+enum { FIRST_CHANNELS = 32, LAST_CHANNELS = 1280 };
 
 typedef struct mobilenet_options {
     double width_mult, dropout;
 } mobilenet_options;
 
 static const sr_option mobilenet_rows[] = {
-    {.name = "width_mult",
-     .help = "factor of the number of channels of every layer, which is rounded to a multiple of 8",
-     .type = SR_OPT_FLOAT,
-     .offset = offsetof(mobilenet_options, width_mult),
-     .default_text = "1",
-     .min = 0.05,
-     .max = 16},
+    SR_WIDTH_OPTION(mobilenet_options),
     SR_DROPOUT_OPTION(mobilenet_options, "0.2"),
 };
 
@@ -86,14 +80,14 @@ static sr_conv_norm_opts conv_of(int64_t in, int64_t out, int window, int stride
 static void build(sr_builder *b, const void *options, void *state) {
     const mobilenet_options *o = options;
     mobilenet *net = state;
-    int64_t in = sr_round_channels(FIRST_CHANNELS * o->width_mult, DIVISOR);
-    const int64_t last =
-        sr_round_channels(LAST_CHANNELS * (o->width_mult > 1 ? o->width_mult : 1), DIVISOR);
+    int64_t in = sr_round_channels(FIRST_CHANNELS * o->width_mult, SR_WIDTH_DIVISOR);
+    const int64_t last = sr_round_channels(LAST_CHANNELS * (o->width_mult > 1 ? o->width_mult : 1),
+                                           SR_WIDTH_DIVISOR);
     net->dropout = o->dropout;
     sr_build_conv_norm(b, &net->trunk.first, "features.0", conv_of(3, in, 3, 2));
     for (int r = 0; r < ROWS; r++) {
         for (int i = 0; i < rows[r].blocks; i++) {
-            const int64_t out = sr_round_channels(rows[r].out * o->width_mult, DIVISOR);
+            const int64_t out = sr_round_channels(rows[r].out * o->width_mult, SR_WIDTH_DIVISOR);
             sr_build_push(b, "features.%d.conv", net->trunk.blocks + 1);
             sr_build_mobile_block(b, &net->trunk,
                                   (sr_inverted_opts){.in = in,

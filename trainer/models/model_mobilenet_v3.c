@@ -7,7 +7,7 @@
 #include "trainer/models/inverted_residual_internal.h"
 #include "trainer/models/model_family_internal.h"
 
-enum { MAX_BLOCKS = 15, DIVISOR = 8 };
+enum { MAX_BLOCKS = 15 };
 
 typedef struct mobilenet_options {
     double width_mult, dropout, bn_eps;
@@ -18,13 +18,7 @@ typedef struct mobilenet_options {
 static const char *const stage_maps[] = {"last", "first", NULL};
 
 static const sr_option mobilenet_rows[] = {
-    {.name = "width_mult",
-     .help = "factor of the number of channels of every layer, which is rounded to a multiple of 8",
-     .type = SR_OPT_FLOAT,
-     .offset = offsetof(mobilenet_options, width_mult),
-     .default_text = "1",
-     .min = 0.05,
-     .max = 16},
+    SR_WIDTH_OPTION(mobilenet_options),
     SR_DROPOUT_OPTION(mobilenet_options, "0.2"),
     SR_BN_EPS_OPTION(mobilenet_options, "1e-3"),
     {.name = "reduced_tail",
@@ -116,26 +110,26 @@ static sr_inverted_opts block_of(const mobilenet_options *o, const mobilenet_siz
     const bool tail = i >= size->blocks - TAIL;
     const int out = tail && o->reduced_tail ? row->out / 2 : row->out;
     const int wide = i > size->blocks - TAIL && o->reduced_tail ? row->expanded / 2 : row->expanded;
-    const int64_t expanded = sr_round_channels(wide * o->width_mult, DIVISOR);
+    const int64_t expanded = sr_round_channels(wide * o->width_mult, SR_WIDTH_DIVISOR);
     sr_inverted_opts opts = {.in = in,
                              .expanded = expanded,
-                             .out = sr_round_channels(out * o->width_mult, DIVISOR),
+                             .out = sr_round_channels(out * o->width_mult, SR_WIDTH_DIVISOR),
                              .window = row->window,
                              .stride = row->stride,
                              .dilation = tail && o->dilated ? 2 : 1,
                              .activation = row->hard_swish ? sr_hard_swish : sr_relu,
                              .norm = norm_of(o)};
     if (row->squeezes)
-        opts.squeeze =
-            (sr_squeeze_opts){.squeezed = sr_round_channels((double)(expanded / 4), DIVISOR),
-                              .gate = sr_hard_sigmoid};
+        opts.squeeze = (sr_squeeze_opts){
+            .squeezed = sr_round_channels((double)(expanded / 4), SR_WIDTH_DIVISOR),
+            .gate = sr_hard_sigmoid};
     return opts;
 }
 
 static void build_trunk(sr_builder *b, const mobilenet_options *o, sr_mobile_trunk *trunk,
                         const mobilenet_size *size) {
     char name[32];
-    int64_t in = sr_round_channels(16 * o->width_mult, DIVISOR);
+    int64_t in = sr_round_channels(16 * o->width_mult, SR_WIDTH_DIVISOR);
     sr_build_conv_norm(
         b, &trunk->first, "features.0",
         (sr_conv_norm_opts){.conv = {.in = 3, .out = in, .window = 3, .conv = {.stride = 2}},
@@ -159,7 +153,7 @@ static void build(sr_builder *b, const void *options, void *state, const mobilen
     const mobilenet_options *o = options;
     mobilenet *net = state;
     const int64_t last = o->reduced_tail ? size->last / 2 : size->last;
-    const int64_t hidden = sr_round_channels((double)last * o->width_mult, DIVISOR);
+    const int64_t hidden = sr_round_channels((double)last * o->width_mult, SR_WIDTH_DIVISOR);
     const sr_init init = {.kind = SR_INIT_NORMAL, .scale = 0.01};
     net->dropout = o->dropout;
     net->trunk.takes_first = o->stage_maps == 1;

@@ -17,14 +17,14 @@
 #include "trainer/models/model_family_internal.h"
 #include "trainer/models/residual_internal.h"
 
-enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CONVS = 3, STEM_CHANNELS = 64 };
+enum { STAGES = 4, MAX_BLOCKS = 50, STEM_CONVS = 3, STEM_CHANNELS = 64, GROUP_UNIT = 64 };
 
 // ---- Options ----
 
 typedef struct resnet_options {
     int stem, output_stride;
     bool zero_init_residual, blurpool, stem_stage;
-    double drop_path;
+    double drop_path, width_mult;
 } resnet_options;
 
 enum { STEM_IMAGENET, STEM_CIFAR, STEM_V1C };
@@ -80,12 +80,12 @@ static const char *const output_strides[] = {"32", "16", "8", NULL};
     }
 
 // Both libraries have the same options. timm's networks start with blocks that add nothing.
-static const sr_option resnet_rows[] = {STEM_OPTION,   ZERO_INIT_OPTION("false"),
-                                        STRIDE_OPTION, DROP_OPTION,
-                                        BLUR_OPTION,   STEM_STAGE_OPTION};
-static const sr_option timm_rows[] = {STEM_OPTION,   ZERO_INIT_OPTION("true"),
-                                      STRIDE_OPTION, DROP_OPTION,
-                                      BLUR_OPTION,   STEM_STAGE_OPTION};
+static const sr_option resnet_rows[] = {
+    STEM_OPTION,       ZERO_INIT_OPTION("false"),      STRIDE_OPTION, DROP_OPTION, BLUR_OPTION,
+    STEM_STAGE_OPTION, SR_WIDTH_OPTION(resnet_options)};
+static const sr_option timm_rows[] = {
+    STEM_OPTION,       ZERO_INIT_OPTION("true"),       STRIDE_OPTION, DROP_OPTION, BLUR_OPTION,
+    STEM_STAGE_OPTION, SR_WIDTH_OPTION(resnet_options)};
 
 static const sr_option_table resnet_table = {.name = "model.resnet",
                                              .options = resnet_rows,
@@ -100,6 +100,7 @@ static const sr_option_table timm_table = {.name = "model.timm_resnet",
 
 typedef struct resnet {
     int stem_convs, depth[STAGES];
+    int64_t stem_channels;
     bool pools, stem_stage;
     sr_conv_norm_layer stem[STEM_CONVS];
     sr_residual_block blocks[MAX_BLOCKS];
@@ -123,19 +124,24 @@ static int dilation_of(const resnet_options *o, int stage) {
     return replaced > 0 ? 1 << replaced : 1;
 }
 
+// Channels of a group, of which there is one at least.
+static int64_t group_width(const resnet_size *size, int64_t planes) {
+    return (planes * size->group_width + GROUP_UNIT - 1) / GROUP_UNIT;
+}
+
 // Returns the channels of the last map. *layer is the depth of the next block.
 static int64_t build_stages(sr_builder *b, const resnet_options *o, resnet *net,
                             const resnet_size *size, int *layer) {
     sr_residual_block *k = net->blocks;
-    int64_t in = STEM_CHANNELS;
+    int64_t in = net->stem_channels;
     int stride = net->pools ? 4 : 1, total = 0;
     for (int stage = 0; stage < STAGES; stage++)
         total += size->depth[stage];
     for (int stage = 0; stage < STAGES; stage++) {
-        const int64_t planes = INT64_C(64) << stage;
+        const int64_t planes = net->stem_channels << stage;
         sr_residual_opts block = {
             .in = in,
-            .width = planes * size->group_width / 64 * size->groups,
+            .width = group_width(size, planes) * size->groups,
             .out = size->convs == 3 ? planes * 4 : planes,
             .convs = size->convs,
             .stride = stage > 0 && dilation_of(o, stage) == 1 ? 2 : 1,
@@ -177,10 +183,10 @@ static void build_deep_stem(sr_builder *b, resnet *net, bool v1c) {
         {{"conv1.0", "conv1.1"}, {"conv1.3", "conv1.4"}, {"conv1.6", "bn1"}},
         {{"stem.0", "stem.1"}, {"stem.3", "stem.4"}, {"stem.6", "stem.7"}}};
     sr_conv_layer_opts opts = {
-        .in = 3, .out = STEM_CHANNELS / 2, .window = 3, .conv = {.stride = 2}};
+        .in = 3, .out = net->stem_channels / 2, .window = 3, .conv = {.stride = 2}};
     for (int i = 0; i < STEM_CONVS; i++) {
         if (i == STEM_CONVS - 1)
-            opts.out = STEM_CHANNELS;
+            opts.out = net->stem_channels;
         build_stem_conv(b, net, names[v1c][i][0], names[v1c][i][1], opts);
         opts.in = opts.out;
         opts.conv.stride = 1;
@@ -193,12 +199,12 @@ static void build_stem(sr_builder *b, resnet *net, int stem, bool deep) {
     else {
         build_stem_conv(b, net, "conv1", "bn1",
                         (sr_conv_layer_opts){.in = 3,
-                                             .out = STEM_CHANNELS,
+                                             .out = net->stem_channels,
                                              .window = net->pools ? 7 : 3,
                                              .conv = {.stride = net->pools ? 2 : 1}});
     }
     if (net->stem_stage)
-        sr_build_stage(b, STEM_CHANNELS, net->pools ? 2 : 1);
+        sr_build_stage(b, net->stem_channels, net->pools ? 2 : 1);
 }
 
 static void build(sr_builder *b, const void *options, void *state, const resnet_size *size) {
@@ -206,6 +212,7 @@ static void build(sr_builder *b, const void *options, void *state, const resnet_
     resnet *net = state;
     net->pools = o->stem != STEM_CIFAR;
     net->stem_stage = o->stem_stage;
+    net->stem_channels = sr_round_channels(STEM_CHANNELS * o->width_mult, SR_WIDTH_DIVISOR);
     int layer = 0;
     sr_build_depth(b, layer++);
     build_stem(b, net, o->stem, size->deep);

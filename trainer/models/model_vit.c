@@ -18,7 +18,7 @@ static const double norm_eps = 1e-6, init_std = 0.02;
 // ---- Options ----
 
 typedef struct vit_options {
-    double dropout, attention_dropout, stochastic_depth_prob;
+    double dropout, attention_dropout, stochastic_depth_prob, width_mult;
 } vit_options;
 
 static const sr_option vit_rows[] = {
@@ -41,6 +41,7 @@ static const sr_option vit_rows[] = {
      .offset = offsetof(vit_options, stochastic_depth_prob),
      .default_text = "0",
      .max = 0.99},
+    SR_WIDTH_OPTION(vit_options),
 };
 
 static const sr_option_table vit_table = {.name = "model.vit",
@@ -194,8 +195,20 @@ static void build_layers(sr_builder *b, vit *net, const vit_size *size, const vi
     sr_build_pop(b);
 }
 
-static void build(sr_builder *b, const vit_options *options, vit *net, const vit_size *size,
+// A network of other width. Its heads are about as wide, and divide the channels.
+static vit_size scaled(const vit_size *size, double factor) {
+    vit_size out = *size;
+    out.channels = sr_round_channels((double)size->channels * factor, SR_WIDTH_DIVISOR);
+    out.heads = (int)(size->heads * factor + 0.5);
+    while (out.heads > 1 && out.channels % out.heads != 0)
+        out.heads--;
+    out.heads = out.heads > 1 ? out.heads : 1;
+    return out;
+}
+
+static void build(sr_builder *b, const vit_options *options, vit *net, const vit_size *full,
                   int layout) {
+    const vit_size resized = scaled(full, options->width_mult), *size = &resized;
     const vit_init init = init_of(layout, size);
     const int64_t token[3] = {1, 1, size->channels};
     net->options = *options;
