@@ -47,9 +47,13 @@ SIZES = {
 # Those of the fast kernels: activations are rounded on both devices, but sums in other orders. ResNet-50 begins with
 # blocks that pass their input on, or else it multiplies rounding errors, see above.
 NETWORKS = {"resnet50": ["model.zero_init_residual=true"], "mobilenet-v3-large": [], "convnext-tiny": [], "deit-small": []}
-SIZES.update({f"{name}-{precision}": Size(name, 3, ["batch=8", "lanes=1", "image=64", "data.repeats=1",
-                                                    "schedule.warmup=0it", *values], 1, 1e-2, 1e-2, precision)
-              for name, values in NETWORKS.items() for precision in ("bf16", "fp16")})
+FEW = ["lanes=1", "data.repeats=1", "schedule.warmup=0it"]
+for network, options in NETWORKS.items():
+    for precision in ("bf16", "fp16"):
+        SIZES[f"{network}-{precision}"] = Size(network, 3, ["batch=8", "image=64", *FEW, *options], 1, 1e-2, 1e-2, precision)
+        # At an eighth of the width.
+        SIZES[f"{network}-eighth-{precision}"] = Size(network, 3, ["batch=8", "image=32", "model.width_mult=0.125", *FEW, *options],
+                                                      1, 1e-2, 1e-2, precision)
 
 
 def read_stored():
