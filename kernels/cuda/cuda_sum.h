@@ -157,20 +157,16 @@ static __device__ A sr_sum_column(bool exists, int64_t n, A *sums, int64_t strid
     return exists && n > 0 && threadIdx.y == 0 ? sums[0] : (A)0;
 }
 
-// The columns of lanes side by side, whose sums are [lanes][n][columns], by any number of blocks:
+// The columns of lanes side by side, whose sums are [lanes][n][columns], a thread's column each:
 // *result(lane, column) = the total. Columns without a result, NULL, are not read.
 template <class Result>
 static __device__ void sr_sum_lanes(int64_t lanes, int64_t n, float *sums, int64_t columns,
                                     const Result &result) {
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < lanes * columns; first += step) {
-        const int64_t i = first + threadIdx.x, lane = sr_divide(i, columns);
-        const int64_t column = i - lane * columns;
-        float *const to = lane < lanes ? result(lane, column) : NULL;
-        const float sum = sr_sum_column(to != NULL, n, sums + lane * n * columns + column, columns);
-        if (to && threadIdx.y == 0)
-            *to = sum;
-    }
+    const int64_t i = sr_thread(), lane = sr_divide(i, columns), column = i - lane * columns;
+    float *const to = lane < lanes ? result(lane, column) : NULL;
+    const float sum = sr_sum_column(to != NULL, n, sums + lane * n * columns + column, columns);
+    if (to && threadIdx.y == 0)
+        *to = sum;
 }
 
 // Elements of a chunk: SR_REFERENCE_WAYS neighbouring threads, 'way' of them this one, have the
