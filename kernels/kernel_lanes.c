@@ -188,14 +188,19 @@ uint16_t sr_kernel_lane_inputs(const sr_kernel_request *request) {
     return (uint16_t)(request->per_lane & inputs);
 }
 
-// Notes which arguments each lane has; false if samples are not where 'varies' says.
+// Notes which arguments each lane has; false if samples are not where 'varies' says, or lanes share
+// a result.
 static bool find_per_lane(const sr_kernel_request *lane, uint32_t varies, int64_t lanes,
                           sr_kernel_request *out) {
+    int count;
+    const sr_kernel_argument *argument = sr_kernel_arguments(lane->kernel, &count);
     uint32_t per_lane = 0;
     for (int i = 0; i < lane->args; i++) {
         const int64_t one = sr_kernel_argument_count(lane, i);
         const int64_t all = sr_kernel_argument_count(out, i);
         const bool own = varies >> i & 1;
+        if (!own && argument[i].role == SR_ARG_OUT)
+            return false;
         if (lane->dtype[i] == SR_DTYPE_COUNT || (one > 0 && all == one * (own ? lanes : 1)))
             continue;
         if (!own || all != one)

@@ -19,7 +19,8 @@ extern "C" {
 
 // Makes the request of 'lanes' lanes, at least 2, from that of one. varies: bit i: argument i of
 // each lane is another one. Returns false if the lanes must run one by one: the kernel mixes
-// samples, an argument is not as 'varies' says, or no entry of the same class serves them.
+// samples, an argument is not as 'varies' says, they share a result, or no entry of the same class
+// serves them.
 bool sr_kernel_join_lanes(const sr_kernel_request *lane, int lanes, uint32_t varies,
                           sr_kernel_request *out);
 // Which inputs each lane of a request has of its own, besides samples: of
