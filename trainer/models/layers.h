@@ -143,9 +143,10 @@ sr_tensor sr_layer_drop_path(sr_forward *forward, sr_tensor x, double probabilit
         .max = 0.99                                                                                \
     }
 
+// What numbers of channels are multiples of where width_mult changes them.
+#define SR_WIDTH_DIVISOR 8
 // Option width_mult of a network, whose layers have sr_round_channels(channels width_mult,
 // SR_WIDTH_DIVISOR) channels.
-#define SR_WIDTH_DIVISOR 8
 #define SR_WIDTH_OPTION(type_)                                                                     \
     {                                                                                              \
         .name = "width_mult",                                                                      \

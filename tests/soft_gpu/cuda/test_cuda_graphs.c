@@ -108,7 +108,7 @@ static void repeat(void) {
     end_work(&w);
 }
 
-// Other work is none, even if it begins or ends in the same way.
+// Other work is launched, even if it begins or ends in the same way.
 static void do_something_else(void) {
     work w = begin_work();
     for (int i = 0; i < 3; i++)
