@@ -489,7 +489,7 @@ static bool need_less(sr_engine *e) {
 
 sr_status sr_engine_fit_lanes(sr_engine *e, uint64_t room, uint64_t *bytes) {
     SR_TRY(measure_lanes(e, bytes));
-    while (*bytes > room / 16 * 15 && need_less(e))
+    while (*bytes * (uint64_t)e->executor_count > room / 16 * 15 && need_less(e))
         SR_TRY(measure_lanes(e, bytes));
     return reserve_sums(e);
 }

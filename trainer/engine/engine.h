@@ -86,9 +86,9 @@ SR_NODISCARD sr_status sr_engine_step(sr_engine *engine, int phase, int64_t step
                                       const sr_lane_source *source);
 
 // *bytes: what the values of the largest phase need in a replay. On a device that runs beside the
-// host, fewer lanes run side by side from now on if that is more than 'room', of which a sixteenth
-// is left to libraries: they allocate when their kernels first run. Does not change a bit. Between
-// steps.
+// host, cheap values are recomputed from now on, or else fewer lanes run side by side, if all
+// replays at a time need more than 'room', of which a sixteenth is left to libraries: they allocate
+// when their kernels first run. Does not change a bit. Between steps.
 SR_NODISCARD sr_status sr_engine_fit_lanes(sr_engine *engine, uint64_t room, uint64_t *bytes);
 // Records and compiles a phase's program of one lane without running it (reports, benchmarks). The
 // plan is borrowed as with sr_compile.

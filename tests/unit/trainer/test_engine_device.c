@@ -282,19 +282,18 @@ static void test_two_phases(void **state) {
 // Before fewer lanes run side by side, cheap values are recomputed.
 static void test_values_are_recomputed_for_memory(void **state) {
     (void)state;
-    static const char wide[] = "model.width=64";
     engine_fixture f = {.device = "cpu-async"}, kept = {.device = "cpu-async"};
     uint64_t all, less, fewer, most;
-    engine_begin(&f, "tests/recipes/tiny.yaml", 1, wide);
+    engine_begin(&f, "cifar10-fast", 1, NULL);
     assert_ok(sr_engine_fit_lanes(f.engine, UINT64_MAX, &all));
-    assert_ok(sr_engine_fit_lanes(f.engine, all, &less));
+    assert_ok(sr_engine_fit_lanes(f.engine, all / 15 * 16 - 16, &less));
     assert_int_equal(sr_engine_get_info(f.engine).at_once, 4);
     assert_true(less < all);
     (void)engine_step(&f, 0);
     assert_ok(sr_engine_fit_lanes(f.engine, less, &fewer));
     assert_int_equal(sr_engine_get_info(f.engine).at_once, 2);
     assert_true(fewer < less);
-    engine_begin(&kept, "tests/recipes/tiny.yaml", 1, "recompute=never");
+    engine_begin(&kept, "cifar10-fast", 1, "recompute=never");
     assert_ok(sr_engine_fit_lanes(kept.engine, UINT64_MAX, &most));
     assert_ok(sr_engine_fit_lanes(kept.engine, most, &fewer));
     assert_int_equal(sr_engine_get_info(kept.engine).at_once, 2);
