@@ -21,6 +21,9 @@ REPORT = re.compile(r"software GPU: (\d+) uploads, (\d+) of pageable memory, (\d
                     r"(\d+) downloads, (\d+) to pageable memory, (\d+) on streams of kernels")
 
 
+FIRST = 4  # steps until all work has come twice, with either set of inputs
+
+
 class Steps(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
@@ -52,12 +55,12 @@ class Steps(suite.Suite):
         return most, total
 
     def expect(self, what, lanes, command, *values):
-        (few, before), (many, after) = (self.counts(*command(steps, *values)) for steps in (6, 10))
+        (few, before), (many, after) = (self.counts(*command(steps, *values)) for steps in (FIRST, FIRST + 2))
         more = [b - a for a, b in zip(few, many)]
         self.report(after["launch"] > before["launch"] and after["alone"] == before["alone"] and
-                    after["graph"] >= before["graph"] + 4, f"{what}: kernels of steps are in graphs", f"{before} {after}")
+                    after["graph"] >= before["graph"] + 2, f"{what}: kernels of steps are in graphs", f"{before} {after}")
         self.report("wait_for_all" not in after, f"{what}: nothing waits for the device", f"{after}")
-        self.report(more[0] >= 4 * lanes, f"{what}: steps upload their lanes", f"{few} {many}")
+        self.report(more[0] >= 2 * lanes, f"{what}: steps upload their lanes", f"{few} {many}")
         self.report(more[1] == 0, f"{what}: from registered memory", f"{few} {many}")
         self.report(more[2] == 0, f"{what}: beside kernels", f"{few} {many}")
 
