@@ -152,26 +152,24 @@ static size_t list_ends(struct CUgraph_st *g, const uint64_t *set) {
     return count;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                                     enum cudaStreamCaptureStatus *status,
-                                                     unsigned long long *id, cudaGraph_t *graph,
-                                                     const cudaGraphNode_t **dependencies,
-                                                     const cudaGraphEdgeData **edges,
-                                                     size_t *count) {
+SOFT_GPU_EXPORT cudaError_t cudaStreamGetCaptureInfo(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+    unsigned long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
+    const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out) {
     cudaError_t error = soft_enter();
-    if (id || graph || !dependencies || !edges || !count)
+    if (id_out || graph_out || !dependencies_out || !edgeData_out || !numDependencies_out)
         return soft_leave(
             soft_refuse(cudaErrorNotSupported, "cudaStreamGetCaptureInfo: dependencies alone"));
-    *edges = NULL; // no kernel begins before those in front have ended
+    *edgeData_out = NULL; // no kernel begins before those in front have ended
     if (error == cudaSuccess) {
         soft_lock();
         const struct CUstream_st *s = soft_stream(stream);
         struct CUgraph_st *g = s ? s->capture : NULL;
-        *status = !g           ? cudaStreamCaptureStatusNone
-                  : g->invalid ? cudaStreamCaptureStatusInvalidated
-                               : cudaStreamCaptureStatusActive;
-        *count = g ? list_ends(g, s->after) : 0;
-        *dependencies = g ? g->ends : NULL;
+        *captureStatus_out = !g           ? cudaStreamCaptureStatusNone
+                             : g->invalid ? cudaStreamCaptureStatusInvalidated
+                                          : cudaStreamCaptureStatusActive;
+        *numDependencies_out = g ? list_ends(g, s->after) : 0;
+        *dependencies_out = g ? g->ends : NULL;
         soft_unlock();
     }
     return soft_leave(error);
@@ -194,21 +192,20 @@ static cudaError_t set_ends(struct CUstream_st *s, cudaGraphNode_t *nodes, size_
     return cudaSuccess;
 }
 
-SOFT_GPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
-                                                                cudaGraphNode_t *dependencies,
-                                                                const cudaGraphEdgeData *edges,
-                                                                size_t count, unsigned flags) {
+SOFT_GPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies(
+    cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
+    size_t numDependencies, unsigned flags) {
     cudaError_t error = soft_enter();
     static const cudaGraphEdgeData plain;
     bool known = flags == cudaStreamSetCaptureDependencies;
-    for (size_t i = 0; edges && i < count; i++)
-        known = known && memcmp(&edges[i], &plain, sizeof plain) == 0;
+    for (size_t i = 0; dependencyData && i < numDependencies; i++)
+        known = known && memcmp(&dependencyData[i], &plain, sizeof plain) == 0;
     if (!known)
         return soft_leave(soft_refuse(cudaErrorNotSupported,
                                       "cudaStreamUpdateCaptureDependencies: plain edges are set"));
     if (error == cudaSuccess) {
         soft_lock();
-        error = set_ends(soft_stream(stream), dependencies, count);
+        error = set_ends(soft_stream(stream), dependencies, numDependencies);
         soft_unlock();
     }
     return soft_leave(error);

@@ -102,6 +102,14 @@ static void expect_bytes(sr_device *device, sr_address memory, size_t bytes, int
     assert_ok(sr_device_unmap(device, memory, bytes, mapped, false));
 }
 
+static void expect_repeats(sr_device *device, sr_address memory) {
+    char repeated[12] = "";
+    assert_ok(sr_device_upload(device, memory, "123", 3));
+    assert_ok(sr_device_repeat(device, memory, 3, 11));
+    assert_ok(sr_device_download(device, repeated, memory, sizeof repeated));
+    assert_memory_equal("12312312312", repeated, sizeof repeated);
+}
+
 static void test_memory(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
@@ -120,11 +128,7 @@ static void test_memory(void **state) {
         assert_ok(sr_device_copy(device, memory[2], inside, 4));
         assert_ok(sr_device_download(device, text, memory[2], 4));
         assert_string_equal("abc", text);
-        char repeated[12] = "";
-        assert_ok(sr_device_upload(device, memory[2], "123", 3));
-        assert_ok(sr_device_repeat(device, memory[2], 3, 11));
-        assert_ok(sr_device_download(device, repeated, memory[2], sizeof repeated));
-        assert_memory_equal("12312312312", repeated, sizeof repeated);
+        expect_repeats(device, memory[2]);
         sr_device_free(device, memory[1]);
         memset(text, 0, sizeof text);
         assert_ok(sr_device_download(device, text, inside, 4)); // the others remain

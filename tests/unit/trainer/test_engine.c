@@ -274,7 +274,7 @@ static void test_evaluation_of_moved_pictures(void **state) {
     (void)state;
     enum { N = ENGINE_BATCH / ENGINE_LANES, SHIFT = 2, BYTES = N * ENGINE_SIDE * ENGINE_SIDE * 3 };
     static uint8_t moved[BYTES];
-    float logits[4][N * ENGINE_CLASSES];
+    float logits[4][N * ENGINE_CLASSES] = {{0}};
     engine_fixture plain = {0}, shifted = {.more = "eval.flip=true"};
     engine_begin(&plain, "tests/recipes/tiny.yaml", 1, "eval.flip=true");
     engine_begin(&shifted, "tests/recipes/tiny.yaml", 1, "eval.shift=2");
