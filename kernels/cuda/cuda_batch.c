@@ -329,6 +329,7 @@ static void make_graph(const sr_cuda_batch *b, batch_known *known) {
         (void)cudaGraphDestroy(graph);
     known->refused = error != cudaSuccess;
     if (known->refused) {
+        known->graph = NULL; // CUDA does not say what it left there
         (void)cudaGetLastError();
         SR_DEBUG("%s: no graph of %zu kernels from %s on: %s", sr_device_name(b->device), b->count,
                  b->items[0].site.what, cudaGetErrorName(error));

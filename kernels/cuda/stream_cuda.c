@@ -109,9 +109,9 @@ void sr_cuda_stream_free(sr_stream *stream) {
     if (sr_cuda_enter(stream->device) == SR_OK) {
         (void)sr_cuda_stream_flush(stream);
         (void)cudaStreamSynchronize(s->stream);
-        sr_cuda_batch_free(s->batch);
         (void)cudaStreamDestroy(s->stream);
     }
+    sr_cuda_batch_free(s->batch);
     sr_cuda_log_end(stream->device, &s->log);
     sr_free(s);
 }
