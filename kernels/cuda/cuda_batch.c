@@ -51,6 +51,7 @@ struct sr_cuda_batch {
     bool repeats; // no kernel is without a number
     batch_known *known;
     size_t known_count, known_capacity;
+    batch_known *repeated; // by the last run, for the second time
     uint64_t runs;
 };
 
@@ -409,15 +410,21 @@ static sr_status run(sr_cuda_batch *b, sr_cuda_log *log) {
         return run_graph(b, known->graph, log);
     SR_TRY(run_items(b, log));
     if (known && !known->refused)
-        make_graph(b, known);
+        b->repeated = known;
     return SR_OK;
 }
 
 sr_status sr_cuda_batch_run(sr_cuda_batch *b, sr_cuda_log *log) {
-    if (b->count == 0)
-        return SR_OK;
-    const sr_status status = run(b, log);
+    const sr_status status = b->count > 0 ? run(b, log) : SR_OK;
+    if (!b->repeated)
+        sr_cuda_batch_end(b);
+    return status;
+}
+
+void sr_cuda_batch_end(sr_cuda_batch *b) {
+    if (b->repeated)
+        make_graph(b, b->repeated);
+    b->repeated = NULL;
     b->count = b->word_count = 0;
     b->repeats = true;
-    return status;
 }

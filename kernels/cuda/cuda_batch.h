@@ -28,7 +28,11 @@ SR_NODISCARD sr_status sr_cuda_batch_add_clear(sr_cuda_batch *batch, sr_address 
 // Holds back a copy inside the device.
 SR_NODISCARD sr_status sr_cuda_batch_add_copy(sr_cuda_batch *batch, sr_address to, sr_address from,
                                               size_t bytes);
-// Puts what is held back on the stream and in its log. After an error nothing is held back.
+// Puts what is held back on the stream and in its log. After an error nothing is held back. A batch
+// that is to be a graph is still known until sr_cuda_batch_end, so that an event can be recorded
+// before the host spends time on it.
 SR_NODISCARD sr_status sr_cuda_batch_run(sr_cuda_batch *batch, sr_cuda_log *log);
+// Makes the graph of the last run, if it is to have one. Before anything else is held back.
+void sr_cuda_batch_end(sr_cuda_batch *batch);
 
 #endif

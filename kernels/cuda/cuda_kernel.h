@@ -19,12 +19,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_follow.h"
 #include "kernels/cuda/cuda_plan.h"
 #include "kernels/kernel_params.h"
 
 // SR_CUDA_KERNEL(name, type, threads, barriers) { ... a.x[i] ... }
 // defines the function 'name', whose struct 'a' is of this type, and name_kernel, which describes
-// it. 'threads' bounds those of a block; 'barriers' is 1 where they are used.
+// it. 'threads' bounds those of a block; 'barriers' is 1 where they are used. The body begins when
+// the kernel in front of it has ended.
 #define SR_CUDA_KERNEL(name, type, threads, barriers)                                              \
     SR_CUDA_KERNEL_WITH(name, type, threads, barriers, (threads))
 // The same with what __launch_bounds__ takes: (threads, blocks of a multiprocessor at the least).
@@ -33,7 +35,13 @@
         const __grid_constant__ type a);                                                           \
     __attribute__((used, section(SR_CUDA_SECTION))) static const sr_cuda_kernel name##_kernel = {  \
         #name, (const void *)name, sizeof(type), bound, has_barriers};                             \
-    extern "C" __global__ void __launch_bounds__ launch_bounds name(const __grid_constant__ type a)
+    static __device__ __forceinline__ void name##_body(const type &a);                             \
+    extern "C" __global__ void __launch_bounds__ launch_bounds name(                               \
+        const __grid_constant__ type a) {                                                          \
+        sr_follow();                                                                               \
+        name##_body(a);                                                                            \
+    }                                                                                              \
+    static __device__ __forceinline__ void name##_body(const type &a)
 
 // SR_CUDA_TYPED(name, type, threads, barriers) defines name_f32, name_bf16 and name_f16 of the
 // template 'template <class T> __device__ void name(const type &a)', and name_kernels, which

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one place that launches kernels.
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/cuda/cuda_internal.h"
@@ -19,12 +20,24 @@ static cudaError_t allow_shared(const sr_cuda_part *part) {
                                 (int)part->shared);
 }
 
+// A process drives one device.
+static atomic_bool overlapping;
+
+void sr_cuda_launch_overlapping(void) {
+    atomic_store_explicit(&overlapping, true, memory_order_relaxed);
+}
+
 sr_status sr_cuda_launch_part(const sr_cuda_part *part, void *arguments, void *stream) {
     void *list[] = {arguments};
-    const cudaLaunchConfig_t config = {.gridDim = extent(part->blocks),
-                                       .blockDim = extent(part->threads),
-                                       .dynamicSmemBytes = part->shared,
-                                       .stream = stream};
+    cudaLaunchAttribute overlap = {.id = cudaLaunchAttributeProgrammaticStreamSerialization,
+                                   .val.programmaticStreamSerializationAllowed = 1};
+    const cudaLaunchConfig_t config = {
+        .gridDim = extent(part->blocks),
+        .blockDim = extent(part->threads),
+        .dynamicSmemBytes = part->shared,
+        .stream = stream,
+        .attrs = &overlap,
+        .numAttrs = atomic_load_explicit(&overlapping, memory_order_relaxed) ? 1 : 0};
     cudaError_t error = allow_shared(part);
     if (error == cudaSuccess)
         error = cudaLaunchKernelExC(&config, part->kernel->function, list);

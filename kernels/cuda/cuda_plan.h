@@ -17,6 +17,9 @@ extern "C" {
 #define SR_CUDA_PARTS 5            // functions of a request
 #define SR_CUDA_ARGUMENT_BYTES 512 // of a struct
 #define SR_CUDA_THREADS 1024       // of a block, at most
+// The architecture whose machine code follows kernels that have not ended (cuda_follow.h), as of
+// __CUDA_ARCH__.
+#define SR_CUDA_OVERLAPPING 900
 
 // A function of a .cu file, defined by SR_CUDA_KERNEL (cuda_kernel.h). All of them are in the
 // section SR_CUDA_SECTION of the module.
@@ -54,6 +57,8 @@ SR_NODISCARD sr_status sr_cuda_plan_add(sr_cuda_plan *plan, const sr_cuda_kernel
                                         int64_t blocks, int threads, size_t shared);
 // Adds a part of any grid. SR_E_UNSUPPORTED beyond the limits of a grid.
 SR_NODISCARD sr_status sr_cuda_plan_add_part(sr_cuda_plan *plan, const sr_cuda_part *part);
+// From now on kernels of this process may be on the GPU before those in front have ended.
+void sr_cuda_launch_overlapping(void);
 // Enqueues one function with its struct of arguments (cuda_launch.c).
 SR_NODISCARD sr_status sr_cuda_launch_part(const sr_cuda_part *part, void *arguments, void *stream);
 

@@ -8,6 +8,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cublaslt_provider.h"
 #include "kernels/cuda/cuda_internal.h"
+#include "kernels/cuda/cuda_plan.h"
 #include "kernels/cuda/cudnn_provider.h"
 
 enum { ALIGNMENT = 256 }; // of allocations inside ranges, as of cudaMalloc
@@ -128,6 +129,17 @@ static sr_cuda_graphs graphs_asked_for(void) {
     return SR_CUDA_GRAPHS_BRANCHED;
 }
 
+// Whether kernels follow each other without a gap, where their machine code can.
+static bool may_overlap(int ordinal) {
+    struct cudaDeviceProp p;
+    const char *overlap = getenv("SERRIED_CUDA_OVERLAP");
+    const bool off = overlap && strcmp(overlap, "off") == 0;
+    if (overlap && *overlap && !off)
+        SR_WARN("SERRIED_CUDA_OVERLAP is '%s': only 'off' has an effect", overlap);
+    return !off && cudaGetDeviceProperties(&p, ordinal) == cudaSuccess &&
+           p.major * 100 + p.minor * 10 == SR_CUDA_OVERLAPPING;
+}
+
 static pthread_once_t warned = PTHREAD_ONCE_INIT; // a process opens its device several times
 
 static sr_status open_device(sr_device *device) {
@@ -140,6 +152,8 @@ static sr_status open_device(sr_device *device) {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     state->blocking = blocking && strcmp(blocking, "1") == 0;
     state->graphs = state->blocking ? SR_CUDA_GRAPHS_NONE : graphs_asked_for();
+    if (may_overlap(device->properties.ordinal))
+        sr_cuda_launch_overlapping();
     device->state = state;
     sr_status status = sr_cuda_enter(device);
     if (status == SR_OK) {

@@ -116,9 +116,15 @@ void sr_cuda_stream_free(sr_stream *stream) {
     sr_free(s);
 }
 
-sr_status sr_cuda_stream_flush(sr_stream *stream) {
+static sr_status run_batch(sr_stream *stream) {
     SR_TRY(sr_cuda_enter(stream->device));
     return sr_cuda_batch_run(own(stream)->batch, &own(stream)->log);
+}
+
+sr_status sr_cuda_stream_flush(sr_stream *stream) {
+    SR_TRY(run_batch(stream));
+    sr_cuda_batch_end(own(stream)->batch);
+    return SR_OK;
 }
 
 sr_status sr_cuda_stream_clear(sr_stream *stream, sr_address memory, size_t bytes) {
@@ -175,9 +181,10 @@ void sr_cuda_event_free(sr_event *event) {
 }
 
 sr_status sr_cuda_event_record(sr_event *event, sr_stream *stream) {
-    SR_TRY(sr_cuda_stream_flush(stream));
+    SR_TRY(run_batch(stream));
     sr_cuda_log_mark(event->device, &own(stream)->log, &((cuda_event *)event)->mark);
     const cudaError_t error = cudaEventRecord(event_of(event), own(stream)->stream);
+    sr_cuda_batch_end(own(stream)->batch);
     if (error != cudaSuccess)
         return sr_cuda_fail(event->device, error, "recording an event on %s",
                             name_of(event->device));

@@ -121,10 +121,8 @@ static sr_status keep_values(sr_gpu_program *p) {
             continue;
         if (reads_weights(k))
             read_rounded(k, p);
-        if (k->joined > 0 && k->repeats > 1) {
-            k->measured = k->joined;
+        if (k->measured > 0)
             k->repeats = 1;
-        }
     }
     return SR_OK;
 }

@@ -103,8 +103,8 @@ typedef struct sr_gpu_kernel {
     int read_count, write_count;
     double flops, executed; // of the network; with those that the kernel pads or repeats
     double fixed;           // bytes beside those of values
-    double measured;        // seconds of a run; 0: not known
-    double joined;          // the same with all lanes in one launch
+    double measured;        // seconds of a run of all lanes; 0: not known
+    double in_turn;         // the same where lanes that are launched one by one run so, too
     double functions;       // launches of a run for all lanes together, or for one
     double repeats, runs;   // repeats: for each lane of a run, or 1; runs in a step
     bool gone;              // became part of another kernel

@@ -359,14 +359,19 @@ static double executed_flops(const sr_plan_launch_view *v, sr_gpu_class numerics
     return v->flops;
 }
 
+// Lanes of a convolution that are launched one by one are branches of a graph. The GPU's
+// multiprocessors are then as full as with one launch of all samples, which stands for them; less
+// than one lane they cannot take.
 static void find_times(const sr_plan_launch_view *v, int lanes, const sr_gpu *gpu,
                        sr_gpu_kernel *k) {
     const int64_t n = samples_of(v);
     if (k->numerics != SR_GPU_cudnn)
         return;
-    k->joined = sr_gpu_measured(gpu, v->id, k->dtype, v->params, n * (v->varies ? lanes : 1));
-    k->measured = k->repeats > 1 ? k->repeats * sr_gpu_measured(gpu, v->id, k->dtype, v->params, n)
-                                 : k->joined;
+    const double lane = sr_gpu_measured(gpu, v->id, k->dtype, v->params, n);
+    const double all =
+        sr_gpu_measured(gpu, v->id, k->dtype, v->params, n * (v->varies ? lanes : 1));
+    k->measured = all > lane ? all : lane;
+    k->in_turn = k->repeats > 1 ? k->repeats * lane : k->measured;
 }
 
 void sr_gpu_serve(const sr_plan_launch_view *v, int lanes, const sr_gpu *gpu, sr_gpu_kernel *k) {

@@ -37,6 +37,13 @@ static inline unsigned char (*soft_gpu_shared_of(void))[] {
 #pragma clang diagnostic ignored "-Wignored-attributes"
 #endif
 
+// kernels/cuda/cuda_follow.h, whose place this takes: that a thread has waited for the kernel in
+// front.
+#define SR_KERNELS_CUDA_FOLLOW_H
+static inline void sr_follow(void) {
+    soft_gpu_now.follows = true;
+}
+
 // ---- Barriers and warps ----
 
 #define SOFT_GPU_PLACE(operation, mask)                                                            \

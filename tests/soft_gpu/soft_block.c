@@ -485,6 +485,7 @@ static void check_canary(const soft_launch *l) {
 }
 
 static void run_block(const soft_launch *l, const void *arguments, size_t bytes, soft_rng *rng) {
+    soft_gpu_now.follows = false;
     memset(soft_gpu_now.shared, POISON, l->shared);
     soft_races_begin();
     in_thread = true;
@@ -499,6 +500,8 @@ static void run_block(const soft_launch *l, const void *arguments, size_t bytes,
     } else {
         run_loop(l, arguments, bytes);
     }
+    if (l->overlaps && !soft_gpu_now.follows)
+        soft_mistake("may begin before the kernel in front has ended, but does not wait for it");
     in_thread = false;
     check_canary(l);
 }

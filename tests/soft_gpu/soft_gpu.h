@@ -27,6 +27,7 @@ typedef struct soft_gpu_thread {
     void *memory; // of all devices, as kernels see it
     size_t memory_bytes;
     uint64_t loaded, stored; // bytes of it in this launch, where kernels report their accesses
+    bool follows;            // the block has waited for the kernel in front
 } soft_gpu_thread;
 
 extern SOFT_GPU_EXPORT __thread soft_gpu_thread soft_gpu_now

@@ -77,19 +77,36 @@ cudaEvent_t make_event(void) {
     return event;
 }
 
-cudaError_t launch(cudaStream_t stream, kernel_function kernel, unsigned blocks, unsigned threads,
-                   size_t shared, const vector_args *args) {
+static cudaError_t launch_as(const cudaLaunchConfig_t *config, kernel_function kernel,
+                             const vector_args *args) {
     union {
         kernel_function kernel;
         void *object;
     } function = {kernel};
     vector_args copy = *args;
     void *list[] = {&copy};
+    return cudaLaunchKernelExC(config, function.object, list);
+}
+
+cudaError_t launch(cudaStream_t stream, kernel_function kernel, unsigned blocks, unsigned threads,
+                   size_t shared, const vector_args *args) {
     const cudaLaunchConfig_t config = {.gridDim = {blocks, 1, 1},
                                        .blockDim = {threads, 1, 1},
                                        .dynamicSmemBytes = shared,
                                        .stream = stream};
-    return cudaLaunchKernelExC(&config, function.object, list);
+    return launch_as(&config, kernel, args);
+}
+
+cudaError_t launch_overlapping(cudaStream_t stream, kernel_function kernel, unsigned blocks,
+                               unsigned threads, const vector_args *args) {
+    cudaLaunchAttribute overlap = {.id = cudaLaunchAttributeProgrammaticStreamSerialization,
+                                   .val.programmaticStreamSerializationAllowed = 1};
+    const cudaLaunchConfig_t config = {.gridDim = {blocks, 1, 1},
+                                       .blockDim = {threads, 1, 1},
+                                       .stream = stream,
+                                       .attrs = &overlap,
+                                       .numAttrs = 1};
+    return launch_as(&config, kernel, args);
 }
 
 void upload(void *to, const void *from, size_t bytes, cudaStream_t stream) {

@@ -50,6 +50,9 @@ cudaEvent_t make_event(void);
 typedef void (*kernel_function)(const vector_args);
 cudaError_t launch(cudaStream_t stream, kernel_function kernel, unsigned blocks, unsigned threads,
                    size_t shared, const vector_args *args);
+// The same, but the kernel may begin before the one in front of it has ended.
+cudaError_t launch_overlapping(cudaStream_t stream, kernel_function kernel, unsigned blocks,
+                               unsigned threads, const vector_args *args);
 // With copies through memory that is not registered, which wait.
 void upload(void *to, const void *from, size_t bytes, cudaStream_t stream);
 void download(void *to, const void *from, size_t bytes, cudaStream_t stream);

@@ -109,6 +109,7 @@ typedef struct soft_launch {
     sr_cuda_kernel kernel;
     uint3 blocks, threads;
     size_t shared;
+    bool overlaps; // it may begin before the kernel in front has ended
     _Alignas(16) unsigned char arguments[];
 } soft_launch;
 

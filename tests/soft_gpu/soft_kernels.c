@@ -43,6 +43,13 @@ static bool is_grid(const dim3 *blocks, const dim3 *threads) {
            threads->z <= 64 && (uint64_t)threads->x * threads->y * threads->z <= SR_CUDA_THREADS;
 }
 
+// Whether the launch has no attribute but that it may begin before the kernel in front has ended.
+static bool has_known_attributes(const cudaLaunchConfig_t *c) {
+    return c->numAttrs == 0 ||
+           (c->numAttrs == 1 &&
+            c->attrs[0].id == cudaLaunchAttributeProgrammaticStreamSerialization);
+}
+
 // What CUDA checks when a kernel is launched, and that the struct can be passed.
 static cudaError_t check(const cudaLaunchConfig_t *c, const soft_kernel *k) {
     const sr_cuda_kernel *e = &k->entry;
@@ -63,7 +70,7 @@ static cudaError_t check(const cudaLaunchConfig_t *c, const soft_kernel *k) {
         return soft_refuse(cudaErrorInvalidValue,
                            "kernel %s: its struct of %zu bytes has not 17 to %u", e->name,
                            e->argument_bytes, SOFT_ARGUMENT_MAX);
-    if (c->numAttrs != 0)
+    if (!has_known_attributes(c))
         return soft_refuse(cudaErrorNotSupported, "kernel %s: attributes of a launch", e->name);
     return cudaSuccess;
 }
@@ -79,6 +86,7 @@ static soft_command *make(const cudaLaunchConfig_t *c, const soft_kernel *k,
     launch->blocks = (uint3){c->gridDim.x, c->gridDim.y, c->gridDim.z};
     launch->threads = (uint3){c->blockDim.x, c->blockDim.y, c->blockDim.z};
     launch->shared = c->dynamicSmemBytes;
+    launch->overlaps = c->numAttrs > 0 && c->attrs[0].val.programmaticStreamSerializationAllowed;
     memcpy(launch->arguments, arguments, k->entry.argument_bytes);
     command->launch = launch;
     return command;
@@ -108,6 +116,8 @@ static cudaError_t launch(const cudaLaunchConfig_t *c, const void *function, voi
     soft_command *command = make(c, kernel, arguments[0]);
     soft_check_arguments(command, stream->device);
     stream->computes = true;
+    if (command->launch->overlaps)
+        (void)soft_count("overlap");
     if (stream->capture)
         return soft_capture_add(stream, command);
     (void)soft_count("alone");

@@ -16,6 +16,15 @@ SR_CUDA_KERNEL(add, vector_args, 256, 0) {
         a.y[i] = a.x[i] + a.value;
 }
 
+extern "C" __global__ void __launch_bounds__(256)
+    add_at_once(const __grid_constant__ vector_args a) {
+    const int64_t i = sr_thread();
+    if (i < a.count)
+        a.y[i] = a.x[i] + a.value;
+}
+__attribute__((used, section(SR_CUDA_SECTION))) static const sr_cuda_kernel add_at_once_kernel = {
+    "add_at_once", (const void *)add_at_once, sizeof(vector_args), 256, 0};
+
 SR_CUDA_KERNEL(read_shifted, vector_args, 256, 0) {
     const int64_t i = sr_thread();
     if (i < a.count)

@@ -35,6 +35,7 @@ typedef struct language_args {
 
 void fill(const vector_args a);            // y[i] = value
 void add(const vector_args a);             // y[i] = x[i] + value
+void add_at_once(const vector_args a);     // the same without waiting for the kernel in front
 void read_shifted(const vector_args a);    // y[i] = x[i + shift]
 void numbers(const vector_args a);         // y of the thread's number = number, in three dimensions
 void block_sums(const vector_args a);      // y[block] = sum of the block's x, in shared memory

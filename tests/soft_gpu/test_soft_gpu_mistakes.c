@@ -77,6 +77,20 @@ static void test_host_memory_reused(void **state) {
     shows(read_late);
 }
 
+static void begin_at_once(void) {
+    const cudaStream_t s = make_stream();
+    float *x = device_iota(COUNT, s), *y = device_alloc(BYTES);
+    vector_args a = arguments(y, x);
+    OK(launch_overlapping(s, right ? add : add_at_once, BLOCKS, THREADS, &a));
+    OK(cudaStreamSynchronize(s));
+}
+
+static void test_missing_wait_in_kernel(void **state) {
+    (void)state;
+    both(begin_at_once, "kernel add_at_once");
+    both(begin_at_once, "may begin before the kernel in front has ended");
+}
+
 static void touch(void) {
     float *x = device_alloc(BYTES), host = 0.0f;
     const cudaStream_t s = make_stream();
@@ -452,6 +466,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_wait),
         cmocka_unit_test(test_host_memory_reused),
+        cmocka_unit_test(test_missing_wait_in_kernel),
         cmocka_unit_test(test_host_touch),
         cmocka_unit_test(test_host_pointer),
         cmocka_unit_test(test_stale_pointer),

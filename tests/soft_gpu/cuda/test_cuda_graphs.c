@@ -105,6 +105,7 @@ static void repeat(void) {
     expect_launches(8, 2);
     expect(&w, 0, 65536);
     CHECK(soft_gpu_count("launch") == 16);
+    CHECK(soft_gpu_count("overlap") == 12); // those of the graph when it was captured
     end_work(&w);
 }
 
@@ -281,6 +282,16 @@ static void ask_for_none(void) {
     repeat_without_graphs();
 }
 
+static void ask_for_no_overlap(void) {
+    (void)setenv("SERRIED_CUDA_OVERLAP", "off", 1);
+    work w = begin_work();
+    double_it(&w, 4);
+    CHECK(soft_gpu_count("launch") == 4);
+    CHECK(soft_gpu_count("overlap") == 0);
+    expect(&w, 0, 16);
+    end_work(&w);
+}
+
 static void ask_for_chains(void) {
     (void)setenv("SERRIED_CUDA_GRAPHS", "chain", 1);
     work w = begin_work();
@@ -346,6 +357,7 @@ static void test_no_graphs(void **state) {
     expect_clean(have_no_number);
     expect_clean(block);
     expect_clean(ask_for_none);
+    expect_clean(ask_for_no_overlap);
 }
 
 int main(void) {
