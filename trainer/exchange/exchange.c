@@ -4,7 +4,8 @@
 // One thread per exchange makes every call on the communicator within a step, so that backward
 // never waits for a message. It never spins, since ranks share cores: with nothing under way it
 // sleeps until a bucket is complete (and checks for a peer's failure every 50 ms); while messages
-// are under way it tests them every 20 to 200 us, after a while every ms.
+// are under way it tests them every 20 to 200 us, after a while every ms. Beside a device, which
+// has no work until the next step begins, it looks for the end of this one every 20 us.
 //
 // A failure is recorded once, whoever detects it. The thread notifies all ranks of it, and every
 // later call returns it. Not here: what the values mean, and which bits a sum has (lane_tree.c).
@@ -28,6 +29,11 @@
 
 // ---- the thread
 
+// Whether lanes are computed by a device and not on the rank's cores.
+static bool is_beside_host(const sr_exchange *x) {
+    return x->device && sr_device_get_properties(x->device)->asynchronous;
+}
+
 // How long to sleep after a turn without progress. 'idle_ns': since something last did.
 static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
     const bool joins = sr_exchange_is_joining(x);
@@ -36,7 +42,7 @@ static int64_t next_look(const sr_exchange *x, int64_t last, int64_t idle_ns) {
         return IDLE_NS;
     if (idle_ns > PATIENT_AFTER_NS && !x->waiting)
         return PATIENT_LOOK_NS;
-    if (joins) // every lane of the group waits for it
+    if (joins || (x->waiting && is_beside_host(x))) // all lanes of the group, or the device, wait
         return SHORTEST_LOOK_NS;
     return last * 2 < LONGEST_LOOK_NS ? last * 2 : LONGEST_LOOK_NS;
 }
@@ -84,6 +90,14 @@ static sr_status start_thread(sr_exchange *x) {
 
 // ---- life
 
+// Whether nothing of a step needs the host: the device moves the messages, or there are none.
+static bool moves_on_stream(const sr_exchange *x, const sr_device *device) {
+    if (!device)
+        return false;
+    return sr_comm_memory_of(x->comm, device).on_stream ||
+           (x->size == 1 && sr_device_get_properties(device)->asynchronous);
+}
+
 static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64_t block_elements,
                         sr_exchange **out) {
     sr_exchange *x = sr_alloc(sizeof *x, "exchange");
@@ -99,8 +113,7 @@ static sr_status create(sr_comm *comm, const sr_exchange_options *options, int64
     pthread_cond_init(&x->wake, &monotonic);
     pthread_cond_init(&x->finished_step, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const bool on_stream = options->device && sr_comm_memory_of(comm, options->device).on_stream;
-    x->driver = on_stream ? &sr_exchange_on_stream : &sr_exchange_host;
+    x->driver = moves_on_stream(x, options->device) ? &sr_exchange_on_stream : &sr_exchange_host;
     *out = x;
     SR_TRY(sr_exchange_build(x, options, block_elements));
     return x->measure ? sr_exchange_agreement_create(x) : SR_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver of the exchange for backends that move messages on the device's stream: the host enqueues
-// and watches events.
+// Driver of the exchange for backends that move messages on the device's stream, and for a single
+// rank, which has none: the host enqueues and watches events.
 //
 // As soon as all lanes of this rank are on their streams, the whole bucket is enqueued on the
 // exchange's stream: wait for the partial sums, swap, fold and update, spread. All ranks do so in
@@ -17,7 +17,8 @@
 
 static sr_status enqueue(sr_exchange *x, const sr_message_list *list, sr_event *end) {
     sr_exchange_count(x, list);
-    SR_TRY(sr_comm_enqueue(x->comm, x->stream, list->messages, list->count));
+    if (x->size > 1)
+        SR_TRY(sr_comm_enqueue(x->comm, x->stream, list->messages, list->count));
     return sr_event_record(end, x->stream);
 }
 
