@@ -7,7 +7,7 @@
 
 #include "tests/soft_gpu/soft_gpu_internal.h"
 
-enum { KINDS = 16, KERNELS = 4096 };
+enum { KINDS = 24, KERNELS = 4096 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
