@@ -8,6 +8,7 @@
 // alpha are rounded, by tensor cores toward zero, to at most 2^-23 of a partial sum in any order,
 // and no partial sum exceeds the sum of all absolute values; the result is rounded once more:
 //     |got - want| <= roundoff(T) |want| + (n + 2) 2^-23 (sum of |a b| + |bias|)
+// Factors of fp32 are cut to TF32, which adds (2 2^-10 + 2^-20) times the same sum.
 // Repeated runs with other contents of the workspace have the same bits, and so has each of several
 // lanes side by side as alone.
 #include "tests/unit/support/test_support.h"
