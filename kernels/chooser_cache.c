@@ -56,9 +56,10 @@ static void write_identity(const sr_device_properties *device, const char *numer
     char identity[SR_DEVICE_IDENTITY], text[SR_PROVIDER_TEXT];
     size_t count, used;
     const sr_provider *const *providers = sr_providers(&count);
-    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s%s; %s",
+    used = (size_t)snprintf(out, SR_CHOOSER_IDENTITY, "%016llx; %s%s%s; %s",
                             (unsigned long long)hash_of_table(device->kind),
-                            sr_kernels_portable() ? "portable; " : "", numerics ? numerics : "",
+                            sr_kernels_portable() ? "portable; " : "",
+                            sr_kernels_tf32() ? "tf32; " : "", numerics ? numerics : "",
                             sr_device_identity(device, identity));
     for (size_t i = 0; i < count && used < SR_CHOOSER_IDENTITY; i++)
         if (sr_provider_is_for(providers[i], device->kind))

@@ -250,6 +250,12 @@ void sr_kernels_thread_init(void);
 void sr_kernels_use_portable(bool on);
 // Whether numerics are portable.
 bool sr_kernels_portable(void);
+// Allows kernels for fp32, or forbids them, that round the factors of products to TF32: to the 10
+// bits of fp16 behind the point, with the range of fp32. Must be called before any kernel is
+// prepared. Off at first.
+void sr_kernels_use_tf32(bool on);
+// Whether they are allowed.
+bool sr_kernels_tf32(void);
 // Whether an entry is of class "reference".
 bool sr_kernel_is_reference(const sr_kernel_entry *entry);
 

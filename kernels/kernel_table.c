@@ -30,6 +30,16 @@ bool sr_kernels_portable(void) {
     return atomic_load_explicit(&portable, memory_order_relaxed);
 }
 
+static atomic_bool tf32;
+
+void sr_kernels_use_tf32(bool on) {
+    atomic_store_explicit(&tf32, on, memory_order_relaxed);
+}
+
+bool sr_kernels_tf32(void) {
+    return atomic_load_explicit(&tf32, memory_order_relaxed);
+}
+
 bool sr_kernel_is_reference(const sr_kernel_entry *entry) {
     return strcmp(entry->numerics_class, SR_KERNEL_REFERENCE) == 0;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers, their gradients and products of batches by cuBLASLt, in bf16 and f16. Weights and
-// bias are rounded to the type of the activations first. Gradients of weights are fp32, as their
-// sums are; the slices of their rows (cublaslt_slices.h), of all lanes side by side, are a batch.
-// Those of the filters of 1x1 convolutions, which have a row for each pixel, are the same.
+// Linear layers, their gradients and products of batches by cuBLASLt, in bf16 and f16, and in fp32
+// with TF32. Weights and bias are rounded to the type of the activations first. Gradients of
+// weights are fp32, as their sums are; the slices of their rows (cublaslt_slices.h), of all lanes
+// side by side, are a batch. Those of the filters of 1x1 convolutions, which have a row for each
+// pixel, are the same.
 #include <string.h>
 
 #include "kernels/base/memory.h"
@@ -179,9 +180,15 @@ static place place_of(const prepared_product *s, sr_address workspace) {
                    .plan = (void *)(at + s->bytes[0] + s->bytes[1])};
 }
 
-static sr_status round_parameters(const prepared_product *s, const place *at, sr_address weights,
+// Those of fp32 stay where they are.
+static sr_status round_parameters(const prepared_product *s, place *at, sr_address weights,
                                   sr_address bias, void *stream) {
     sr_cuda_round_args arguments = s->round;
+    if (s->dtype == SR_F32) {
+        at->part[0] = sr_cuda_pointer(weights);
+        at->part[1] = sr_cuda_pointer(bias);
+        return SR_OK;
+    }
     arguments.from[0] = sr_cuda_pointer(weights);
     arguments.from[1] = sr_cuda_pointer(bias);
     arguments.to[0] = at->part[0];
@@ -192,25 +199,25 @@ static sr_status round_parameters(const prepared_product *s, const place *at, sr
 // x, w, bias, y
 static sr_status launch_linear(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    const place at = place_of(s, launch->workspace);
+    place at = place_of(s, launch->workspace);
+    SR_TRY(round_parameters(s, &at, launch->p[1], launch->p[2], launch->stream));
     const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
                                        .b = at.part[0],
                                        .bias = s->round.count[1] > 0 ? at.part[1] : NULL,
                                        .c = sr_cuda_pointer(launch->p[3]),
                                        .workspace = at.plan};
-    SR_TRY(round_parameters(s, &at, launch->p[1], launch->p[2], launch->stream));
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
 // dy, w, dx
 static sr_status launch_linear_dx(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    const place at = place_of(s, launch->workspace);
+    place at = place_of(s, launch->workspace);
+    SR_TRY(round_parameters(s, &at, launch->p[1], (sr_address){0}, launch->stream));
     const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
                                        .b = at.part[0],
                                        .c = sr_cuda_pointer(launch->p[2]),
                                        .workspace = at.plan};
-    SR_TRY(round_parameters(s, &at, launch->p[1], (sr_address){0}, launch->stream));
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
@@ -266,7 +273,7 @@ static void prepare_round(const sr_kernel_request *request, prepared_product *s)
     s->round.count[0] = sr_kernel_argument_count(request, 1);
     if (product.bias)
         s->round.count[1] = product.p.columns;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && s->dtype != SR_F32; i++)
         s->bytes[i] = sr_cuda_align((size_t)s->round.count[i] * sr_dtype_size(s->dtype));
 }
 
@@ -341,7 +348,7 @@ static bool supports(const sr_kernel_request *request) {
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/cublaslt", .provider = "cublaslt", .numerics_class = "cublaslt",             \
-        .supports = supports, .prepare = prepare, .dtypes = "bf16 f16", .lanes = true,             \
+        .supports = supports, .prepare = prepare, .dtypes = "f32 bf16 f16", .lanes = true,         \
     }
 
 static const sr_kernel_entry entries[] = {ENTRY(linear), ENTRY(linear_dx), ENTRY(linear_dw),

@@ -135,7 +135,9 @@ static void make_operation(making *m, sr_cublaslt_plan *plan) {
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     // Only its alignment counts before a launch.
     const void *const bias = (const void *)(uintptr_t)SR_CUDA_LIBRARY_ALIGNMENT;
-    note(m, m->calls->cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    const cublasComputeType_t compute =
+        plan->product.dtype == SR_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    note(m, m->calls->cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F),
          "describing a product");
     set_operation(m, plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transpose_b,
                   sizeof transpose_b);

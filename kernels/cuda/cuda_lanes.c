@@ -13,7 +13,9 @@
 
 bool sr_cuda_is_for_libraries(const sr_kernel_request *request) {
     const sr_dtype dtype = sr_kernel_activation(request);
-    if (!sr_kernel_fits(request) || (dtype != SR_BF16 && dtype != SR_F16))
+    const bool takes =
+        dtype == SR_BF16 || dtype == SR_F16 || (dtype == SR_F32 && sr_kernels_tf32());
+    if (!sr_kernel_fits(request) || !takes)
         return false;
     for (int i = 0; i < request->args; i++)
         if (sr_kernel_argument_count(request, i) == 0 && request->dtype[i] != SR_DTYPE_COUNT)

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-// Whether a request is in bf16 or f16 and none of its arguments is empty.
+// Whether a request is in bf16 or f16, or in fp32 whose factors may be rounded to TF32, and none of
+// its arguments is empty.
 bool sr_cuda_is_for_libraries(const sr_kernel_request *request);
 
 // Of what lies in a workspace: what libraries ask for, and whole sectors of memory.

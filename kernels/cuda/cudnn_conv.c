@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions by cuDNN: conv2d and its gradients in bf16 and f16, without groups. Weights are
-// rounded to the type of the activations, and so are their gradients, which are stored as fp32.
+// Convolutions by cuDNN: conv2d and its gradients in bf16 and f16, and in fp32 with TF32, without
+// groups. Weights are rounded to the type of the activations, and so are their gradients, which are
+// stored as fp32.
 // Of lanes side by side it serves conv2d and conv2d_dx.
 #include <string.h>
 
@@ -16,7 +17,8 @@ typedef struct cudnn_conv {
     sr_cudnn_plan *plan;
     sr_dtype dtype;
     sr_cudnn_filter_args filter, bias; // without addresses
-    size_t filter_bytes;               // in the workspace, before that of the plan
+    bool in_place;                     // the parameter is the filter
+    size_t filter_bytes;               // else in the workspace, before that of the plan
 } cudnn_conv;
 
 static const sr_conv_params *params_of(const sr_kernel_request *request) {
@@ -30,12 +32,15 @@ typedef struct place {
     void *filter, *plan;
 } place;
 
-static place place_of(const cudnn_conv *c, sr_address workspace) {
+static place place_of(const cudnn_conv *c, sr_address workspace, sr_address parameter) {
     const uintptr_t at = sr_cuda_align((size_t)workspace.at);
-    return (place){.filter = (void *)at, .plan = (void *)(at + c->filter_bytes)};
+    return (place){.filter = c->in_place ? sr_cuda_pointer(parameter) : (void *)at,
+                   .plan = (void *)(at + c->filter_bytes)};
 }
 
 static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, void *stream) {
+    if (c->in_place)
+        return SR_OK;
     if (c->filter.taps == 1) { // both orders are the same
         sr_cuda_round_args round = {
             .from = {sr_cuda_pointer(from)}, .to = {to}, .count = {c->filter.count}};
@@ -50,7 +55,7 @@ static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, vo
 // x, w, bias, y
 static sr_status launch_conv2d(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace);
+    const place at = place_of(c, launch->workspace, launch->p[1]);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
                                             sr_cuda_pointer(launch->p[3])};
     SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
@@ -66,7 +71,7 @@ static sr_status launch_conv2d(const sr_kernel_launch *launch) {
 // dy, w, dx
 static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace);
+    const place at = place_of(c, launch->workspace, launch->p[1]);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[2]), at.filter,
                                             sr_cuda_pointer(launch->p[0])};
     SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
@@ -76,11 +81,13 @@ static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
 // x, dy, dw
 static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace);
+    const place at = place_of(c, launch->workspace, launch->p[2]);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
                                             sr_cuda_pointer(launch->p[1])};
     sr_cudnn_filter_args arguments = c->filter;
     SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
+    if (c->in_place)
+        return SR_OK;
     arguments.from = at.filter;
     arguments.to = sr_cuda_pointer(launch->p[2]);
     return sr_cudnn_filter_unpack(c->dtype, &arguments, launch->stream);
@@ -109,8 +116,10 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
         .plan = plan,
         .dtype = sr_kernel_activation(request),
         .filter = {.count = count, .channels = p->c, .taps = p->r * p->s},
-        .filter_bytes = sr_cuda_align((size_t)count * sr_dtype_size(sr_kernel_activation(request))),
+        .in_place = sr_kernel_activation(request) == SR_F32 && p->r * p->s == 1,
     };
+    if (!c->in_place)
+        c->filter_bytes = sr_cuda_align((size_t)count * sr_dtype_size(c->dtype));
     if (request->kernel == SR_KERNEL_conv2d && request->dtype[2] != SR_DTYPE_COUNT)
         c->bias = (sr_cudnn_filter_args){.count = p->n * p->p * p->q * p->k, .channels = p->k};
     out->workspace = SR_CUDA_LIBRARY_ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
@@ -148,7 +157,7 @@ static bool supports(const sr_kernel_request *request) {
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/cudnn", .provider = "cudnn", .numerics_class = "cudnn",                      \
-        .supports = supports, .prepare = prepare, .dtypes = "bf16 f16", .lanes = true,             \
+        .supports = supports, .prepare = prepare, .dtypes = "f32 bf16 f16", .lanes = true,         \
     }
 
 static const sr_kernel_entry entries[] = {ENTRY(conv2d), ENTRY(conv2d_dx), ENTRY(conv2d_dw)};

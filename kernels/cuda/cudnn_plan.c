@@ -108,7 +108,9 @@ static void undo(making *m, int kept) {
 
 static descriptor make_tensor(making *m, sr_cudnn_tensor which, sr_dtype dtype, int64_t n,
                               int64_t c, int64_t h, int64_t w) {
-    const cudnnDataType_t type = dtype == SR_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    const cudnnDataType_t type = dtype == SR_BF16  ? CUDNN_DATA_BFLOAT16
+                                 : dtype == SR_F16 ? CUDNN_DATA_HALF
+                                                   : CUDNN_DATA_FLOAT; // on tensor cores: TF32
     const int64_t sizes[] = {n, c, h, w}, steps[] = {c * h * w, 1, c * w, c};
     const int64_t id = which, alignment = ALIGNMENT;
     descriptor d = create(m, CUDNN_BACKEND_TENSOR_DESCRIPTOR);

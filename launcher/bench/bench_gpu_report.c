@@ -29,13 +29,16 @@ static void add_head(const sr_gpu_plan *p, sr_text *out) {
     const sr_step_result *r = p->result;
     const sr_gpu *g = p->gpu;
     const bool full = r->recipe->precision == SR_PRECISION_FP32;
+    const bool tf32 = full && r->recipe->numerics_tf32;
     sr_text_add(out, "%s: %s, %lld px, batch %lld in %lld lane%s", r->recipe->name, r->model,
                 (long long)r->image, (long long)r->batch, (long long)r->lanes,
                 r->lanes == 1 ? "" : "s");
     if (r->lanes > 1)
         sr_text_add(out, " (%d at once)", p->at_once);
     sr_text_add(out, ", %s\npredicted for %s: ", r->precision, g->model);
-    if (full)
+    if (tf32)
+        sr_text_add(out, "%.0f TFLOP/s on tensor cores in TF32", 1e-12 * g->tensor_tf32);
+    else if (full)
         sr_text_add(out, "%.1f TFLOP/s in fp32 without FMA",
                     1e-12 * sr_gpu_flop_rate(g, SR_GPU_reference, SR_F32));
     else

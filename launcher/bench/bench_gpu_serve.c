@@ -57,8 +57,8 @@ static bool always(const sr_plan_launch_view *v) {
     return true;
 }
 
-static bool in_16_bits(const sr_plan_launch_view *v) {
-    return is_16(v);
+static bool is_for_libraries(const sr_plan_launch_view *v) {
+    return is_16(v) || (v->info[0].dtype == SR_F32 && sr_kernels_tf32());
 }
 
 static bool is_depthwise(const sr_plan_launch_view *v) {
@@ -84,7 +84,7 @@ static bool is_of_equal_shapes(const sr_plan_launch_view *v) {
 }
 
 static bool is_ungrouped(const sr_plan_launch_view *v) {
-    return is_16(v) && ((const sr_conv_params *)v->params)->groups == 1;
+    return is_for_libraries(v) && ((const sr_conv_params *)v->params)->groups == 1;
 }
 
 static bool is_pointwise(const sr_plan_launch_view *v) {
@@ -95,7 +95,7 @@ static bool is_pointwise(const sr_plan_launch_view *v) {
 
 static bool is_first_layer(const sr_plan_launch_view *v) {
     const sr_conv_params *p = v->params;
-    return is_ungrouped(v) && p->c <= 4 && p->k % 8 == 0 && p->r <= 8 && p->s <= 8 &&
+    return is_16(v) && p->groups == 1 && p->c <= 4 && p->k % 8 == 0 && p->r <= 8 && p->s <= 8 &&
            p->r * p->s > 1 && p->dilation_h == 1 && p->dilation_w == 1 && p->stride_h <= 4 &&
            p->stride_w <= 4 && sr_stem_terms((int32_t)p->s, p->stride_w) <= 32;
 }
@@ -137,10 +137,10 @@ static const struct serving {
     {SR_KERNEL_conv2d, SR_GPU_cudnn, is_ungrouped},
     {SR_KERNEL_conv2d_dx, SR_GPU_cudnn, is_ungrouped},
     {SR_KERNEL_conv2d_dw, SR_GPU_cudnn, is_ungrouped},
-    {SR_KERNEL_linear, SR_GPU_cublaslt, in_16_bits},
-    {SR_KERNEL_linear_dx, SR_GPU_cublaslt, in_16_bits},
-    {SR_KERNEL_linear_dw, SR_GPU_cublaslt, in_16_bits},
-    {SR_KERNEL_matmul, SR_GPU_cublaslt, in_16_bits},
+    {SR_KERNEL_linear, SR_GPU_cublaslt, is_for_libraries},
+    {SR_KERNEL_linear_dx, SR_GPU_cublaslt, is_for_libraries},
+    {SR_KERNEL_linear_dw, SR_GPU_cublaslt, is_for_libraries},
+    {SR_KERNEL_matmul, SR_GPU_cublaslt, is_for_libraries},
     {SR_KERNEL_conv2d_dw, SR_GPU_cublaslt, is_pointwise},
     {SR_KERNEL_attention, SR_GPU_mma, is_of_whole_depths},
     {SR_KERNEL_attention_grad, SR_GPU_mma, is_of_whole_depths},

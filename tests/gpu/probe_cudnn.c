@@ -199,7 +199,7 @@ static bool is_deterministic(descriptor config) {
 static int check_patterns(void) {
     int bad = 0;
     for (int p = 0; p < PATTERNS; p++) {
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TIMED_TYPES; t++) {
             for (int s = 0; s < SHAPES; s++) {
                 graph g = {.type = types[t].type, .batch = 256, .shape = shapes[s]};
                 patterns[p].build(&g);
@@ -266,7 +266,7 @@ static void print_engines(const machine *m, int pattern, int type, int shape, in
         }
         forget(&own, kept);
     }
-    for (int i = 0, at = 0; i < first.knobs && at < 240; i++)
+    for (int i = 0, at = 0; i < first.knobs && at < TIMED_TYPES40; i++)
         at += snprintf(knobs + at, sizeof knobs - (size_t)at, "%s%d=%lld", i ? " " : "",
                        (int)first.types[i], (long long)first.values[i]);
     shape_text(&shapes[shape], text);
@@ -284,7 +284,7 @@ static int list_engines(const char *path, int64_t batch, int64_t lane) {
     if (!open_properties(&m, &g, path))
         return 1;
     for (int p = 0; p < 3; p++)
-        for (int t = 0; t < 2; t++)
+        for (int t = 0; t < TYPES; t++)
             for (int s = 0; s < SHAPES; s++)
                 print_engines(&m, p, t, s, batch, lane);
     release(&g);
@@ -493,7 +493,7 @@ static int measure_table(int64_t batch, double seconds, const char *done, char *
     time_t begin = time(NULL);
     open_machine(&m);
     for (int p = 0; p < PATTERNS; p++) {
-        for (int t = 0; t < 2 && is_wanted(patterns[p].name, wanted); t++) {
+        for (int t = 0; t < TIMED_TYPES && is_wanted(patterns[p].name, wanted); t++) {
             for (int s = 0; s < SHAPES; s++) {
                 char text[64], key[160];
                 shape_text(&shapes[s], text);
@@ -583,7 +583,7 @@ static int measure_lanes(int64_t batch, int64_t lane, double seconds, const char
     open_machine(&m);
     CHECK_CUDA(cudaMallocHost(&host, (size_t)1 << 30));
     for (int p = 0; p < 2; p++) { // forward and data gradients
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < TIMED_TYPES; t++) {
             for (int s = 0; s < SHAPES; s++) {
                 char text[64], key[160];
                 shape_text(&shapes[s], text);

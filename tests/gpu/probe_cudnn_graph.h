@@ -470,6 +470,7 @@ enum {
 static const struct {
     const char *name;
     cudnnDataType_t type;
-} types[] = {{"bf16", CUDNN_DATA_BFLOAT16}, {"fp16", CUDNN_DATA_HALF}};
+} types[] = {{"bf16", CUDNN_DATA_BFLOAT16}, {"fp16", CUDNN_DATA_HALF}, {"tf32", CUDNN_DATA_FLOAT}};
+enum { TYPES = sizeof types / sizeof types[0], TIMED_TYPES = 2 };
 
 #endif

@@ -83,10 +83,13 @@ static uint64_t hash_form(product p) {
 
 static cublasStatus_t check_types(const product *p) {
     const cudaDataType_t a = p->layout[0].type, d = p->layout[3].type;
-    if (p->operation.compute != CUBLAS_COMPUTE_32F || p->operation.scale != CUDA_R_32F)
+    const cublasComputeType_t compute =
+        a == CUDA_R_32F ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    if (p->operation.compute != compute || p->operation.scale != CUDA_R_32F)
         return soft_cublaslt_refuse(CUBLAS_STATUS_NOT_SUPPORTED,
-                                    "the stand-in computes in fp32, with factors in fp32");
-    if ((a != CUDA_R_16BF && a != CUDA_R_16F) || p->layout[1].type != a ||
+                                    "the stand-in computes in fp32, with factors in fp32, and "
+                                    "products of fp32 in TF32");
+    if ((a != CUDA_R_16BF && a != CUDA_R_16F && a != CUDA_R_32F) || p->layout[1].type != a ||
         (d != a && d != CUDA_R_32F) || p->layout[2].type != d)
         return soft_cublaslt_refuse(CUBLAS_STATUS_NOT_SUPPORTED,
                                     "no product of types %d, %d, %d, %d", (int)a,
@@ -461,10 +464,13 @@ static soft_product_args arguments_of(const call *c, float alpha) {
         .alpha = alpha};
 }
 
+static sr_dtype dtype_of(cudaDataType_t type) {
+    return type == CUDA_R_16F ? SR_F16 : type == CUDA_R_16BF ? SR_BF16 : SR_F32;
+}
+
 static cublasStatus_t enqueue(const call *c, soft_product_args *args, soft_product_step step,
                               int64_t threads) {
-    const sr_cuda_kernel *kernel =
-        soft_product_kernel(step, c->product.layout[0].type == CUDA_R_16F);
+    const sr_cuda_kernel *kernel = soft_product_kernel(step, dtype_of(c->product.layout[0].type));
     void *list[] = {args};
     const cudaLaunchConfig_t config = {
         .gridDim = {(unsigned)((threads + SOFT_PRODUCT_THREADS - 1) / SOFT_PRODUCT_THREADS), 1, 1},

@@ -3,6 +3,7 @@
 #include "tests/soft_gpu/soft_cublaslt_product.h"
 
 #include "kernels/cuda/cuda_kernel.h"
+#include "tests/soft_gpu/soft_tf32.h"
 
 // sum + x, rounded to nearest or, as tensor cores do, toward zero.
 static __device__ float add(const soft_product_args &a, float sum, float x) {
@@ -75,6 +76,9 @@ template <class T> static __device__ void whole(const soft_product_args &a) {
 }
 
 #define KERNELS(step)                                                                              \
+    SR_CUDA_KERNEL(soft_cublaslt_##step##_tf32, soft_product_args, SOFT_PRODUCT_THREADS, 0) {      \
+        step<sr_tf32>(a);                                                                          \
+    }                                                                                              \
     SR_CUDA_KERNEL(soft_cublaslt_##step##_bf16, soft_product_args, SOFT_PRODUCT_THREADS, 0) {      \
         step<sr_bf16>(a);                                                                          \
     }                                                                                              \
@@ -85,10 +89,13 @@ KERNELS(slices)
 KERNELS(add_slices)
 KERNELS(whole)
 
-const sr_cuda_kernel *soft_product_kernel(soft_product_step step, int is_half) {
-    static const sr_cuda_kernel *const kernels[SOFT_PRODUCT_STEPS][2] = {
-        {&soft_cublaslt_slices_bf16_kernel, &soft_cublaslt_slices_f16_kernel},
-        {&soft_cublaslt_add_slices_bf16_kernel, &soft_cublaslt_add_slices_f16_kernel},
-        {&soft_cublaslt_whole_bf16_kernel, &soft_cublaslt_whole_f16_kernel}};
-    return kernels[step][is_half != 0];
+#define TYPES(step)                                                                                \
+    {                                                                                              \
+        &soft_cublaslt_##step##_tf32_kernel, &soft_cublaslt_##step##_bf16_kernel,                  \
+            &soft_cublaslt_##step##_f16_kernel                                                     \
+    }
+const sr_cuda_kernel *soft_product_kernel(soft_product_step step, sr_dtype dtype) {
+    static const sr_cuda_kernel *const kernels[SOFT_PRODUCT_STEPS][3] = {
+        TYPES(slices), TYPES(add_slices), TYPES(whole)};
+    return kernels[step][dtype]; // in the order of sr_dtype
 }

@@ -41,8 +41,8 @@ typedef struct soft_product_args {
     float alpha;
 } soft_product_args;
 
-// is_half: fp16, else bf16.
-const sr_cuda_kernel *soft_product_kernel(soft_product_step step, int is_half);
+// For factors of SR_BF16, SR_F16 or SR_F32, which are rounded to TF32.
+const sr_cuda_kernel *soft_product_kernel(soft_product_step step, sr_dtype dtype);
 // A number that differs from call to call (soft_cublaslt_matmul.c).
 uint32_t soft_product_draw(void);
 

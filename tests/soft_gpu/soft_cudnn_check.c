@@ -5,13 +5,15 @@
 #include "tests/soft_gpu/soft_cudnn.h"
 #include "tests/soft_gpu/soft_gpu.h"
 
-static bool is_16_bit(cudnnDataType_t type) {
-    return type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF;
+// 0: no type of the stand-in.
+static int64_t size_of(cudnnDataType_t type) {
+    return type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF ? 2
+           : type == CUDNN_DATA_FLOAT                             ? 4
+                                                                  : 0;
 }
 
 void soft_cudnn_check_tensor(const soft_tensor *t) {
-    const int64_t bytes = is_16_bit(t->type) ? 2 : t->type == CUDNN_DATA_FLOAT ? 4 : 0;
-    const int64_t alignment = t->alignment;
+    const int64_t bytes = size_of(t->type), alignment = t->alignment;
     if (bytes == 0)
         soft_gpu_mistake("cuDNN: a tensor of type %d, which the stand-in does not have",
                          (int)t->type);
@@ -117,7 +119,7 @@ static cudnnStatus_t check_alignment(const soft_tensor *t) {
 }
 
 cudnnStatus_t soft_cudnn_check_support(const soft_operation *o) {
-    if (!is_16_bit(o->x.type) || o->w.type != o->x.type || o->y.type != o->x.type ||
+    if (size_of(o->x.type) == 0 || o->w.type != o->x.type || o->y.type != o->x.type ||
         o->window.compute != CUDNN_DATA_FLOAT)
         return soft_cudnn_refuse(CUDNN_STATUS_NOT_SUPPORTED,
                                  "no engine: types %d, %d and %d, computed in %d", (int)o->x.type,

@@ -3,6 +3,7 @@
 // sums in float.
 #include "kernels/cuda/cuda_kernel.h"
 #include "tests/soft_gpu/soft_cudnn_conv.h"
+#include "tests/soft_gpu/soft_tf32.h"
 
 // The first index that belongs to a slice: (index + other) % slices == slice.
 static __device__ int64_t first_of(const soft_conv_args &a, int64_t slice, int64_t other) {
@@ -125,14 +126,20 @@ static __device__ void whole(const soft_conv_args &a) {
     SR_CUDA_KERNEL(soft_cudnn_##sum##_whole_##type, soft_conv_args, SOFT_CONV_THREADS, 0) {        \
         whole<sr_##type, sum<sr_##type>>(a);                                                       \
     }
+KERNELS(forward, tf32)
 KERNELS(forward, bf16)
 KERNELS(forward, f16)
+KERNELS(data, tf32)
 KERNELS(data, bf16)
 KERNELS(data, f16)
+KERNELS(filter, tf32)
 KERNELS(filter, bf16)
 KERNELS(filter, f16)
 #undef KERNELS
 
+SR_CUDA_KERNEL(soft_cudnn_add_tf32, soft_conv_args, SOFT_CONV_THREADS, 0) {
+    add<sr_tf32>(a);
+}
 SR_CUDA_KERNEL(soft_cudnn_add_bf16, soft_conv_args, SOFT_CONV_THREADS, 0) {
     add<sr_bf16>(a);
 }
@@ -145,10 +152,10 @@ SR_CUDA_KERNEL(soft_cudnn_add_f16, soft_conv_args, SOFT_CONV_THREADS, 0) {
         &soft_cudnn_##sum##_slices_##type##_kernel, &soft_cudnn_add_##type##_kernel,               \
             &soft_cudnn_##sum##_whole_##type##_kernel                                              \
     }
-const sr_cuda_kernel *soft_conv_kernel(soft_conv_kind kind, soft_conv_step step, int is_half) {
-    static const sr_cuda_kernel *const kernels[SOFT_CONV_KINDS][2][SOFT_CONV_STEPS] = {
-        {STEPS(forward, bf16), STEPS(forward, f16)},
-        {STEPS(data, bf16), STEPS(data, f16)},
-        {STEPS(filter, bf16), STEPS(filter, f16)}};
-    return kernels[kind][is_half != 0][step];
+const sr_cuda_kernel *soft_conv_kernel(soft_conv_kind kind, soft_conv_step step, sr_dtype dtype) {
+    static const sr_cuda_kernel *const kernels[SOFT_CONV_KINDS][3][SOFT_CONV_STEPS] = {
+        {STEPS(forward, tf32), STEPS(forward, bf16), STEPS(forward, f16)},
+        {STEPS(data, tf32), STEPS(data, bf16), STEPS(data, f16)},
+        {STEPS(filter, tf32), STEPS(filter, bf16), STEPS(filter, f16)}};
+    return kernels[kind][dtype][step]; // in the order of sr_dtype
 }

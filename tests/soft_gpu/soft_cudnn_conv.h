@@ -48,8 +48,8 @@ typedef struct soft_conv_args {
     int64_t turn; // elements from this one on are added up in the other direction
 } soft_conv_args;
 
-// is_half: fp16, else bf16.
-const sr_cuda_kernel *soft_conv_kernel(soft_conv_kind kind, soft_conv_step step, int is_half);
+// For tensors of SR_BF16, SR_F16 or SR_F32, whose factors are rounded to TF32.
+const sr_cuda_kernel *soft_conv_kernel(soft_conv_kind kind, soft_conv_step step, sr_dtype dtype);
 // A number that differs from call to call (soft_cudnn_engines.c).
 uint32_t soft_cudnn_draw(void);
 

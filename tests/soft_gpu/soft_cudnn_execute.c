@@ -94,10 +94,13 @@ cudnnStatus_t soft_cudnn_bind(const soft_plan *plan, const soft_pack *pack, int 
 
 // ---- Launches ----
 
+static sr_dtype dtype_of(cudnnDataType_t type) {
+    return type == CUDNN_DATA_HALF ? SR_F16 : type == CUDNN_DATA_BFLOAT16 ? SR_BF16 : SR_F32;
+}
+
 static cudnnStatus_t launch(const soft_operation *o, soft_conv_step step, soft_conv_args args,
                             cudaStream_t stream) {
-    const sr_cuda_kernel *kernel =
-        soft_conv_kernel(soft_cudnn_kind(o), step, o->x.type == CUDNN_DATA_HALF);
+    const sr_cuda_kernel *kernel = soft_conv_kernel(soft_cudnn_kind(o), step, dtype_of(o->x.type));
     const int64_t threads = step == SOFT_CONV_SLICES ? args.workspace_count : args.count;
     void *list[] = {&args};
     const cudaLaunchConfig_t config = {

@@ -411,6 +411,11 @@ sr_status sr_check_weights(sr_recipe *recipe) {
     return SR_OK;
 }
 
+void sr_choose_numerics(const sr_recipe *recipe) {
+    sr_kernels_use_portable(recipe->numerics_portable);
+    sr_kernels_use_tf32(recipe->numerics_tf32);
+}
+
 sr_status sr_choose_device(sr_recipe *recipe, int index, sr_device_properties *out) {
     const bool named = recipe->device && strcmp(recipe->device, "auto") != 0;
     char own[SR_DEVICE_TEXT + 16];

@@ -91,6 +91,8 @@ typedef struct sr_choice_metrics {
 // Finds both. SR_E_USAGE for a column that the task does not measure, naming the key.
 SR_NODISCARD sr_status sr_choose_metrics(sr_recipe *recipe, const sr_task_desc *task,
                                          sr_choice_metrics *out);
+// Kernels that are prepared from now on follow the recipe's `numerics`.
+void sr_choose_numerics(const sr_recipe *recipe);
 // The device that the recipe's `device` names ("auto": the default of sr_device_open), without
 // opening it. If there are several such devices, each rank of a host takes the next one: 'index' is
 // the rank's number on its host.

@@ -235,7 +235,7 @@ static sr_status fill_engine(sr_engine *e, const sr_engine_options *o) {
         e->mean[c] = e->recipe->data.mean.items[c];
         e->std[c] = e->recipe->data.std.items[c];
     }
-    sr_kernels_use_portable(o->recipe->numerics_portable);
+    sr_choose_numerics(o->recipe);
     SR_TRY(sr_device_open(o->device, &e->device));
     use_chooser(o->recipe, e->device);
     SR_TRY(sr_input_feed_init(&e->feed, e->device, e->task, e->recipe->deadline_act));

@@ -28,6 +28,11 @@ static bool has_own_bits(const sr_provider *provider, const sr_device_properties
            (!sr_kernels_portable() || strcmp(provider->name, SR_KERNEL_REFERENCE) == 0);
 }
 
+// Processors have no kernels for it.
+static bool takes_tf32(const sr_device_properties *device) {
+    return sr_kernels_tf32() && device->kind != SR_DEVICE_CPU;
+}
+
 char *sr_fingerprint(const sr_device_properties *device, char out[SR_FINGERPRINT_BYTES]) {
     char own[SR_DEVICE_TEXT] = "processor any", provider[SR_PROVIDER_TEXT],
          data[SR_DATA_NUMERICS_TEXT];
@@ -42,6 +47,8 @@ char *sr_fingerprint(const sr_device_properties *device, char out[SR_FINGERPRINT
         if (has_own_bits(providers[i], device))
             used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s",
                                      sr_provider_numerics(providers[i], provider));
+    if (used < SR_FINGERPRINT_BYTES && takes_tf32(device))
+        used += (size_t)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; tf32 on");
     if (used < SR_FINGERPRINT_BYTES)
         (void)snprintf(out + used, SR_FINGERPRINT_BYTES - used, "; %s", sr_data_numerics(data));
     return out;

@@ -41,7 +41,7 @@ typedef struct sr_fingerprint_origin {
 void sr_fingerprint_difference(const sr_fingerprint_origin *a, const sr_fingerprint_origin *b,
                                sr_text *out);
 
-// Collective; called before any kernel is prepared, and after sr_kernels_use_portable. 'device' is
+// Collective; called before any kernel is prepared, and after sr_choose_numerics. 'device' is
 // the one that this rank will compute on (sr_device_describe). If the ranks' devices differ in
 // features that affect bits, all ranks use only the common ones, and rank 0 logs a line; strict:
 // SR_E_NUMERICS instead. SR_E_NUMERICS, naming the rank and the difference, if their kernels are of

@@ -139,10 +139,17 @@ static void read_draws(sr_recipe_internal *in) {
                           (long long)r->data.repeats, (long long)r->lanes);
 }
 
-// Recipes without portable numerics keep the identity that they had before the key existed.
-static void read_portable(const sr_recipe_internal *in) {
-    if (!in->v.recipe.numerics_portable)
+// Recipes without such numerics keep the identity that they had before the keys existed.
+static void read_numerics(sr_recipe_internal *in) {
+    const sr_recipe *r = &in->v.recipe;
+    sr_recipe_node *tf32 = row(in, "numerics.tf32");
+    if (!r->numerics_portable)
         row(in, "numerics.portable")->option_class = SR_OPTION_NEUTRAL;
+    if (!r->numerics_tf32)
+        tf32->option_class = SR_OPTION_NEUTRAL;
+    else if (r->numerics_portable)
+        sr_recipe_mistake(in, tf32->at,
+                          "'numerics.portable' computes all bits of fp32: leave one of them out");
 }
 
 // Recipes whose average has averaged running statistics keep the identity that they had before.
@@ -357,7 +364,7 @@ static sr_status resolve(sr_recipe_internal *in) {
     read_progressive(in);
     read_mix(in);
     read_loss_scale(in);
-    read_portable(in);
+    read_numerics(in);
     read_average(in);
     read_lanes(in);
     read_draws(in);

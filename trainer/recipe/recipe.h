@@ -182,7 +182,7 @@ typedef struct sr_recipe {
         double initial; // power of two or not
         int64_t every;  // steps without overflow after which it doubles; 0: constant
     } loss_scale;       // of fp16
-    bool numerics_portable, numerics_strict;
+    bool numerics_portable, numerics_strict, numerics_tf32;
     const char *device; // "auto", or a name of the device table
 
     const struct sr_transform_spec *augment; // of training, in order

@@ -66,6 +66,8 @@ static const foreign_word foreign_keys[] = {
     {"bf16", "precision"},
     {"fp16", "precision"},
     {"half", "precision"},
+    {"tf32", "numerics.tf32"},
+    {"allow_tf32", "numerics.tf32"},
     {"opt", "optimizer"},
     {"optim", "optimizer"},
     {"learning_rate", "optimizer.lr"},

@@ -113,6 +113,10 @@ static const sr_option recipe_options[] = {
     {"numerics.strict",
      "stop if hosts differ in processor features, instead of using the common ones", SR_OPT_BOOL,
      AT(recipe.numerics_strict), "false", 0, 0, NULL, NEUTRAL},
+    {"numerics.tf32",
+     "with precision fp32, let GPUs round the factors of products to TF32 (10 bits behind the "
+     "point), for their tensor cores; processors do not",
+     SR_OPT_BOOL, AT(recipe.numerics_tf32), "false", 0, 0, NULL, NUMERICS},
     {"device", "auto, or a device of 'serried info devices'", SR_OPT_STRING, AT(recipe.device),
      "auto", 0, 0, NULL, NEUTRAL},
     {"mix.mixup",

@@ -92,7 +92,7 @@ static sr_status create_engine(sr_inference *in, int threads) {
                                   .patience = SR_PATIENCE};
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
-    sr_kernels_use_portable(r->numerics_portable);
+    sr_choose_numerics(r);
     SR_TRY(sr_placement_index(in->comm, &index));
     SR_TRY(sr_choose_device(in->recipe, index, &device));
     SR_TRY(sr_fingerprint_agree(in->comm, &device, r->numerics_strict));

@@ -386,7 +386,7 @@ static sr_status check_inputs(sr_training *t) {
     SR_TRY(sr_check_ranks(t->recipe, t->ranks));
     SR_TRY(sr_placement_make(t->comm, &t->cores));
     SR_TRY(sr_choose_device(t->recipe, t->cores.index, &t->device));
-    sr_kernels_use_portable(t->recipe->numerics_portable);
+    sr_choose_numerics(t->recipe);
     return sr_fingerprint_agree(t->comm, &t->device, t->recipe->numerics_strict);
 }
 

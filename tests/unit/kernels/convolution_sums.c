@@ -53,13 +53,16 @@ void assert_convolution(const problem *c, const arrays *inputs, const void *got,
     const sr_dtype dtype = of_cudnn ? activation : c->request.dtype[result];
     const bool biased = c->request.kernel == SR_KERNEL_conv2d && c->arg[2].role != NONE;
     const sr_conv_params *p = (const void *)c->request.params;
-    const double roundings = (activation == SR_BF16 ? 0x1p-8 : 0x1p-11) / 0x1p-24;
+    const double roundings = (activation == SR_BF16  ? 0x1p-8
+                              : activation == SR_F16 ? 0x1p-11
+                                                     : 0x1p-24) /
+                             0x1p-24;
     double *a = library_rounded(c, inputs, 0), *b = library_rounded(c, inputs, 1);
     sum *sums = sr_alloc_array((size_t)c->arg[result].count, sizeof *sums, "test");
     assert_non_null(sums);
     add_products(c, a, b, sums);
     for (int64_t i = 0; i < c->arg[result].count; i++) {
-        const double terms = 2.0 * (double)(sums[i].terms + 2);
+        const double terms = 2.0 * (double)(sums[i].terms + 2) + library_product_roundings(c);
         const double added = biased ? library_number(SR_F32, inputs->p[2], i % p->k) : 0;
         assert_near(sr_kernel_name(c->request.kernel), i, dtype,
                     library_number(c->request.dtype[result], got, i), sums[i].value + added, terms,

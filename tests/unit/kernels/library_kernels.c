@@ -24,6 +24,11 @@ double *library_rounded(const problem *c, const arrays *inputs, int i) {
     return out;
 }
 
+double library_product_roundings(const problem *c) {
+    const double cut = 0x1p-10;
+    return sr_kernel_activation(&c->request) == SR_F32 ? (2 * cut + cut * cut) / 0x1p-24 : 0;
+}
+
 // Whether the stand-in has no kernel for anything.
 static bool serves_nothing(const library *l) {
     const char *mode = l->stand_in ? getenv(l->stand_in) : NULL;
@@ -77,10 +82,15 @@ static void expect_refusal(const library *l, const sr_kernel_request *request) {
 
 void library_check_problem(library *l, const problem *c) {
     const sr_dtype dtype = sr_kernel_activation(&c->request);
-    if (dtype != SR_BF16 && dtype != SR_F16)
+    if (dtype == SR_F64)
         return;
     sr_kernel_request request = c->request;
     request.device = sr_device_get_properties(device_of_test())->kind;
+    if (dtype == SR_F32) {
+        sr_kernels_use_tf32(false);
+        assert_null(sr_kernel_find_in(&request, l->provider));
+    }
+    sr_kernels_use_tf32(true);
     const sr_kernel_entry *entry = sr_kernel_find_in(&request, l->provider);
     if (!entry) {
         if (must_serve(l))
@@ -137,6 +147,7 @@ static uint32_t varying_of(const sr_kernel_request *request) {
 
 void library_check_lanes(library *l, const sr_kernel_request *lane, uint32_t shared,
                          bool may_refuse) {
+    sr_kernels_use_tf32(true);
     for (int lanes = 2; lanes <= 3; lanes++) {
         const uint32_t varies = varying_of(lane) & ~shared;
         const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);

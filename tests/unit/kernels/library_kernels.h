@@ -21,7 +21,7 @@ typedef struct library {
 // Whether the device has the library; if not, the test is skipped. Without it its provider has
 // entries that serve no request.
 bool library_is_there(const library *l);
-// In bf16 and f16, where an entry serves: the result is checked, and has the same bits in further
+// In bf16 and f16, and in fp32 if TF32 is allowed, where an entry serves: the result is checked, and has the same bits in further
 // runs, with other contents of the workspace. Where the stand-in is told to have no kernels, that
 // of who serves instead, after the library's entry has said so.
 void library_check_problem(library *l, const problem *c);
@@ -40,6 +40,9 @@ void library_check_lanes(library *l, const sr_kernel_request *lane, uint32_t sha
                          bool may_refuse);
 // An element of an array of f32, bf16 or f16.
 double library_number(sr_dtype dtype, const void *p, int64_t i);
+// What a product of two factors is off by, in roundings of fp32: where they are cut to TF32, 2^-10
+// each.
+double library_product_roundings(const problem *c);
 // An argument in f64, rounded to the type of the activations; test_free frees it.
 double *library_rounded(const problem *c, const arrays *inputs, int i);
 

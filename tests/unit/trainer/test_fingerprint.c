@@ -63,6 +63,20 @@ static void portable_numerics_name_no_processor(void **state) {
     sr_kernels_use_portable(false);
 }
 
+// Only devices that have kernels for it differ in it.
+static void tf32_is_named_for_gpus(void **state) {
+    char text[SR_FINGERPRINT_BYTES];
+    sr_device_properties device;
+    (void)state;
+    assert_ok(sr_device_describe("cpu", &device));
+    sr_kernels_use_tf32(true);
+    assert_null(strstr(sr_fingerprint(&device, text), "tf32"));
+    device.kind++;
+    assert_non_null(strstr(sr_fingerprint(&device, text), "; tf32 on; "));
+    sr_kernels_use_tf32(false);
+    assert_null(strstr(sr_fingerprint(&device, text), "tf32"));
+}
+
 static void knows_the_loaded_libjpeg(void **state) {
     int major = 0, minor = -1, patch = -1, end = 0;
     const char *version = sr_jpeg_library_version();
@@ -102,6 +116,7 @@ int main(void) {
         cmocka_unit_test(contains_every_part),
         cmocka_unit_test(features_that_decide_are_known),
         cmocka_unit_test(portable_numerics_name_no_processor),
+        cmocka_unit_test(tf32_is_named_for_gpus),
         cmocka_unit_test(knows_the_loaded_libjpeg),
         cmocka_unit_test(names_what_differs),
     };
