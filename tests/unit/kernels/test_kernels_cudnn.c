@@ -2,8 +2,8 @@
 // Convolutions by cuDNN on the test's device, beside sums in f64 of the same factors: the problems
 // of kernel_cases.c without groups, and more windows, strides, paddings and channels.
 //
-// The bounds are those of convolution_sums.h; gradients of weights are rounded, too. Factors of fp32
-// are cut to TF32, which adds 2 2^-10 + 2^-20 of the sum of the products' absolute values.
+// The bounds are those of convolution_sums.h; gradients of weights are rounded, too. Factors of
+// fp32 are cut to TF32, which adds 2 2^-10 + 2^-20 of the sum of the products' absolute values.
 // Repeated runs with other contents of the workspace have the same bits, and so has each of several
 // lanes side by side as alone.
 #include "tests/unit/support/test_support.h"
