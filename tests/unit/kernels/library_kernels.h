@@ -21,9 +21,9 @@ typedef struct library {
 // Whether the device has the library; if not, the test is skipped. Without it its provider has
 // entries that serve no request.
 bool library_is_there(const library *l);
-// In bf16 and f16, and in fp32 if TF32 is allowed, where an entry serves: the result is checked, and has the same bits in further
-// runs, with other contents of the workspace. Where the stand-in is told to have no kernels, that
-// of who serves instead, after the library's entry has said so.
+// In bf16 and f16, and in fp32 if TF32 is allowed, where an entry serves: the result is checked,
+// and has the same bits in further runs, with other contents of the workspace. Where the stand-in
+// is told to have no kernels, that of who serves instead, after the library's entry has said so.
 void library_check_problem(library *l, const problem *c);
 // That problems were checked; none of the library's if the stand-in has no kernels.
 void library_assert_checked(const library *l);
