@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form, cheap values are
-// recomputed (graph/pass_recompute.c) and operators joined (graph/pass_fuse.c) where they should,
-// and random networks give the same bits with all passes and with none.
+// recomputed (graph/pass_recompute.c) and operators joined (graph/pass_fuse.c, pass_prologue.c)
+// where they should, and random networks give the same bits with all passes and with none.
 #include "tests/unit/support/test_support.h"
 
 #include "autograd/gradients.h"
@@ -459,6 +459,93 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     sr_text_release(&plain);
 }
 
+static bool takes_all(const sr_kernel_request *request) {
+    (void)request;
+    return true;
+}
+static bool takes_none(const sr_kernel_request *request) {
+    (void)request;
+    return false;
+}
+
+typedef struct prologue_run {
+    bool (*takes)(const sr_kernel_request *request); // NULL: no passes
+    bool recomputes, trains;
+    bool reads; // y of the first batch norm is a target
+    int stride; // of the second convolution
+} prologue_run;
+
+// Convolutions of 1x1, each of batch norm with ReLU of the one before, and gradients in training.
+static uint64_t run_prologues(const prologue_run *r, sr_dtype dtype, sr_text *text) {
+    pass_network n;
+    sr_target targets[4];
+    sr_tensor variables[2], grads[2], first = SR_NONE;
+    begin_on(&n, "cpu-async", r->takes ? 0 : -1, dtype);
+    sr_context_set_recomputing(n.context, r->recomputes);
+    if (r->takes)
+        sr_context_set_prologues(n.context, r->takes);
+    sr_tensor h = sr_conv2d(n.x, n.w, (sr_conv2d_opts){0});
+    for (int i = 0; i < 4; i++) {
+        const sr_tensor norm = r->trains
+                                   ? sr_batchnorm_train(h, n.gamma, n.beta, 1e-5).y
+                                   : sr_batchnorm_infer(h, n.gamma, SR_NONE, n.beta, n.gamma, 2);
+        const sr_tensor y = sr_relu(norm);
+        first = i == 0 ? y : first;
+        h = sr_conv2d_bias(y, n.w, i == 2 ? n.beta : SR_NONE,
+                           (sr_conv2d_opts){.stride = i == 1 ? r->stride : 1});
+    }
+    int count = 0;
+    targets[count++] = (sr_target){.tensor = h};
+    if (r->reads)
+        targets[count++] = (sr_target){.tensor = first};
+    if (r->trains) {
+        variables[0] = n.w;
+        variables[1] = n.gamma;
+        sr_gradients(sr_reduce_sum(sr_mul(h, h)), SR_NONE, variables, 2, grads);
+        targets[count++] = (sr_target){.tensor = grads[0], .after = n.w};
+        targets[count++] = (sr_target){.tensor = grads[1]};
+    }
+    sr_text_clear(text);
+    assert_ok(sr_plan_text(run(&n, targets, count), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+// With portable numerics a product has the bits that it has alone, as long as lines of the picture
+// fill leaves of sums.
+static void test_products_take_prologues(void **state) {
+    (void)state;
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+    sr_text text, plain;
+    sr_text_init(&text);
+    sr_text_init(&plain);
+    sr_kernels_use_portable(true);
+    for (int i = 0; i < 8; i++) {
+        const bool trains = i % 2, reads = i / 2 % 2, recomputes = i / 4;
+        const sr_dtype dtype = dtypes[i % 3];
+        prologue_run r = {NULL, recomputes, trains, reads, 1};
+        const uint64_t want = run_prologues(&r, dtype, &plain);
+        r.takes = takes_all;
+        assert_true(run_prologues(&r, dtype, &text) == want);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear/"), 4);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear_dw/"), trains ? 4 : 0);
+        assert_int_equal(count_of(text.data, " batchnorm_moments/"), trains ? reads ? 3 : 4 : 0);
+        assert_int_equal(count_of(text.data, " batchnorm_train_relu/"), trains && reads);
+        assert_int_equal(count_of(text.data, " batchnorm_infer_relu/"), !trains && reads);
+        assert_null(strstr(plain.data, "_linear"));
+    }
+    prologue_run r = {takes_all, false, true, false, 2}; // with one that is no product of rows
+    (void)run_prologues(&r, SR_F32, &text);
+    assert_int_equal(count_of(text.data, " batchnorm_relu_linear/"), 3);
+    assert_int_equal(count_of(text.data, " batchnorm_train_relu/"), 1);
+    r.takes = takes_none;
+    (void)run_prologues(&r, SR_F32, &text);
+    assert_null(strstr(text.data, "_linear"));
+    sr_kernels_use_portable(false);
+    sr_text_release(&text);
+    sr_text_release(&plain);
+}
+
 // Values that are read step by step, with what the next ones need in memory.
 static uint64_t read_block(int optimize) {
     enum { READ = 3 };
@@ -514,6 +601,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_sums_are_joined_with_relu),
         cmocka_unit_test(test_batchnorm_is_joined_with_relu),
+        cmocka_unit_test(test_products_take_prologues),
         cmocka_unit_test(test_joined_values_are_read),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };
