@@ -439,9 +439,11 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     sr_status status = SR_OK;
     if (context->optimize >= 0 && context->recomputes)
         status = sr_pass_recompute(context->recording.program);
-    if (status == SR_OK && context->optimize >= 0 &&
-        sr_device_get_properties(context->device)->asynchronous)
+    const bool launches = sr_device_get_properties(context->device)->asynchronous;
+    if (status == SR_OK && context->optimize >= 0 && launches)
         status = sr_pass_fuse(context);
+    if (status == SR_OK && context->optimize >= 0 && launches)
+        status = sr_pass_prologue(context);
     if (status == SR_OK)
         status = compile(context, plan);
     if (status != SR_OK) {

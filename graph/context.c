@@ -4,7 +4,7 @@
 // executor.c run what was recorded.
 #include "graph/context.h"
 
-#include "graph/recording_internal.h"
+#include "graph/plan_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/device/device.h"
 
@@ -28,6 +28,7 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
         context->owns_device = true;
     }
     context->recomputes = !sr_device_get_properties(context->device)->asynchronous;
+    context->takes_prologue = sr_is_faster_product;
     SR_TRY_GOTO(sr_context_register(context), fail);
     sr_context_use(context);
     *out = context;
@@ -35,6 +36,11 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
 fail:
     sr_context_free(context);
     return status;
+}
+
+void sr_context_set_prologues(sr_context *context,
+                              bool (*takes)(const sr_kernel_request *request)) {
+    context->takes_prologue = takes;
 }
 
 void sr_context_set_recomputing(sr_context *context, bool on) {

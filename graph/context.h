@@ -22,6 +22,7 @@ extern "C" {
 typedef struct sr_context sr_context;
 // A compiled program: kernels in order and the location of their memory. Immutable.
 typedef struct sr_plan sr_plan;
+struct sr_kernel_request; // kernels/kernel.h
 
 // Settings of a context; all zeros are the defaults.
 typedef struct sr_context_options {
@@ -44,6 +45,11 @@ sr_device *sr_context_device(sr_context *context);
 // them, which takes less memory, more time, and gives the same bits. Until the first call they do
 // so on CPUs, where what is kept falls out of the cache.
 void sr_context_set_recomputing(sr_context *context, bool on);
+// Which products take batch norm and ReLU along on devices with streams (pass_prologue.c): until
+// the first call, those for which the device has a kernel of another class than "reference". For
+// plans as those of another device, before the first plan is compiled.
+void sr_context_set_prologues(sr_context *context,
+                              bool (*takes)(const struct sr_kernel_request *request));
 
 // The first error since the step began (sr_error_message on this thread has its message).
 SR_NODISCARD sr_status sr_context_status(sr_context *context);

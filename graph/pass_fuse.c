@@ -231,14 +231,13 @@ static void fuse(fusion *f) {
 
 // A value that is gone has no use, and so no memory; its node is the first one, to be a valid
 // number.
-static void remove_gone(fusion *f) {
-    sr_program *p = f->p;
+void sr_program_remove(sr_program *p, const bool *gone) {
     size_t count = 0;
     for (size_t v = 0; v < p->value_count; v++)
         if (p->values[v].node != SR_REF_NONE)
             p->values[v].node = 0;
     for (size_t i = 0; i < p->node_count; i++) {
-        if (f->gone[i])
+        if (gone[i])
             continue;
         p->nodes[count] = p->nodes[i];
         for (int k = 0; k < p->nodes[count].op->outputs; k++)
@@ -264,7 +263,7 @@ sr_status sr_pass_fuse(const sr_context *context) {
     if (status == SR_OK) {
         count_uses(&f);
         fuse(&f);
-        remove_gone(&f);
+        sr_program_remove(p, f.gone);
     }
     sr_arena_release(&arena);
     return status;

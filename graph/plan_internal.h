@@ -171,6 +171,12 @@ SR_NODISCARD sr_status sr_node_request(const sr_context *context, const sr_progr
 SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 // pass_fuse.c: joins operators whose value between them need not go to memory.
 SR_NODISCARD sr_status sr_pass_fuse(const sr_context *context);
+// Removes nodes from a program; values that they alone wrote have no use.
+void sr_program_remove(sr_program *program, const bool *gone);
+// pass_prologue.c: lets convolutions normalise what they read.
+SR_NODISCARD sr_status sr_pass_prologue(const sr_context *context);
+// Whether the device has a kernel for the request that is of a class of its own.
+bool sr_is_faster_product(const sr_kernel_request *request);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.

@@ -109,6 +109,7 @@ struct sr_context {
     bool owns_device;
     int threads, optimize;
     bool recomputes;
+    bool (*takes_prologue)(const sr_kernel_request *request); // see sr_context_set_prologues
     size_t plan_cache_bytes;
 
     sr_recording recording;

@@ -13,7 +13,9 @@ typedef bool (*grow_fn)(void *params, int64_t lanes, uint32_t varies);
 // Their first field is a number of samples, or of rows of them.
 _Static_assert(offsetof(sr_conv_params, n) == 0 && offsetof(sr_linear_params, n) == 0 &&
                    offsetof(sr_rows_params, rows) == 0 && offsetof(sr_axis_params, rows) == 0 &&
-                   offsetof(sr_sort_params, rows) == 0 && offsetof(sr_batchnorm_params, rows) == 0,
+                   offsetof(sr_sort_params, rows) == 0 &&
+                   offsetof(sr_batchnorm_params, rows) == 0 &&
+                   offsetof(sr_norm_linear_params, n) == 0,
                "");
 _Static_assert(offsetof(sr_groupnorm_params, samples) == 0 &&
                    offsetof(sr_count_params, count) == 0 && offsetof(sr_concat_params, rows) == 0 &&
@@ -115,6 +117,8 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_infer_relu] = grow_samples,
     [SR_KERNEL_batchnorm_relu_grad] = grow_samples,
     [SR_KERNEL_batchnorm_add_relu_grad] = grow_samples,
+    [SR_KERNEL_batchnorm_relu_linear] = grow_samples,
+    [SR_KERNEL_batchnorm_relu_linear_dw] = grow_samples,
     [SR_KERNEL_groupnorm] = grow_samples,
     [SR_KERNEL_groupnorm_grad] = grow_samples,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = grow_expression,

@@ -75,6 +75,12 @@ typedef struct sr_batchnorm_dx_params {
     int64_t count;
 } sr_batchnorm_dx_params;
 
+// batchnorm_relu_linear and its gradient: x[n,c], w[k,c], y[n,k].
+typedef struct sr_norm_linear_params {
+    int64_t n, c, k;
+    double eps;
+} sr_norm_linear_params;
+
 // Normalisation over groups of neighbouring channels: x[samples,pixels,channels].
 typedef struct sr_groupnorm_params {
     int64_t samples, pixels, channels, groups; // channels are a multiple of groups

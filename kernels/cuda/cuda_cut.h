@@ -87,6 +87,37 @@ static inline int64_t sr_bias_slice(int64_t batches) {
     return slice < SR_BIAS_SLICE ? SR_BIAS_SLICE : slice;
 }
 
+// ---- Batch norm and a product in class "mma" (mma_norm_linear.cu) ----
+
+// Rows of x[rows,c] and y[rows,k] of 16 bits have c k / (c + k) operations for each byte that is
+// moved. Up to this number moving them takes longer on an H100, and a pass that is saved is gained;
+// beyond it the multiplications of libraries, which are faster, would be missed.
+#define SR_NORM_LINEAR_OPERATIONS 128
+
+static inline bool sr_norm_linear_is_bound_by_bytes(int64_t c, int64_t k) {
+    return c * k <= SR_NORM_LINEAR_OPERATIONS * (c + k);
+}
+
+// The gradient of the weights: a block has a tile of SR_NORM_LINEAR_TILE rows of them, and as many
+// columns or half as many, for a slice of a lane's rows. A lane has about SR_NORM_LINEAR_BLOCKS
+// blocks, as several lanes are computed side by side; slices have at least SR_NORM_LINEAR_ROWS
+// rows, in whole units.
+#define SR_NORM_LINEAR_TILE 128
+#define SR_NORM_LINEAR_BLOCKS 64
+#define SR_NORM_LINEAR_ROWS 1024
+#define SR_NORM_LINEAR_UNIT 64
+
+// Rows of a slice of a lane that has so many.
+static inline int64_t sr_norm_linear_slice(int64_t rows, int64_t c, int64_t k) {
+    const int64_t tiles =
+        sr_cut_blocks(k, SR_NORM_LINEAR_TILE) * sr_cut_blocks(c, SR_NORM_LINEAR_TILE);
+    const int64_t slices = tiles < SR_NORM_LINEAR_BLOCKS ? SR_NORM_LINEAR_BLOCKS / tiles : 1;
+    const int64_t slice = sr_cut_blocks(rows, slices);
+    return sr_cut_blocks(slice < SR_NORM_LINEAR_ROWS ? SR_NORM_LINEAR_ROWS : slice,
+                         SR_NORM_LINEAR_UNIT) *
+           SR_NORM_LINEAR_UNIT;
+}
+
 // ---- First layers of class "mma" (mma_stem.cu) ----
 
 // Channels of a pixel in shared memory.

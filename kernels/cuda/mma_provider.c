@@ -3,7 +3,7 @@
 #include "kernels/cuda/cuda_mma_provider.h"
 
 #define MMA "mma" // provider and class
-#define NUMERICS 1
+#define NUMERICS 2
 
 #define ENTRY(id, supporting)                                                                      \
     {                                                                                              \
@@ -16,6 +16,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(attention, sr_mma_supports_attention),
     ENTRY(attention_grad, sr_mma_supports_attention),
     ENTRY(attention_bias_grad, sr_mma_supports_attention),
+    ENTRY(batchnorm_relu_linear, sr_mma_supports_norm_linear),
+    ENTRY(batchnorm_relu_linear_dw, sr_mma_supports_norm_linear),
     ENTRY(conv2d, sr_mma_supports_stem),
     ENTRY(conv2d_dw, sr_mma_supports_stem),
 };

@@ -95,6 +95,7 @@ static sr_status make_levels(sr_gpu_plan *plan) {
 sr_status sr_step_plan_gpu(sr_engine *engine, const sr_step_result *result, const char *gpu,
                            bool json) {
     sr_gpu_plan plan = {.gpu = sr_gpu_find(gpu), .result = result};
+    sr_context_set_prologues(sr_engine_get_info(engine).context, sr_gpu_takes_prologue);
     sr_status status = collect(engine, &plan);
     if (status == SR_OK)
         status = make_levels(&plan);

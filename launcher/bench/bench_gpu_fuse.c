@@ -6,7 +6,8 @@
 //          of all lanes in one launch, and weights that are rounded when they are updated
 //   ii     the sign of a ReLU behind a sum is kept as a bit, and its result not read for that
 //   ii'    the sums of a batch norm come from the epilogue of what wrote its x or dy
-//   iii-a  the next convolution normalises and clips x as it reads it, and nobody writes that; the
+//   iii-a  every next convolution normalises and clips x as it reads it, and nobody writes that;
+//   the
 //          batch norm of a shortcut is applied where the shortcut is added
 //   iii-b  the end of a block is in the 1x1 convolution that reads it; gradients of convolutions
 //          read dy and x of the batch norm behind them, and nobody writes its dx
@@ -166,9 +167,18 @@ static bool is_batchnorm(const sr_gpu_kernel *k) {
     return is(k, SR_KERNEL_batchnorm_train) || is(k, SR_KERNEL_batchnorm_grad);
 }
 
+// What remains of a batch norm: from sums to factors.
+static void leave_factors(sr_gpu_kernel *b) {
+    b->functions = 1;
+}
+
 static sr_status read_once(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *k = &p->kernels[n];
+        if (is(k, SR_KERNEL_batchnorm_moments)) {
+            drop_read(k, k->raw);
+            leave_factors(k);
+        }
         if (!is_batchnorm(k))
             continue;
         k->why = NULL;
@@ -192,11 +202,6 @@ static bool takes_epilogue(const sr_gpu_kernel *k) {
            is(k, SR_KERNEL_avgpool2d_grad) || is(k, SR_KERNEL_linear_dx);
 }
 
-// What remains of a batch norm: from sums to factors.
-static void leave_factors(sr_gpu_kernel *b) {
-    b->functions = 1;
-}
-
 static bool all_readers(const sr_gpu_program *p, int value, bool (*take)(const sr_gpu_kernel *k)) {
     for (int n = 0; n < p->kernel_count; n++)
         if (reads(&p->kernels[n], value) && !take(&p->kernels[n]))
@@ -204,12 +209,18 @@ static bool all_readers(const sr_gpu_program *p, int value, bool (*take)(const s
     return true;
 }
 
-// What writes dy reads x of the batch norm and clips.
-static void clip_in_epilogue(const sr_gpu_program *p, const sr_gpu_kernel *grad, int x) {
-    for (int i = 0; i < grad->read_count; i++) {
-        sr_gpu_kernel *writer = writer_of(p, grad->reads[i].value);
-        if (takes_epilogue(writer))
-            set_read(writer, x, 1);
+// What writes dy of the batch norm of x reads x and clips.
+static void clip_in_epilogue(const sr_gpu_program *p, int x) {
+    for (int n = 0; n < p->kernel_count; n++) {
+        const sr_gpu_kernel *grad = &p->kernels[n];
+        if (!is(grad, SR_KERNEL_batchnorm_grad) || !grad->rectifies || grad->shared >= 0 ||
+            grad->raw != x)
+            continue;
+        for (int i = 0; i < grad->read_count; i++) {
+            sr_gpu_kernel *writer = writer_of(p, grad->reads[i].value);
+            if (takes_epilogue(writer))
+                set_read(writer, x, 1);
+        }
     }
 }
 
@@ -223,9 +234,8 @@ static void move_to_prologues(const sr_gpu_program *p, sr_gpu_kernel *b) {
             drop_read(k, y);
             set_read(k, b->raw, 1);
         }
-        if (is(k, SR_KERNEL_batchnorm_grad) && k->rectifies && k->shared < 0 && k->raw == b->raw)
-            clip_in_epilogue(p, k, b->raw);
     }
+    clip_in_epilogue(p, b->raw);
     drop_read(b, b->raw);
     drop_write(b, y);
     leave_factors(b);
@@ -247,6 +257,8 @@ static void apply_to_shortcut(const sr_gpu_program *p, sr_gpu_kernel *b) {
 static sr_status use_prologues(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *b = &p->kernels[n];
+        if (is(b, SR_KERNEL_batchnorm_moments)) // which convolutions apply already
+            clip_in_epilogue(p, b->raw);
         if (!is(b, SR_KERNEL_batchnorm_train) || !b->rectifies)
             continue;
         if (b->residual < 0)
@@ -413,7 +425,7 @@ const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
      keep_values},
     {"ii", "signs of ReLUs behind sums as bits", keep_signs},
     {"ii'", "sums of batch norm in epilogues, so that it reads once", read_once},
-    {"iii-a", "batch norm and ReLU in prologues of the next convolution", use_prologues},
+    {"iii-a", "batch norm and ReLU in prologues of every next convolution", use_prologues},
     {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", move_block_ends},
     {"iii-c", "gradients of x and w in one kernel", join_gradients},
 };

@@ -17,6 +17,9 @@ static const unsigned char families[SR_KERNEL_COUNT] = {
     [SR_KERNEL_conv2d] = SR_GPU_CONV,
     [SR_KERNEL_conv2d_dx] = SR_GPU_CONV_GRAD,
     [SR_KERNEL_conv2d_dw] = SR_GPU_CONV_GRAD,
+    [SR_KERNEL_batchnorm_relu_linear] = SR_GPU_POINTWISE,
+    [SR_KERNEL_batchnorm_relu_linear_dw] = SR_GPU_POINTWISE_GRAD,
+    [SR_KERNEL_batchnorm_moments] = SR_GPU_BATCHNORM,
     [SR_KERNEL_batchnorm_train] = SR_GPU_BATCHNORM,
     [SR_KERNEL_batchnorm_grad] = SR_GPU_BATCHNORM_GRAD,
     [SR_KERNEL_batchnorm_train_relu] = SR_GPU_BATCHNORM,
@@ -113,6 +116,10 @@ static void describe_convolution(const sr_plan_launch_view *v, sr_gpu_kernel *k)
         k->family = k->family == SR_GPU_CONV ? SR_GPU_POINTWISE : SR_GPU_POINTWISE_GRAD;
 }
 
+static bool normalises(sr_kernel_id id) {
+    return id == SR_KERNEL_batchnorm_relu_linear || id == SR_KERNEL_batchnorm_relu_linear_dw;
+}
+
 static sr_gpu_kernel describe(const builder *b, const sr_plan_launch_view *v, double runs) {
     const bool own = v->id >= SR_KERNEL_COUNT;
     sr_gpu_kernel k = {.op = v->op,
@@ -130,6 +137,10 @@ static sr_gpu_kernel describe(const builder *b, const sr_plan_launch_view *v, do
     sr_gpu_serve(v, b->lanes, b->gpu, &k);
     if (is_convolution(v->id))
         describe_convolution(v, &k);
+    if (normalises(v->id)) {
+        k.filter = v->info[v->id == SR_KERNEL_batchnorm_relu_linear ? 5 : 6];
+        k.stride = 1;
+    }
     return k;
 }
 
@@ -156,10 +167,22 @@ static void note_relu(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
     k->rectifies = true;
 }
 
+// A convolution that normalises what it reads is one; dy is read last.
+static void note_prologue(sr_gpu_kernel *k) {
+    if (k->id == SR_KERNEL_batchnorm_relu_linear_dw)
+        k->gradient = k->reads[k->read_count - 1].value;
+    k->id = k->id == SR_KERNEL_batchnorm_relu_linear ? SR_KERNEL_conv2d : SR_KERNEL_conv2d_dw;
+}
+
 // What later levels need to know of the kernel's values.
 static void note_values(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    if (normalises(k->id)) {
+        note_prologue(k);
+        return;
+    }
     note_relu(v, k);
-    if (k->id == SR_KERNEL_batchnorm_train || k->id == SR_KERNEL_batchnorm_grad)
+    if (k->id == SR_KERNEL_batchnorm_train || k->id == SR_KERNEL_batchnorm_grad ||
+        k->id == SR_KERNEL_batchnorm_moments)
         k->raw = k->reads[0].value;
     if (k->id == SR_KERNEL_conv2d_dx)
         k->gradient = k->reads[0].value;

@@ -105,6 +105,12 @@ static bool is_of_whole_depths(const sr_plan_launch_view *v) {
     return is_16(v) && p->depth % 8 == 0 && p->depth <= 128;
 }
 
+bool sr_gpu_takes_prologue(const sr_kernel_request *request) {
+    const sr_norm_linear_params *p = (const void *)request->params;
+    return (request->dtype[0] == SR_BF16 || request->dtype[0] == SR_F16) && p->c % 8 == 0 &&
+           p->k % 8 == 0 && sr_norm_linear_is_bound_by_bytes(p->c, p->k);
+}
+
 // In the order of the module's providers: the last one that serves a launch has it.
 static const struct serving {
     sr_kernel_id id;
@@ -145,6 +151,8 @@ static const struct serving {
     {SR_KERNEL_attention, SR_GPU_mma, is_of_whole_depths},
     {SR_KERNEL_attention_grad, SR_GPU_mma, is_of_whole_depths},
     {SR_KERNEL_attention_bias_grad, SR_GPU_mma, is_of_whole_depths},
+    {SR_KERNEL_batchnorm_relu_linear, SR_GPU_mma, always}, // sr_gpu_takes_prologue has said so
+    {SR_KERNEL_batchnorm_relu_linear_dw, SR_GPU_mma, always},
     {SR_KERNEL_conv2d, SR_GPU_mma, is_first_layer},
     {SR_KERNEL_conv2d_dw, SR_GPU_mma, is_first_layer},
 };
@@ -311,20 +319,25 @@ static double functions_of(const sr_plan_launch_view *v, sr_gpu_class numerics) 
     return functions;
 }
 
+// Tensors that a kernel of batch norm with sums has them of; 0: it is none.
+static int summed_inputs(const sr_plan_launch_view *v) {
+    for (int i = 0; i < TRAFFIC; i++)
+        if (traffic[i].id == v->id && traffic[i].numerics == SR_GPU_tensor && traffic[i].inputs > 0)
+            return traffic[i].inputs;
+    return v->id == SR_KERNEL_batchnorm_moments ? 1 : 0; // which reads nothing again
+}
+
 // Batch norm with sums clears its counters first, where a slab has more than two units: of 8 rows
 // of each of so many threads as are above each other in a block of 256.
 static bool clears_counters(const sr_plan_launch_view *v) {
-    for (int i = 0; i < TRAFFIC; i++) {
-        const traffic_row *r = &traffic[i];
-        const int64_t size = (int64_t)sr_dtype_size(v->info[0].dtype), vector = 16 / size;
-        const int64_t rows = rows_of(&v->info[0]), channels = last_dim(&v->info[0]);
-        if (r->id != v->id || r->numerics != SR_GPU_tensor || r->inputs == 0)
-            continue;
-        const int32_t bits =
-            sr_slab_wide_bits(rows, channels, channels % vector == 0 ? vector : 1, size, r->inputs);
-        return sr_cut_blocks(rows, INT64_C(8) << (8 - bits)) > 2;
-    }
-    return false;
+    const int64_t size = (int64_t)sr_dtype_size(v->info[0].dtype), vector = 16 / size;
+    const int64_t rows = rows_of(&v->info[0]), channels = last_dim(&v->info[0]);
+    const int inputs = summed_inputs(v);
+    if (inputs == 0)
+        return false;
+    const int32_t bits =
+        sr_slab_wide_bits(rows, channels, channels % vector == 0 ? vector : 1, size, inputs);
+    return sr_cut_blocks(rows, INT64_C(8) << (8 - bits)) > 2;
 }
 
 // Bytes of all lanes beside those of arguments: sums that are written and read.
@@ -338,6 +351,11 @@ static double workspace_of(const sr_plan_launch_view *v, sr_gpu_class numerics, 
     if (is_bias_gradient(v, numerics)) {
         const int64_t slices = bias_slices_of(v);
         return slices > 1 ? all * both * (double)(slices * sr_info_count(&v->info[v->inputs])) : 0;
+    }
+    if (v->id == SR_KERNEL_batchnorm_relu_linear_dw) {
+        const sr_norm_linear_params *p = v->params;
+        const int64_t rows = rows_of(&v->info[0]), slice = sr_norm_linear_slice(rows, p->c, p->k);
+        return all * both * (double)(sr_cut_blocks(rows, slice) * p->k * p->c);
     }
     if (numerics == SR_GPU_mma && is_gradient_of_filters(v)) {
         const sr_conv_params *p = v->params;

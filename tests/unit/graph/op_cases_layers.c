@@ -104,6 +104,9 @@ static sr_tensor norm_relu(sr_context *context, const sr_tensor *in, void *user)
     return out[0];
 }
 BUILD(norm_given_relu, sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0}, in))
+BUILD(norm_relu_linear, sr_op_record_one(sr_op_find("batchnorm_relu_linear"), &(double){0}, in))
+BUILD(norm_relu_linear_dw,
+      sr_op_record_one(sr_op_find("batchnorm_relu_linear_dw"), &(double){0}, in))
 static sr_tensor norm_relu_grad(sr_context *context, const sr_tensor *in, void *user) {
     (void)context;
     (void)user;
@@ -151,6 +154,16 @@ WRONG(norm_given_relu_without_var,
       sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0},
                        (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE,
                                      ZEROS(SR_F32, 1, 4), SR_NONE}))
+WRONG(norm_relu_linear_shapes,
+      sr_op_record_one(sr_op_find("batchnorm_relu_linear"), &(double){0},
+                       (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 3, 4), SR_NONE, SR_NONE,
+                                     ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4),
+                                     ZEROS(SR_F32, 4, 5, 3, 1, 1), SR_NONE}))
+WRONG(norm_relu_linear_dw_shapes,
+      sr_op_record_one(sr_op_find("batchnorm_relu_linear_dw"), &(double){0},
+                       (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 3, 4), SR_NONE, SR_NONE,
+                                     ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4),
+                                     ZEROS(SR_F32, 4, 1, 2, 2, 5)}))
 WRONG(norm_relu_grad_shapes,
       sr_op_record(sr_op_find("batchnorm_relu_grad"), &(double){0},
                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
@@ -441,6 +454,34 @@ const op_case op_cases_layers[] = {
      .gradient = GRADIENT_NONE,
      .wrong = norm_given_relu_without_var,
      .message = "batchnorm_infer_relu: mean and var must be given"},
+    {.op = "batchnorm_relu_linear",
+     .build = norm_relu_linear,
+     .inputs = 7,
+     .params = 126,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(4, 1, 1, 2, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(4, 2, 1, 1, 1),
+              F64(1, 2)},
+     .in = {{1, 3}, {2}, {1}, {2}, {4}, {1, -2}, {5, 6}},
+     .want = {5, 6, 7, 2},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_relu_linear_shapes,
+     .message = "batchnorm_relu_linear: w [5, 3, 1, 1] f32 must be f32 [K, 4, 1, 1]"},
+    {.op = "batchnorm_relu_linear_dw",
+     .build = norm_relu_linear_dw,
+     .inputs = 6,
+     .params = 30,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(4, 1, 1, 2, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(4, 1, 1, 2, 2)},
+     .in = {{1, 3}, {2}, {1}, {2}, {4}, {7, 8, 1, -2}},
+     .want = {2, -4},
+     .want_count = 2,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_relu_linear_dw_shapes,
+     .message = "batchnorm_relu_linear_dw: x [1, 2, 3, 4] f32 and dy [1, 2, 2, 5] f32 must have "
+                "the same dtype and pixels"},
     {.op = "batchnorm_relu_grad",
      .build = norm_relu_grad,
      .inputs = 6,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of the compiler on networks: chains of stages (graph/pass_chain.c) form, cheap values are
-// recomputed (graph/pass_recompute.c) and operators joined (graph/pass_fuse.c) where they should,
-// and random networks give the same bits with all passes and with none.
+// recomputed (graph/pass_recompute.c) and operators joined (graph/pass_fuse.c, pass_prologue.c)
+// where they should, and random networks give the same bits with all passes and with none.
 #include "tests/unit/support/test_support.h"
 
 #include "autograd/gradients.h"
@@ -459,6 +459,129 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     sr_text_release(&plain);
 }
 
+static bool takes_all(const sr_kernel_request *request) {
+    (void)request;
+    return true;
+}
+static bool takes_none(const sr_kernel_request *request) {
+    (void)request;
+    return false;
+}
+
+typedef struct prologue_run {
+    const char *device;
+    bool (*takes)(const sr_kernel_request *request); // NULL: as the device has them
+    int optimize;
+    bool recomputes, trains;
+    bool reads; // y of the first batch norm is a target
+    int stride; // of the second convolution
+    int layers;
+} prologue_run;
+
+// Convolutions of 1x1, each of batch norm with ReLU of the one before, and gradients in training.
+static uint64_t run_prologues(const prologue_run *r, sr_dtype dtype, sr_text *text) {
+    pass_network n;
+    sr_target targets[4];
+    sr_tensor variables[2], grads[2], first = SR_NONE;
+    begin_on(&n, r->device, r->optimize, dtype);
+    sr_context_set_recomputing(n.context, r->recomputes);
+    if (r->takes)
+        sr_context_set_prologues(n.context, r->takes);
+    sr_tensor h = sr_conv2d(n.x, n.w, (sr_conv2d_opts){0});
+    for (int i = 0; i < r->layers; i++) {
+        const sr_tensor norm = r->trains
+                                   ? sr_batchnorm_train(h, n.gamma, n.beta, 1e-5).y
+                                   : sr_batchnorm_infer(h, n.gamma, SR_NONE, n.beta, n.gamma, 2);
+        const sr_tensor y = sr_relu(norm);
+        first = i == 0 ? y : first;
+        h = sr_conv2d_bias(y, n.w, i == 0 ? n.beta : SR_NONE,
+                           (sr_conv2d_opts){.stride = i == 1 ? r->stride : 1});
+    }
+    int count = 0;
+    targets[count++] = (sr_target){.tensor = h};
+    if (r->reads)
+        targets[count++] = (sr_target){.tensor = first};
+    if (r->trains) {
+        variables[0] = n.w;
+        variables[1] = n.gamma;
+        sr_gradients(sr_reduce_sum(sr_mul(h, h)), SR_NONE, variables, 2, grads);
+        targets[count++] = (sr_target){.tensor = grads[0], .after = n.w};
+        targets[count++] = (sr_target){.tensor = grads[1]};
+    }
+    sr_text_clear(text);
+    assert_ok(sr_plan_text(run(&n, targets, count), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+// With portable numerics a product has the bits that it has alone, as long as lines of the picture
+// fill leaves of sums.
+static void test_products_take_prologues(void **state) {
+    (void)state;
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+    sr_text text, plain;
+    sr_text_init(&text);
+    sr_text_init(&plain);
+    sr_kernels_use_portable(true);
+    static const prologue_run runs[] = {
+        {.trains = true, .layers = 1},
+        {.trains = true, .layers = 4, .recomputes = true},
+        {.trains = true, .layers = 2, .reads = true},
+        {.layers = 2, .reads = true},
+    };
+    for (int i = 0; i < 4; i++) {
+        prologue_run r = runs[i];
+        const int layers = r.layers;
+        r.device = "cpu-async";
+        r.takes = takes_none;
+        r.stride = 1;
+        const uint64_t want = run_prologues(&r, dtypes[i % 3], &plain);
+        r.takes = takes_all;
+        assert_true(run_prologues(&r, dtypes[i % 3], &text) == want);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear/"), layers);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear_dw/"), r.trains ? layers : 0);
+        assert_int_equal(count_of(text.data, " batchnorm_moments/"),
+                         r.trains ? layers - r.reads : 0);
+        assert_int_equal(count_of(text.data, " batchnorm_train_relu/"), r.trains && r.reads);
+        assert_int_equal(count_of(text.data, " batchnorm_infer_relu/"), !r.trains);
+        assert_null(strstr(plain.data, "_linear"));
+        if (r.recomputes)
+            assert_non_null(strstr(plain.data, " batchnorm_infer_relu/"));
+    }
+    prologue_run r = {"cpu-async", takes_all, 0, false, true, false, 2, 2}; // a sample of the rows
+    (void)run_prologues(&r, SR_F32, &text);
+    assert_int_equal(count_of(text.data, " batchnorm_relu_linear/"), 1);
+    assert_int_equal(count_of(text.data, " batchnorm_train_relu/"), 1);
+    sr_kernels_use_portable(false);
+    sr_text_release(&text);
+    sr_text_release(&plain);
+}
+
+// On a device that has such kernels, they do not depend on what else reads what they normalise.
+static void test_prologues_are_chosen_by_shape(void **state) {
+    (void)state;
+    const char *device = getenv("SERRIED_TEST_DEVICE");
+    sr_text text;
+    uint64_t hash[2];
+    if (!device || strncmp(device, "cuda", 4) != 0) {
+        test_skip("this device has no product that normalises");
+        return;
+    }
+    sr_text_init(&text);
+    for (int i = 0; i < 2; i++) {
+        const prologue_run r = {device, NULL, 0, i, true, false, 1, 4};
+        hash[i] = run_prologues(&r, SR_BF16, &text);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear/mma"), 4);
+        assert_int_equal(count_of(text.data, " batchnorm_relu_linear_dw/mma"), 4);
+        assert_int_equal(count_of(text.data, " batchnorm_moments/tensor"), 4);
+    }
+    assert_true(hash[0] == hash[1]);
+    const prologue_run full = {device, NULL, 0, false, true, false, 1, 1};
+    (void)run_prologues(&full, SR_F32, &text);
+    assert_null(strstr(text.data, "_linear"));
+    sr_text_release(&text);
+}
+
 // Values that are read step by step, with what the next ones need in memory.
 static uint64_t read_block(int optimize) {
     enum { READ = 3 };
@@ -514,6 +637,8 @@ int main(void) {
         cmocka_unit_test(test_a_run_computes_again),
         cmocka_unit_test(test_sums_are_joined_with_relu),
         cmocka_unit_test(test_batchnorm_is_joined_with_relu),
+        cmocka_unit_test(test_products_take_prologues),
+        cmocka_unit_test(test_prologues_are_chosen_by_shape),
         cmocka_unit_test(test_joined_values_are_read),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };

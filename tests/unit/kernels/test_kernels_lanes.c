@@ -157,6 +157,7 @@ static bool is_per_lane(sr_kernel_id kernel) {
         SR_KERNEL_batchnorm_train_relu,
         SR_KERNEL_batchnorm_relu_grad,
         SR_KERNEL_batchnorm_add_relu_grad,
+        SR_KERNEL_batchnorm_relu_linear_dw,
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == kernel)

@@ -232,6 +232,36 @@ void case_batchnorm_relu(sr_kernel_id kernel) {
     }
 }
 
+// Products with that: one vector of channels, several, and none; whole and broken tiles. What is
+// multiplied is at most 100.
+void case_norm_linear(sr_kernel_id kernel) {
+    static const sr_norm_linear_params shapes[] = {{1, 1, 1, 1e-2},     {5, 33, 10, 1e-2},
+                                                   {17, 40, 24, 1e-2},  {69, 48, 80, 1e-2},
+                                                   {131, 8, 136, 1e-2}, {150, 136, 8, 1e-2}};
+    const bool forward = kernel == SR_KERNEL_batchnorm_relu_linear;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const sr_norm_linear_params p = shapes[k];
+            const arg_role affine = (k + (size_t)t) % 2 == 0 ? PARAMETER : NONE;
+            problem c = problem_of(kernel, forward ? 8 : 7, &p, sizeof p);
+            const int result = c.request.args - 1;
+            set(&c, 0, ACTIVATION, types[t], p.n * p.c);
+            set(&c, 1, affine, types[t], p.c);
+            set(&c, 2, affine, types[t], p.c);
+            set(&c, 3, PARAMETER, types[t], p.c);
+            set(&c, 4, POSITIVE, types[t], p.c);
+            set(&c, 5, forward ? PARAMETER : ACTIVATION, types[t], p.k * (forward ? p.c : p.n));
+            if (forward)
+                set(&c, 6, k % 3 ? PARAMETER : NONE, types[t], p.k);
+            set_output(&c, result, forward ? ACTIVATION : PARAMETER, types[t],
+                       p.k * (forward ? p.n : p.c));
+            c.terms = (double)(forward ? p.c : p.n);
+            c.arg[result].bound = 100 * c.terms;
+            check_problem(&c);
+        }
+    }
+}
+
 // Of one row and of many pixels, columns that are not all alike, and several leaves of a group,
 // some of them more than eight.
 static const sr_groupnorm_params group_shapes[] = {
