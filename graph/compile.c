@@ -442,7 +442,7 @@ sr_status sr_plan_compile(sr_context *context, sr_plan **out) {
     const bool launches = sr_device_get_properties(context->device)->asynchronous;
     if (status == SR_OK && context->optimize >= 0 && launches)
         status = sr_pass_fuse(context);
-    if (status == SR_OK && context->optimize >= 0 && launches)
+    if (status == SR_OK && launches) // of plans that are checked, too: it decides bits
         status = sr_pass_prologue(context);
     if (status == SR_OK)
         status = compile(context, plan);
