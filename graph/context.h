@@ -29,7 +29,8 @@ typedef struct sr_context_options {
     const char *device;      // "cpu", "cpu-async"; NULL: SERRIED_TEST_DEVICE if set, else "cpu"
     sr_device *use_device;   // borrowed; overrides 'device'
     int threads;             // of the context's own stream; 0: all processors of this process
-    int optimize;            // 0: all bit-neutral passes; -1: none (for tests)
+    int optimize;            // 0: all passes, which are bit-neutral but for pass_prologue.c;
+                             // -1: none (for tests)
     size_t plan_cache_bytes; // limit of cached plans, without kernel state; 0: 256 MiB
 } sr_context_options;
 

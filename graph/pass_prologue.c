@@ -11,6 +11,7 @@
 // Other than those of pass_fuse.c these kernels have bits of their own, as another numerics class
 // computes the product. So whether one takes the place of a convolution follows from its shape and
 // from what computes y: not from who else reads y, what is recomputed, or how many lanes there are.
+// (Behind a cut y is memory, and its convolutions are as they were.)
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
