@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm in numerics class "tensor" on the test's device (SERRIED_TEST_DEVICE), within derived
-// bounds of double arithmetic, for rows and channels around the sizes of its vectors, warps, blocks
-// and units (kernels/cuda/tensor_groupnorm.cu). The bits are the same for any number of blocks, in
-// place, in repeated runs, and in lanes side by side as in each alone.
+// Layer norm, and sums over rows, in numerics class "tensor" on the test's device
+// (SERRIED_TEST_DEVICE), within derived bounds of double arithmetic, for rows and channels around
+// the sizes of their vectors, warps, blocks and units (kernels/cuda/tensor_groupnorm.cu,
+// kernels/cuda/tensor_sums.cu). The bits are the same for any number of blocks, in place, in
+// repeated runs, and in lanes side by side as in each alone.
 //
-// The bounds, with u = 2^-24:
+// The bounds of layer norm, with u = 2^-24:
 //   sums over a row: a term is in at most D = 25 additions: 12 in a thread and one between its two
 //     sums, 5 in a warp, 7 between warps.
 //   mean: D and two roundings of the mean absolute value.
@@ -413,6 +414,60 @@ static void test_other_groups(void **state) {
     }
 }
 
+// ---- Sums over rows ----
+
+// A term is in at most 32 additions in a thread, 8 between threads, and those of the tree of units,
+// which have at least four rows.
+static void check_sums(void **state, sr_dtype type, int64_t rows, int64_t channels) {
+    const sr_rows_params p = {.rows = rows, .channels = channels};
+    const double additions = 32 + 8 + ceil(log2((double)(rows / 4 + 1)));
+    test_array *x = rows_of(STRAY_CHANNELS, type, rows, channels, 5);
+    test_array *s = array_new(SR_F32, channels), *again = array_new(SR_F32, channels);
+    kernel_run(TENSOR, SR_KERNEL_channel_sum, &p, sizeof p, 2, (test_array *[]){x, s});
+    kernel_run(TENSOR, SR_KERNEL_channel_sum, &p, sizeof p, 2, (test_array *[]){x, again});
+    assert_memory_equal(s->data, again->data, (size_t)channels * sizeof(float));
+    for (int64_t channel = 0; channel < channels; channel++) {
+        double sum = 0, size = 0;
+        for (int64_t row = 0; row < rows; row++) {
+            sum += array_get(x, row * channels + channel);
+            size += fabs(array_get(x, row * channels + channel));
+        }
+        if (!(fabs(array_get(s, channel) - sum) <= additions * U * size))
+            fail_msg("channel_sum %s [%lld, %lld], channel %lld: %.9g, not %.9g",
+                     sr_dtype_name(type), (long long)rows, (long long)channels, (long long)channel,
+                     array_get(s, channel), sum);
+    }
+    arrays_free(state);
+}
+
+// Rows that are whole vectors and others, less than a slab and several; less rows than threads, a
+// last unit that is not full, and so many units that their tree has several batches.
+static void test_sums(void **state) {
+    static const int64_t channels[] = {1, 3, 8, 31, 40, 96, 100, 200, 264, 384, 1000};
+    static const int64_t rows[] = {1, 5, 33, 130, 257, 1029};
+    if (is_skipped())
+        return;
+    for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+            check_sums(state, types[(c + r) % TYPES], rows[r], channels[c]);
+    check_sums(state, SR_BF16, 8 * 32 * 66 + 7, 256);
+    check_sums(state, SR_F32, 256 * 32 * 9 + 3, 1);
+}
+
+static void test_lanes_of_sums(void **state) {
+    static const int64_t rows[] = {1, 37, 300}, channels[] = {16, 7, 384};
+    (void)state;
+    if (is_skipped())
+        return;
+    for (int i = 0; i < 9; i++) {
+        const sr_rows_params p = {.rows = rows[i % 3], .channels = channels[i / 3]};
+        const sr_kernel_request lane = REQUEST(SR_KERNEL_channel_sum, types[i % TYPES], p);
+        const sr_kernel_entry *entry = check_lanes(&lane, 2 + i % 2, 0x03);
+        (void)arrays_free(NULL);
+        assert_true(entry && strcmp(entry->provider, TENSOR) == 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
@@ -422,6 +477,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_groups),
+        cmocka_unit_test_teardown(test_sums, arrays_free),
+        cmocka_unit_test(test_lanes_of_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
