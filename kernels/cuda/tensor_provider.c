@@ -113,6 +113,7 @@ static const sr_kernel_entry entries[] = {
     ENTRY(groupnorm, supports_layer_norm),
     ENTRY(groupnorm_grad, supports_layer_norm),
     ENTRY(channel_sum, supports_sums),
+    ENTRY(channel_dot, supports_sums),
     ENTRY(gelu, supports_elements),
     ENTRY(gelu_grad, supports_elements),
     ENTRY(sigmoid, supports_elements),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel_sum in numerics class "tensor": gradients of bias. x is read once, 16 bytes at a time,
-// for all lanes that lie side by side.
+// channel_sum and channel_dot in numerics class "tensor": gradients of bias and of scales. Inputs
+// are read once, 16 bytes at a time, for all lanes that lie side by side.
 //
 // The shape of a lane alone cuts its rows into units and its columns into slabs. A block has a slab
 // of a unit: 'wide' neighbouring threads have a vector of 16 bytes each, or one channel where rows
@@ -22,32 +22,45 @@ enum {
     ENOUGH_UNITS = 64
 };
 
-struct tensor_sum_args {
-    const void *x;
-    float *s, *units;                                          // units: [lanes][units][channels]
-    int64_t rows;                                              // of a lane
-    int32_t lanes, channels, vectors, wide_bits, turns, count; // count: units of a lane
+// How a request is cut.
+struct sum_cut {
+    int64_t rows; // of a lane
+    int32_t lanes, channels, vectors, wide_bits, turns;
+    int32_t units; // of a lane
 };
 
-template <class T, int N> static __device__ void sum_unit(const tensor_sum_args &a) {
+// Terms are the elements of the one input, or a (b - shift) of two.
+template <class T, int N, int INPUTS>
+static __device__ __forceinline__ void sum_unit(const sum_cut &c, const void *const (&x)[INPUTS],
+                                                const float *shift, float *units) {
     typedef typename T::type element;
-    const int wide = 1 << a.wide_bits, high = THREADS >> a.wide_bits;
+    const int wide = 1 << c.wide_bits, high = THREADS >> c.wide_bits;
     const int vector = (int)blockIdx.y * wide + ((int)threadIdx.x & (wide - 1));
-    const bool exists = vector < a.vectors;
-    const element *const x =
-        (const element *)a.x + (int64_t)blockIdx.z * a.rows * a.channels + (int64_t)vector * N;
-    int64_t row = (int64_t)blockIdx.x * a.turns * high + ((int)threadIdx.x >> a.wide_bits);
-    float sum[N] = {};
-    for (int turn = 0; turn < a.turns; turn += BATCH) {
-        sr_packed<element, N> batch[BATCH];
+    const bool exists = vector < c.vectors;
+    const int64_t first = (int64_t)blockIdx.z * c.rows * c.channels + (int64_t)vector * N;
+    int64_t row = (int64_t)blockIdx.x * c.turns * high + ((int)threadIdx.x >> c.wide_bits);
+    float sum[N] = {}, less[N] = {};
+    if (INPUTS > 1 && shift && exists)
+        sr_get(shift + vector * N, less);
+    SR_UNROLL_BY(1)
+    for (int turn = 0; turn < c.turns; turn += BATCH) {
+        sr_packed<element, N> batch[INPUTS][BATCH];
         SR_UNROLL
-        for (int i = 0; i < BATCH; i++, row += high)
-            batch[i].load(x + row * a.channels, exists && row < a.rows, true);
+        for (int i = 0; i < BATCH; i++, row += high) {
+            SR_UNROLL
+            for (int n = 0; n < INPUTS; n++)
+                batch[n][i].load((const element *)x[n] + first + row * c.channels,
+                                 exists && row < c.rows, true);
+        }
         SR_UNROLL
         for (int i = 0; i < BATCH; i++) {
+            const bool is_row = INPUTS == 1 || row - (BATCH - i) * high < c.rows;
             SR_UNROLL
-            for (int k = 0; k < N; k++)
-                sum[k] += sr_element<T, N>(batch[i], k);
+            for (int k = 0; k < N; k++) {
+                const float a = sr_element<T, N>(batch[0][i], k);
+                const float b = sr_element<T, N>(batch[INPUTS - 1][i], k);
+                sum[k] += INPUTS == 1 ? a : is_row ? a * (b - less[k]) : 0.0f;
+            }
         }
     }
     float *const shared = (float *)(void *)sr_cuda_shared; // [N][THREADS / 2]
@@ -65,24 +78,53 @@ template <class T, int N> static __device__ void sum_unit(const tensor_sum_args 
         __syncthreads();
     }
     if (thread < wide && exists)
-        sr_put(a.units + ((int64_t)blockIdx.z * a.count + blockIdx.x) * a.channels + vector * N,
-               sum);
+        sr_put(units + ((int64_t)blockIdx.z * c.units + blockIdx.x) * c.channels + vector * N, sum);
 }
 
-template <class T> static __device__ void tensor_channel_sum(const tensor_sum_args &a) {
-    sum_unit<T, sr_lanes<T>>(a);
+// s[lane][channel] = the sum of the lane's units.
+template <class A> static __device__ void join_units(const A &a) {
+    sr_sum_lanes(a.cut.lanes, a.cut.units, a.units, a.cut.channels,
+                 [&](int64_t lane, int64_t i) { return a.s + lane * a.cut.channels + i; });
 }
-SR_CUDA_TYPED(tensor_channel_sum, tensor_sum_args, THREADS, 1)
 
-template <class T> static __device__ void tensor_channel_sum_narrow(const tensor_sum_args &a) {
-    sum_unit<T, 1>(a);
-}
-SR_CUDA_TYPED(tensor_channel_sum_narrow, tensor_sum_args, THREADS, 1)
+struct tensor_sum_args {
+    const void *x;
+    float *s, *units; // units: [lanes][units][channels]
+    sum_cut cut;
+};
 
-SR_CUDA_KERNEL(tensor_channel_sum_units, tensor_sum_args, SR_CUDA_COLUMN, 1) {
-    sr_sum_lanes(a.lanes, a.count, a.units, a.channels,
-                 [&](int64_t lane, int64_t i) { return a.s + lane * a.channels + i; });
+template <class T, int N> static __device__ void sum_rows(const tensor_sum_args &a) {
+    const void *const x[] = {a.x};
+    sum_unit<T, N, 1>(a.cut, x, NULL, a.units);
 }
+
+struct tensor_dot_args {
+    const void *a, *b;
+    const float *shift;
+    float *s, *units;
+    sum_cut cut;
+};
+
+template <class T, int N> static __device__ void sum_products(const tensor_dot_args &a) {
+    const void *const x[] = {a.a, a.b};
+    sum_unit<T, N, 2>(a.cut, x, a.shift, a.units);
+}
+
+#define SUM_KERNELS(name, args, sum)                                                               \
+    template <class T> static __device__ void name(const args &a) {                                \
+        sum<T, sr_lanes<T>>(a);                                                                    \
+    }                                                                                              \
+    template <class T> static __device__ void name##_narrow(const args &a) {                       \
+        sum<T, 1>(a);                                                                              \
+    }                                                                                              \
+    SR_CUDA_TYPED_WITH(name, args, THREADS, 1, (THREADS, 4))                                       \
+    SR_CUDA_TYPED(name##_narrow, args, THREADS, 1)                                                 \
+    SR_CUDA_KERNEL(name##_units, args, SR_CUDA_COLUMN, 1) {                                        \
+        join_units(a);                                                                             \
+    }
+
+SUM_KERNELS(tensor_channel_sum, tensor_sum_args, sum_rows)
+SUM_KERNELS(tensor_channel_dot, tensor_dot_args, sum_products)
 
 // As many threads side by side as leave fewest of them without a vector, and of these the most.
 static int wide_bits_for(int32_t vectors) {
@@ -107,26 +149,45 @@ static int turns_for(int64_t rows, int high) {
     return turns;
 }
 
-sr_status sr_tensor_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+// The functions of a kernel: of whole vectors, of others, and what joins units.
+struct sum_functions {
+    const sr_cuda_kernel *const *whole, *const *narrow, *units;
+};
+
+template <class A>
+static sr_status prepare(const sr_kernel_request *request, const sum_functions &functions,
+                         sr_prepared *out) {
     const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
     const sr_dtype dtype = request->dtype[0];
     const int64_t vector = sr_cuda_lanes(dtype), lanes = request->lanes > 0 ? request->lanes : 1;
     const bool whole = p->channels % vector == 0;
-    tensor_sum_args a = {};
-    a.lanes = (int32_t)lanes;
-    a.rows = p->rows / lanes;
-    a.channels = (int32_t)p->channels;
-    a.vectors = (int32_t)(whole ? p->channels / vector : p->channels);
-    a.wide_bits = wide_bits_for(a.vectors);
-    const int high = THREADS >> a.wide_bits;
-    a.turns = turns_for(a.rows, high);
-    a.count = (int32_t)sr_blocks_for(a.rows, a.turns * high);
+    A a = {};
+    sum_cut *const c = &a.cut;
+    c->lanes = (int32_t)lanes;
+    c->rows = p->rows / lanes;
+    c->channels = (int32_t)p->channels;
+    c->vectors = (int32_t)(whole ? p->channels / vector : p->channels);
+    c->wide_bits = wide_bits_for(c->vectors);
+    const int high = THREADS >> c->wide_bits;
+    c->turns = turns_for(c->rows, high);
+    c->units = (int32_t)sr_blocks_for(c->rows, c->turns * high);
     sr_cuda_making making(request, a, out);
-    making.add_grid(whole ? tensor_channel_sum_kernels[dtype]
-                          : tensor_channel_sum_narrow_kernels[dtype],
-                    a.count, sr_blocks_for(a.vectors, 1 << a.wide_bits), lanes, THREADS, 1,
+    making.add_grid(whole ? functions.whole[dtype] : functions.narrow[dtype], c->units,
+                    sr_blocks_for(c->vectors, 1 << c->wide_bits), lanes, THREADS, 1,
                     (size_t)(whole ? vector : 1) * (THREADS / 2) * sizeof(float));
-    making.add_columns(&tensor_channel_sum_units_kernel, lanes * p->channels, a.count);
-    out->workspace = (size_t)(lanes * a.count * p->channels) * sizeof(float);
+    making.add_columns(functions.units, lanes * p->channels, c->units);
+    out->workspace = (size_t)(lanes * c->units * p->channels) * sizeof(float);
     return making.done();
+}
+
+sr_status sr_tensor_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
+    const sum_functions functions = {tensor_channel_sum_kernels, tensor_channel_sum_narrow_kernels,
+                                     &tensor_channel_sum_units_kernel};
+    return prepare<tensor_sum_args>(request, functions, out);
+}
+
+sr_status sr_tensor_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out) {
+    const sum_functions functions = {tensor_channel_dot_kernels, tensor_channel_dot_narrow_kernels,
+                                     &tensor_channel_dot_units_kernel};
+    return prepare<tensor_dot_args>(request, functions, out);
 }
