@@ -4,7 +4,8 @@
 //
 // The order is that of the recording, except for launches that pass_chain.c moves before a chain. A
 // target is passed to the sink after the step that completes it and, if it has an 'after' variable,
-// after the last step that reads that variable.
+// after the last step that reads that variable; on devices that run beside the host it waits for
+// the others of its group.
 #include <stdatomic.h>
 #include <string.h>
 
@@ -344,21 +345,19 @@ static void find_last_uses(const sr_plan *plan, const positions *at) {
 // A target waits for the step that completes it and for the last reader of its 'after' variable.
 static void schedule_target(const sr_program *p, sr_plan *plan, const positions *at, uint32_t t) {
     const sr_program_target *target = &p->targets[t];
-    sr_plan_value *root = &plan->values[plan->values[target->value].root];
     uint32_t step = at->written[plan->values[target->value].root];
     if (target->after != SR_REF_NONE && at->read[target->after] > step)
         step = at->read[target->after];
-    if (step > 0 && root->first != SR_NO_STEP && step - 1 > root->last)
-        root->last = step - 1; // alive until it is delivered
     plan->target_strides[t] = sr_plan_stride(&plan->values[target->value]);
     at->target[t] = step;
-    at->next[step]++;
 }
 
-static void schedule_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
-    find_last_uses(plan, at);
+// Sorts the targets by their steps.
+static void list_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
+    memset(at->next, 0, ((size_t)plan->step_count + 1) * sizeof *at->next);
+    plan->sink_count = 0;
     for (uint32_t t = 0; t < p->target_count; t++)
-        schedule_target(p, plan, at, t);
+        at->next[at->target[t]]++;
     for (uint32_t n = 0; n <= plan->step_count; n++) {
         const uint32_t count = at->next[n];
         if (n == 0)
@@ -372,6 +371,76 @@ static void schedule_sinks(const sr_program *p, sr_plan *plan, const positions *
     }
     for (uint32_t t = 0; t < p->target_count; t++)
         plan->sinks[at->next[at->target[t]]++] = (sr_sink_entry){t, p->targets[t].value};
+}
+
+// ---- Groups of targets ----
+
+// Most bytes of the targets of a group, of one lane, that wait for another of them: those of a
+// bucket of the exchange, with what reaches beyond it.
+enum { MOST_WAITING = 8 << 20 };
+
+// The targets of a group, in the order of their steps, that wait for one another.
+typedef struct waiting_targets {
+    uint32_t first, step; // of plan->sinks; of the last one
+    size_t bytes;
+} waiting_targets;
+
+// Targets of the group among sinks [first, end) are delivered together.
+static void deliver_together(const sr_program *p, const sr_plan *plan, const positions *at,
+                             uint32_t group, const waiting_targets *w, uint32_t end) {
+    for (uint32_t i = w->first; i < end; i++) {
+        const uint32_t t = plan->sinks[i].target;
+        if (p->targets[t].group == group && at->target[t] > 0)
+            at->target[t] = w->step;
+    }
+}
+
+static void gather_group(const sr_program *p, const sr_plan *plan, const positions *at,
+                         uint32_t group) {
+    waiting_targets w = {0};
+    for (uint32_t i = plan->leading_sinks; i < plan->sink_count; i++) {
+        const uint32_t t = plan->sinks[i].target;
+        const size_t bytes = plan->values[plan->sinks[i].value].lane_bytes;
+        if (p->targets[t].group != group)
+            continue;
+        if (w.bytes > 0 && w.bytes + bytes > MOST_WAITING) {
+            deliver_together(p, plan, at, group, &w, i);
+            w = (waiting_targets){.first = i};
+        }
+        w.bytes += bytes;
+        w.step = at->target[t];
+    }
+    deliver_together(p, plan, at, group, &w, plan->sink_count);
+}
+
+static void gather_groups(const sr_program *p, const sr_plan *plan, const positions *at) {
+    uint32_t groups = 0;
+    for (uint32_t t = 0; t < p->target_count; t++)
+        groups = p->targets[t].group > groups ? p->targets[t].group : groups;
+    for (uint32_t group = 1; group <= groups; group++)
+        gather_group(p, plan, at, group);
+}
+
+// Targets stay alive until they are delivered.
+static void keep_alive(const sr_program *p, sr_plan *plan, const positions *at) {
+    for (uint32_t t = 0; t < p->target_count; t++) {
+        sr_plan_value *root = &plan->values[plan->values[p->targets[t].value].root];
+        const uint32_t step = at->target[t];
+        if (step > 0 && root->first != SR_NO_STEP && step - 1 > root->last)
+            root->last = step - 1;
+    }
+}
+
+static void schedule_sinks(const sr_program *p, sr_plan *plan, const positions *at) {
+    find_last_uses(plan, at);
+    for (uint32_t t = 0; t < p->target_count; t++)
+        schedule_target(p, plan, at, t);
+    list_sinks(p, plan, at);
+    if (plan->asynchronous) {
+        gather_groups(p, plan, at);
+        list_sinks(p, plan, at);
+    }
+    keep_alive(p, plan, at);
 }
 
 static sr_status add_sinks(const sr_program *p, sr_plan *plan) {

@@ -123,9 +123,13 @@ sr_context_stats sr_context_get_stats(const sr_context *context);
 
 // A value that a plan delivers. If 'after' is a variable, the sink gets the target only when every
 // node that reads this variable has run, so that an update of the variable may begin.
+//
+// On devices that run beside the host the targets of a group are passed to the sink one after the
+// other, when the last of them is complete, unless those that wait for it take too much memory.
 typedef struct sr_target {
     sr_tensor tensor;
     sr_tensor after; // SR_NONE: none
+    uint32_t group;  // 0: none
 } sr_target;
 
 // Compiles, or finds in the cache, the plan that computes 'targets' from inputs and variables.
@@ -168,10 +172,15 @@ void sr_executor_free(sr_executor *executor);
 typedef sr_status (*sr_sink_fn)(void *user, int index, sr_address data, size_t bytes,
                                 sr_stream *stream);
 
+// Called behind the calls of the sink that follow each other: work for these targets may still be
+// enqueued here.
+typedef sr_status (*sr_sink_end_fn)(void *user, sr_stream *stream);
+
 // Inputs of one replay, and the sink of its targets.
 typedef struct sr_run {
     const sr_address *inputs; // [SR_INPUT_SLOTS]: device memory of each input slot used
     sr_sink_fn sink;          // may be NULL
+    sr_sink_end_fn sink_end;  // may be NULL
     void *user;
     bool stops; // the caller joins lanes (sr_executor_stop)
 } sr_run;

@@ -82,7 +82,7 @@ SR_NODISCARD static inline sr_status sr_executor_deliver(const sr_executor *e,
         SR_TRY(e->run.sink(e->run.user, (int)sinks[i].target, e->table[value->root],
                            value->lane_bytes, stream));
     }
-    return SR_OK;
+    return e->run.sink_end && count > 0 ? e->run.sink_end(e->run.user, stream) : SR_OK;
 }
 // The targets that are complete before the part of the replay begins: those of no step, or of the
 // step before a stop, whose values lanes have joined meanwhile.

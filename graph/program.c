@@ -234,6 +234,7 @@ static sr_status add_targets(sr_context *context, const sr_wanted *wanted) {
         const sr_target *t = &wanted->targets[i];
         sr_program_target *out = &p->targets[p->target_count++];
         out->after = SR_REF_NONE;
+        out->group = t->group;
         SR_TRY(number_of(context, sr_context_ref(context, t->tensor, "target"), &out->value));
         if (!sr_is_absent(t->after)) {
             const char *fault = sr_context_fault(context, t->after);
@@ -306,12 +307,13 @@ static uint32_t lanes_of(const sr_wanted *wanted) {
 static bool same_request(const sr_context *context, const sr_wanted *wanted) {
     const sr_program *p = context->recording.program;
     if (p->request_flags != request_flags(context, wanted) ||
-        p->request_count != 2 * (size_t)wanted->target_count + wanted->keep_count)
+        p->request_count != SR_REQUEST_WORDS * (size_t)wanted->target_count + wanted->keep_count)
         return false;
     const uint32_t *at = p->request;
-    for (int i = 0; i < wanted->target_count; i++, at += 2)
+    for (int i = 0; i < wanted->target_count; i++, at += SR_REQUEST_WORDS)
         if (at[0] != request_ref(context, wanted->targets[i].tensor) ||
-            at[1] != request_ref(context, wanted->targets[i].after))
+            at[1] != request_ref(context, wanted->targets[i].after) ||
+            at[2] != wanted->targets[i].group)
             return false;
     return wanted->keep_count == 0 ||
            memcmp(at, wanted->keep, wanted->keep_count * sizeof *at) == 0;
@@ -320,12 +322,13 @@ static bool same_request(const sr_context *context, const sr_wanted *wanted) {
 static sr_status store_request(sr_context *context, const sr_wanted *wanted) {
     sr_program *p = context->recording.program;
     RESERVE(p, request, request_capacity,
-            2 * (size_t)wanted->target_count + wanted->keep_count + 1);
+            SR_REQUEST_WORDS * (size_t)wanted->target_count + wanted->keep_count + 1);
     p->request_flags = request_flags(context, wanted);
     p->request_count = 0;
     for (int i = 0; i < wanted->target_count; i++) {
         p->request[p->request_count++] = request_ref(context, wanted->targets[i].tensor);
         p->request[p->request_count++] = request_ref(context, wanted->targets[i].after);
+        p->request[p->request_count++] = wanted->targets[i].group;
     }
     for (size_t i = 0; i < wanted->keep_count; i++)
         p->request[p->request_count++] = wanted->keep[i];

@@ -10,15 +10,16 @@
 // The targets of the last request that was built.
 static sr_status last_targets(sr_context *context, sr_target **out, int *count) {
     const sr_program *p = context->recording.program;
-    if (!p || p->request_count < 2)
+    if (!p || p->request_count < SR_REQUEST_WORDS)
         return SR_FAIL(SR_E_ARGUMENT, "no program was compiled in this step");
     *count = (int)p->target_count;
     *out = sr_alloc_array((size_t)*count + 1, sizeof **out, "targets");
     if (!*out)
         return SR_E_MEMORY;
     for (int i = 0; i < *count; i++) {
-        const uint32_t after = p->request[2 * i + 1];
-        (*out)[i] = (sr_target){.tensor = sr_context_tensor(context, p->request[2 * i])};
+        const uint32_t *request = p->request + (size_t)i * SR_REQUEST_WORDS, after = request[1];
+        (*out)[i] =
+            (sr_target){.tensor = sr_context_tensor(context, request[0]), .group = request[2]};
         if (after != SR_REF_NONE)
             (*out)[i].after = sr_context_tensor(context, after);
     }

@@ -281,14 +281,17 @@ typedef struct sr_program_node {
 typedef struct sr_program_target {
     uint32_t value;
     uint32_t after; // variable index or SR_REF_NONE
+    uint32_t group; // sr_target.group
 } sr_program_target;
+
+enum { SR_REQUEST_WORDS = 3 }; // of a target in sr_program.request
 
 // A canonical program: the form that is hashed, compared and compiled.
 typedef struct sr_program {
     // What it was built from; 'repeats': the same recording and request give this program again.
     bool repeats;
     size_t built_nodes, built_values;
-    uint32_t *request; // refs of targets, their 'after', values to keep
+    uint32_t *request; // refs of targets, their 'after', their group; values to keep
     size_t request_count, request_capacity;
     unsigned request_flags;
     uint32_t lanes;       // side by side

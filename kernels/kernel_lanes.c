@@ -67,15 +67,41 @@ static bool grow_matmul(void *params, int64_t lanes, uint32_t varies) {
     return true;
 }
 
-// The first dimension of y must go through all of x.
+// Whether the first dimension of y goes through all of x, so that it can go through those of all
+// lanes.
+static bool is_outermost(const sr_rearrange_params *p, int64_t lanes) {
+    return p->begin[0] == 0 && p->end[0] == p->dim[0] && p->every[0] == 1 &&
+           p->dim[0] * p->step[0] == p->elements && p->dim[0] * lanes <= INT32_MAX;
+}
+
+// A dimension of lanes before the others.
+static bool add_dimension(sr_rearrange_params *p, int64_t lanes) {
+    if (p->dims == SR_REARRANGE_DIMS)
+        return false;
+    for (int d = p->dims++; d > 0; d--) {
+        p->dim[d] = p->dim[d - 1];
+        p->step[d] = p->step[d - 1];
+        p->begin[d] = p->begin[d - 1];
+        p->end[d] = p->end[d - 1];
+        p->every[d] = p->every[d - 1];
+    }
+    p->dim[0] = lanes;
+    p->step[0] = p->elements;
+    p->begin[0] = 0;
+    p->end[0] = (int32_t)lanes;
+    p->every[0] = 1;
+    return true;
+}
+
 static bool grow_rearrange(void *params, int64_t lanes, uint32_t varies) {
     (void)varies;
     sr_rearrange_params *p = params;
-    if (p->begin[0] != 0 || p->end[0] != p->dim[0] || p->every[0] != 1 ||
-        p->dim[0] * p->step[0] != p->elements || p->dim[0] * lanes > INT32_MAX)
+    if (is_outermost(p, lanes)) {
+        p->dim[0] *= lanes;
+        p->end[0] = (int32_t)p->dim[0];
+    } else if (!add_dimension(p, lanes)) {
         return false;
-    p->dim[0] *= lanes;
-    p->end[0] = (int32_t)p->dim[0];
+    }
     p->count *= lanes;
     p->elements *= lanes;
     return true;

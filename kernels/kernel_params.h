@@ -324,11 +324,36 @@ typedef struct sr_attention_params {
 } sr_attention_params;
 
 #define SR_FOLD_LEVELS 9 // of the tree
-// fold_lanes: x has 'lanes' values of 'count' elements, 'stride' elements apart.
+#define SR_FOLD_PARTS 15 // of one fold_lanes
+// A part of fold_lanes: 'count' elements of each lane, 'stride' elements apart, whose sums become
+// y[place, place + count).
+typedef struct sr_fold_part {
+    uint32_t count, stride, place;
+} sr_fold_part;
+// fold_lanes: x0 has the values of part 0, and so on; parts do not overlap in y. What is unused is
+// zero.
 typedef struct sr_fold_params {
-    int64_t count, lanes, stride; // 1 <= lanes < 2^SR_FOLD_LEVELS
-    int32_t adds, reserved;       // 1: their sum is added to y
+    int32_t parts, lanes; // 1 <= lanes < 2^SR_FOLD_LEVELS
+    int32_t adds;         // 1: the sums are added to y
+    sr_fold_part part[SR_FOLD_PARTS];
 } sr_fold_params;
+#define SR_FOLD_OUTPUT 1 // argument y of fold_lanes
+// The argument that has the values of a part.
+static inline int sr_fold_input(int part) {
+    return part == 0 ? 0 : part + 1;
+}
+// Elements of an argument of fold_lanes.
+static inline int64_t sr_fold_input_elements(const sr_fold_params *p, int part) {
+    return part < p->parts ? (int64_t)(p->lanes - 1) * p->part[part].stride + p->part[part].count
+                           : 0;
+}
+static inline int64_t sr_fold_output_elements(const sr_fold_params *p) {
+    int64_t end = 0;
+    for (int i = 0; i < p->parts; i++)
+        if ((int64_t)p->part[i].place + p->part[i].count > end)
+            end = (int64_t)p->part[i].place + p->part[i].count;
+    return end;
+}
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define SR_CUDA_TENSOR "tensor"   // provider and class
-#define SR_CUDA_TENSOR_NUMERICS 4 // sr_provider.numerics
+#define SR_CUDA_TENSOR_NUMERICS 5 // sr_provider.numerics
 
 // prepare of each kernel: fills launch, state and workspace.
 sr_status sr_tensor_prepare_batchnorm_train(const sr_kernel_request *request, sr_prepared *out);
@@ -36,6 +36,9 @@ sr_status sr_tensor_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
 bool sr_tensor_holds_row(sr_dtype dtype, int64_t channels);
 sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out);
+// tensor_sums.cu
+sr_status sr_tensor_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out);
 // tensor_functions.cu
 sr_status sr_tensor_prepare_gelu(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_gelu_grad(const sr_kernel_request *request, sr_prepared *out);

@@ -258,20 +258,32 @@ static __device__ void add_vector(const float (&x)[LANES], float (&to)[LANES]) {
 struct fold_args {
     const float *x;
     float *y;
+    const float *more[SR_FOLD_PARTS - 1]; // of the parts behind the first
     void *workspace;
-    int64_t count, stride;
-    int32_t lanes, adds;
+    sr_fold_params fold;
 };
+
+// Blocks of a part.
+static __host__ __device__ int64_t fold_blocks(const sr_fold_part &part) {
+    enum { EACH = SR_CUDA_ELEMENTS * LANES };
+    return ((int64_t)part.count + EACH - 1) / EACH;
+}
 
 // level[k]: the sum of 2^k lanes, if bit k of the number of lanes so far is set.
 SR_CUDA_KERNEL(cuda_fold_lanes, fold_args, 256, 0) {
-    const int64_t i = sr_thread() * LANES;
-    if (i >= a.count)
+    int64_t block = blockIdx.x;
+    int number = 0;
+    for (; block >= fold_blocks(a.fold.part[number]); number++)
+        block -= fold_blocks(a.fold.part[number]);
+    const int64_t count = a.fold.part[number].count, stride = a.fold.part[number].stride;
+    const int64_t i = (block * SR_CUDA_ELEMENTS + threadIdx.x) * LANES;
+    if (i >= count)
         return;
-    float level[SR_FOLD_LEVELS][LANES] = {}, sum[LANES] = {}, y[LANES] = {};
-    const float *x = a.x;
-    for (int32_t lane = 0; lane < a.lanes; lane++, x += a.stride) {
-        sr_load_vector<sr_f32>(x, i, a.count, sum);
+    float level[SR_FOLD_LEVELS][LANES] = {}, sum[LANES] = {}, before[LANES] = {};
+    const float *x = number == 0 ? a.x : a.more[number - 1];
+    float *y = a.y + a.fold.part[number].place;
+    for (int32_t lane = 0; lane < a.fold.lanes; lane++, x += stride) {
+        sr_load_vector<sr_f32>(x, i, count, sum);
         SR_UNROLL
         for (int k = 0; k < SR_FOLD_LEVELS; k++) {
             if (!(lane >> k & 1)) {
@@ -284,7 +296,7 @@ SR_CUDA_KERNEL(cuda_fold_lanes, fold_args, 256, 0) {
     bool begun = false;
     SR_UNROLL
     for (int k = 0; k < SR_FOLD_LEVELS; k++) {
-        if (!(a.lanes >> k & 1))
+        if (!(a.fold.lanes >> k & 1))
             continue;
         if (begun)
             add_vector(level[k], sum);
@@ -292,11 +304,11 @@ SR_CUDA_KERNEL(cuda_fold_lanes, fold_args, 256, 0) {
             copy_vector(level[k], sum);
         begun = true;
     }
-    if (a.adds) {
-        sr_load_vector<sr_f32>(a.y, i, a.count, y);
-        add_vector(y, sum);
+    if (a.fold.adds) {
+        sr_load_vector<sr_f32>(y, i, count, before);
+        add_vector(before, sum);
     }
-    sr_store_vector<sr_f32>(a.y, i, a.count, sum);
+    sr_store_vector<sr_f32>(y, i, count, sum);
 }
 
 struct squares_args {
@@ -393,10 +405,14 @@ sr_status sr_cuda_prepare_limit(const sr_kernel_request *request, sr_prepared *o
 }
 
 sr_status sr_cuda_prepare_fold_lanes(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_fold_params *p = sr_cuda_params<sr_fold_params>(request);
-    const fold_args a = {NULL, NULL, NULL, p->count, p->stride, (int32_t)p->lanes, p->adds};
-    return sr_cuda_elementwise(request, a, &cuda_fold_lanes_kernel, sr_blocks_for(a.count, LANES),
-                               out);
+    fold_args a = {};
+    int64_t blocks = 0;
+    a.fold = *sr_cuda_params<sr_fold_params>(request);
+    for (int i = 0; i < a.fold.parts; i++)
+        blocks += fold_blocks(a.fold.part[i]);
+    sr_cuda_making making(request, a, out);
+    making.add(&cuda_fold_lanes_kernel, blocks, SR_CUDA_ELEMENTS);
+    return making.done();
 }
 
 sr_status sr_cuda_prepare_add_squares(const sr_kernel_request *request, sr_prepared *out) {

@@ -70,6 +70,14 @@ static bool supports_layer_norm(const sr_kernel_request *request) {
            sr_tensor_holds_row(request->dtype[0], p->channels);
 }
 
+// Sums over rows. A grid has at most 65,535 slabs of 32 channels, and 2^31 units.
+static bool supports_sums(const sr_kernel_request *request) {
+    const sr_rows_params *p = (const void *)request->params;
+    return sr_kernel_fits(request) && shares_inputs(request, p->rows) &&
+           request->dtype[0] != SR_F64 && p->rows > 0 && p->rows <= INT32_MAX && p->channels > 0 &&
+           p->channels <= 32 * UINT16_MAX;
+}
+
 // Formulas whose inputs have the output's shape.
 static bool supports_elements(const sr_kernel_request *request) {
     const sr_expression_params *p = (const void *)request->params;
@@ -104,6 +112,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(conv2d_dw, supports_depthwise),
     ENTRY(groupnorm, supports_layer_norm),
     ENTRY(groupnorm_grad, supports_layer_norm),
+    ENTRY(channel_sum, supports_sums),
+    ENTRY(channel_dot, supports_sums),
     ENTRY(gelu, supports_elements),
     ENTRY(gelu_grad, supports_elements),
     ENTRY(sigmoid, supports_elements),

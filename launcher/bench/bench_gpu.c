@@ -5,18 +5,16 @@
 #include "launcher/bench/bench_gpu_internal.h"
 #include "trainer/exchange/exchange.h"
 
-// What brings the gradients of the lanes to their sum, in f32: of lanes side by side one kernel for
-// each parameter adds them all. The sums of several turns are added as a tree.
+// What brings the gradients of the lanes to their sum, in f32: few launches for each bucket add
+// those of lanes side by side. The sums of several turns are added as a tree.
 static sr_status add_sums(const sr_param_set_info *info, double lanes, double at_once,
                           sr_gpu_program *program) {
-    const double elements = (double)info->elements, params = info->model->param_count;
-    const double turns = lanes / at_once, adds = turns - 1;
+    const double elements = (double)info->elements, turns = lanes / at_once, adds = turns - 1;
     double bytes = elements * (4 * at_once + 4) * turns + elements * 12 * adds;
-    if (at_once < 2) { // every second lane is added to the one before
+    if (at_once < 2) // every second lane is added to the one before
         bytes = elements * (8 * (double)((int64_t)(lanes + 1) / 2) + 12 * adds);
-        return sr_gpu_program_add_fixed(program, "sum of lanes", bytes, params * lanes, 1);
-    }
-    return sr_gpu_program_add_fixed(program, "sum of lanes", bytes, params * turns + adds, 1);
+    return sr_gpu_program_add_fixed(program, "sum of lanes", bytes, info->launches * turns + adds,
+                                    1);
 }
 
 // The update, in f32: a launch for each bucket (trainer/exchange/exchange.h).

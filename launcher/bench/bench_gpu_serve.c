@@ -132,6 +132,8 @@ static const struct serving {
     {SR_KERNEL_conv2d_dw, SR_GPU_tensor, is_depthwise},
     {SR_KERNEL_groupnorm, SR_GPU_tensor, is_layer_norm},
     {SR_KERNEL_groupnorm_grad, SR_GPU_tensor, is_layer_norm},
+    {SR_KERNEL_channel_sum, SR_GPU_tensor, always},
+    {SR_KERNEL_channel_dot, SR_GPU_tensor, always},
     {SR_KERNEL_gelu, SR_GPU_tensor, is_of_equal_shapes},
     {SR_KERNEL_gelu_grad, SR_GPU_tensor, is_of_equal_shapes},
     {SR_KERNEL_sigmoid, SR_GPU_tensor, is_of_equal_shapes},

@@ -444,7 +444,8 @@ static sr_status record_phase(sr_engine *e, const sr_phase *phase, int64_t step,
         e->target_segment[*count] = i;
         e->targets[(*count)++] =
             (sr_target){.tensor = values[i],
-                        .after = param ? set->model->params[set->uses[i].param].variable : SR_NONE};
+                        .after = param ? set->model->params[set->uses[i].param].variable : SR_NONE,
+                        .group = (uint32_t)sr_exchange_group(set->exchange, i)};
     }
     SR_TRY(sr_context_status(e->context));
     SR_TRY(sr_statistics_check(&e->statistics));

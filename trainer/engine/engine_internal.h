@@ -22,7 +22,9 @@ typedef struct sr_lane_run {
     int lane; // the first
     int target_count;
     bool busy;
-    bool holds_inputs;          // the source's memory is read until the lane is complete
+    bool holds_inputs; // the source's memory is read until the lane is complete
+    sr_exchange_value values[SR_EXCHANGE_VALUES]; // that are not yet put
+    int value_count;
     sr_lane_settings *settings; // [2][most_at_once], for each set
     sr_input_set inputs[2];     // one is filled while the other is read
     int next;                   // the set to fill

@@ -23,34 +23,50 @@ typedef struct lane_step {
     const sr_lane_source *source;
 } lane_step;
 
+static sr_status put_values(void *user, sr_stream *stream) {
+    sr_lane_run *run = user;
+    const int count = run->value_count;
+    run->value_count = 0;
+    return sr_exchange_put_lanes(run->set->exchange, run->lane, run->engine->at_once, run->values,
+                                 count, stream);
+}
+
+static sr_status add_value(sr_lane_run *run, const sr_exchange_value *value, sr_stream *stream) {
+    if (run->value_count == SR_EXCHANGE_VALUES)
+        SR_TRY(put_values(run, stream));
+    run->values[run->value_count++] = *value;
+    return SR_OK;
+}
+
 // What the program does not compute gets zeros, which complete its buckets.
-static sr_status put_unreported(const sr_lane_run *run, sr_stream *stream) {
+static sr_status add_unreported(sr_lane_run *run, sr_stream *stream) {
     const sr_param_set *set = run->set;
     for (int i = 0, t = 0; i < set->segment_count; i++) {
+        const sr_exchange_value zeros = {.segment = i};
         if (t < run->target_count && run->engine->target_segment[t] == i)
             t++;
         else
-            SR_TRY(sr_exchange_put_lanes(set->exchange, run->lane, run->engine->at_once, i,
-                                         sr_address_none(), 0, 0, stream));
+            SR_TRY(add_value(run, &zeros, stream));
     }
     return SR_OK;
 }
 
 static sr_status sink(void *user, int index, sr_address data, size_t bytes, sr_stream *stream) {
-    const sr_lane_run *run = user;
+    sr_lane_run *run = user;
     const sr_param_set *set = run->set;
     const int segment = run->engine->target_segment[index];
     const int64_t count = (int64_t)(bytes / sizeof(float));
     if (segment == set->stop_segment)
-        SR_TRY(put_unreported(run, stream));
+        SR_TRY(add_unreported(run, stream));
     if (set->uses[segment].kind == SR_SEGMENT_SCALAR && count > SR_FLAT_ALIGN)
         return SR_FAIL(SR_E_SHAPE,
                        "scalar '%s' of task %s has %zu bytes; at most %zu are exchanged",
                        set->segments[segment].name, run->engine->task->name, bytes,
                        SR_FLAT_ALIGN * sizeof(float));
     const int64_t stride = (int64_t)(sr_plan_target_stride(run->plan, index) / sizeof(float));
-    return sr_exchange_put_lanes(set->exchange, run->lane, run->engine->at_once, segment, data,
-                                 stride, count, stream);
+    const sr_exchange_value value = {
+        .segment = segment, .data = data, .stride = stride, .count = count};
+    return add_value(run, &value, stream);
 }
 
 // A value that is not finite (debug.nan) is detected when a lane is enqueued, or when it is
@@ -149,9 +165,11 @@ static sr_status start_lanes(const lane_step *s, int lane) {
     run->plan = s->plan;
     run->lane = lane;
     run->target_count = s->target_count;
+    run->value_count = 0;
     run->busy = true;
     const sr_run replay = {.inputs = run->inputs[run->next].slots,
                            .sink = sink,
+                           .sink_end = put_values,
                            .user = run,
                            .stops = sr_plan_stop_count(s->plan) > 0};
     run->next = !run->next;

@@ -209,6 +209,7 @@ sr_param_set_info sr_param_set_get_info(const sr_param_set *set) {
                                .elements = set->elements,
                                .states = count_states(set),
                                .scratch = set->matrix_scratch,
+                               .launches = sr_exchange_launches(set->exchange),
                                .arrays = 2 + count_states(set) +
                                          (sr_param_set_has_average(set) ? 1 : 0) +
                                          (sr_param_set_is_agreed(set) ? 1 : 0)};

@@ -25,6 +25,7 @@ typedef struct sr_param_set_info {
     int states;       // of the optimiser, as many as its options need
     int arrays;       // arrays of 'elements' floats: values, sums of gradients, states, average
     int64_t scratch;  // additional floats that the update of matrices needs
+    int launches;     // that add the sums of lanes side by side (sr_exchange_launches)
 } sr_param_set_info;
 // The info is constant; its pointers are borrowed until the engine is freed.
 sr_param_set_info sr_param_set_get_info(const sr_param_set *set);

@@ -294,57 +294,96 @@ static int bucket_of(const sr_exchange *x, int64_t element) {
     return low;
 }
 
+// Contributions of the lanes of one node, collected until they are of another bucket or as many as
+// one launch takes.
+typedef struct node_parts {
+    sr_exchange *x;
+    sr_lane_range lanes;
+    sr_stream *stream;
+    int bucket, count;
+    sr_lane_part parts[SR_LANE_PARTS];
+} node_parts;
+
+static sr_status put_parts(node_parts *node) {
+    sr_exchange *x = node->x;
+    bool complete = false;
+    if (node->count > 0)
+        SR_TRY(sr_lane_tree_put(x->buckets[node->bucket].tree, node->lanes, node->parts,
+                                node->count, node->stream, &complete));
+    if (complete)
+        bucket_is_ready(x, node->bucket);
+    node->count = 0;
+    return SR_OK;
+}
+
 // Elements [from, to) of the flat space, which lie in one segment.
-static sr_status put_range(sr_exchange *x, const sr_lane_values *values, int64_t from, int64_t to,
-                           sr_stream *stream) {
-    for (int bucket = bucket_of(x, to - 1); from < to; bucket++) {
-        const sr_exchange_bucket *b = &x->buckets[bucket];
+static sr_status put_range(node_parts *node, sr_address data, int64_t stride, int64_t from,
+                           int64_t to) {
+    for (int bucket = bucket_of(node->x, to - 1); from < to; bucket++) {
+        const sr_exchange_bucket *b = &node->x->buckets[bucket];
         const int64_t begin = from > b->begin ? from : b->begin;
-        sr_lane_values part = *values;
-        bool complete = false;
-        part.data = sr_address_add(values->data, (size_t)(begin - from) * sizeof(float));
-        SR_TRY(sr_lane_tree_put(b->tree, &part, begin - b->begin, to - begin, stream, &complete));
-        if (complete)
-            bucket_is_ready(x, bucket);
+        if (bucket != node->bucket || node->count == SR_LANE_PARTS)
+            SR_TRY(put_parts(node));
+        node->bucket = bucket;
+        node->parts[node->count++] =
+            (sr_lane_part){.data = sr_address_add(data, (size_t)(begin - from) * sizeof(float)),
+                           .stride = stride,
+                           .offset = begin - b->begin,
+                           .count = to - begin};
         to = begin;
     }
     return SR_OK;
 }
 
-// The lanes of one node of the tree.
-static sr_status put_node(sr_exchange *x, const sr_lane_values *values, int segment, int64_t count,
-                          sr_stream *stream) {
-    const sr_segment *s = &x->segments[segment];
-    const sr_lane_values zeros = {.lanes = values->lanes, .data = x->zeros};
-    const int64_t middle = s->begin + count;
-    SR_TRY(put_range(x, values, s->begin, middle, stream));
-    return put_range(x, &zeros, middle, s->begin + s->count, stream);
+// 'before': lanes before those of the node.
+static sr_status put_value(node_parts *node, const sr_exchange_value *value, int before) {
+    const sr_segment *s = &node->x->segments[value->segment];
+    const int64_t middle = s->begin + value->count;
+    const size_t at = (size_t)(before * value->stride) * sizeof(float);
+    SR_TRY(put_range(node, node->x->zeros, 0, middle, s->begin + s->count));
+    return put_range(node, sr_address_add(value->data, at), value->stride, s->begin, middle);
 }
 
-static sr_status put_lanes(sr_exchange *x, const sr_lane_values *values, int segment, int64_t count,
-                           sr_stream *stream) {
+// Buckets are in falling order, and so are the values here: those of a bucket follow each other.
+static void sort_values(const sr_exchange *x, const sr_exchange_value *values, int count,
+                        const sr_exchange_value *sorted[SR_EXCHANGE_VALUES]) {
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at > 0 &&
+               x->segments[sorted[at - 1]->segment].begin < x->segments[values[i].segment].begin;
+             at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = &values[i];
+    }
+}
+
+static sr_status put_lanes(sr_exchange *x, sr_lane_range lanes, const sr_exchange_value *values,
+                           int count, sr_stream *stream) {
+    const sr_exchange_value *sorted[SR_EXCHANGE_VALUES];
     sr_lane_range nodes[SR_LANE_MAX_SUBTREES];
-    const sr_lane_range all = values->lanes;
-    const int parts = sr_lane_subtrees(x->lanes, all.begin, all.end, nodes);
-    for (int i = 0; i < parts; i++) {
-        const int64_t before = (nodes[i].begin - all.begin) * values->stride;
-        const sr_lane_values part = {
-            .lanes = nodes[i],
-            .data = sr_address_add(values->data, (size_t)before * sizeof(float)),
-            .stride = values->stride};
-        SR_TRY(put_node(x, &part, segment, count, stream));
+    const int node_count = sr_lane_subtrees(x->lanes, lanes.begin, lanes.end, nodes);
+    sort_values(x, values, count, sorted);
+    for (int n = 0; n < node_count; n++) {
+        node_parts node = {.x = x, .lanes = nodes[n], .stream = stream};
+        for (int i = 0; i < count; i++)
+            SR_TRY(put_value(&node, sorted[i], nodes[n].begin - lanes.begin));
+        SR_TRY(put_parts(&node));
     }
     return SR_OK;
 }
 
-sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes, int segment, sr_address data,
-                                int64_t stride, int64_t count, sr_stream *stream) {
-    const sr_lane_values values = {.lanes = {lane, lane + lanes}, .data = data, .stride = stride};
+sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes,
+                                const sr_exchange_value *values, int count, sr_stream *stream) {
     if (atomic_load_explicit(&x->has_failed, memory_order_acquire))
         return sr_exchange_failure(x);
-    for (int i = 0; i < lanes; i++)
-        SR_TRY(check_put(x, lane + i, segment, data, count));
-    const sr_status status = put_lanes(x, &values, segment, count, stream);
+    if (count < 0 || count > SR_EXCHANGE_VALUES)
+        return SR_FAIL(SR_E_ARGUMENT, "%d values are put at a time, at most %d can be", count,
+                       SR_EXCHANGE_VALUES);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < lanes; k++)
+            SR_TRY(check_put(x, lane + k, values[i].segment, values[i].data, values[i].count));
+    const sr_status status =
+        put_lanes(x, (sr_lane_range){lane, lane + lanes}, values, count, stream);
     if (status != SR_OK) {
         sr_exchange_fail(x, status, sr_error_message());
         return sr_exchange_failure(x);
@@ -355,7 +394,33 @@ sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes, int segment
 
 sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data, int64_t count,
                           sr_stream *stream) {
-    return sr_exchange_put_lanes(x, lane, 1, segment, data, 0, count, stream);
+    const sr_exchange_value value = {.segment = segment, .data = data, .count = count};
+    return sr_exchange_put_lanes(x, lane, 1, &value, 1, stream);
+}
+
+int sr_exchange_group(const sr_exchange *x, int segment) {
+    const sr_segment *s = &x->segments[segment];
+    return bucket_of(x, s->begin + s->count - 1) + 1;
+}
+
+// Segments of a bucket are put with its group, but for the end of one that begins in it and belongs
+// to the group before.
+int sr_exchange_launches(const sr_exchange *x) {
+    int launches = 0;
+    for (int b = 0; b < x->bucket_count; b++) {
+        int own = 0, others = 0;
+        for (int i = 0; i < x->segment_count; i++) {
+            const sr_segment *s = &x->segments[i];
+            if (s->begin >= x->buckets[b].end || s->begin + s->count <= x->buckets[b].begin)
+                continue;
+            if (sr_exchange_group(x, i) == b + 1)
+                own++;
+            else
+                others++;
+        }
+        launches += (own + SR_LANE_PARTS - 1) / SR_LANE_PARTS + others;
+    }
+    return launches;
 }
 
 // With the lock held: waits for the end of the step. The machine's deadlines end every wait for a

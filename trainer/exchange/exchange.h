@@ -129,11 +129,26 @@ SR_NODISCARD sr_status sr_exchange_step_begin(sr_exchange *x, int64_t step);
 // completed first should be placed last.
 SR_NODISCARD sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data,
                                        int64_t count, sr_stream *stream);
-// The same for lanes [lane, lane + lanes), whose contributions are 'stride' elements apart (0: they
-// have the same), with the same bits.
-SR_NODISCARD sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes, int segment,
-                                             sr_address data, int64_t stride, int64_t count,
+// The contributions of some lanes to a segment: that of the first lane is at 'data', those of the
+// next ones are 'stride' elements apart (0: they have the same).
+typedef struct sr_exchange_value {
+    int segment;
+    sr_address data;
+    int64_t stride, count;
+} sr_exchange_value;
+
+#define SR_EXCHANGE_VALUES 64 // at a time
+// The same for lanes [lane, lane + lanes) and at most SR_EXCHANGE_VALUES values, with the same
+// bits. On devices that run beside the host, those of a bucket are few launches.
+SR_NODISCARD sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes,
+                                             const sr_exchange_value *values, int count,
                                              sr_stream *stream);
+// The group of a segment, from 1: segments of a group complete the same bucket, and should be put
+// at a time.
+int sr_exchange_group(const sr_exchange *x, int segment);
+// The number of launches with which lanes side by side that are a node of the tree put all
+// segments, those of each group at a time.
+int sr_exchange_launches(const sr_exchange *x);
 // A value that lanes join in the middle of a step.
 typedef struct sr_exchange_part {
     int64_t count;

@@ -252,6 +252,8 @@ sr_status sr_exchange_prepare_adds(sr_exchange *x) {
     for (int b = 0; b < x->bucket_count; b++) {
         const sr_exchange_bucket *bucket = &x->buckets[b];
         SR_TRY(sr_lane_pool_prepare(x->pool, bucket->end - bucket->begin));
+        if (sr_device_get_properties(x->device)->asynchronous)
+            continue; // lanes are added by another kernel (sr_lane_pool_fold)
         for (int s = 0; s < x->segment_count; s++) {
             const sr_segment *segment = &x->segments[s];
             const int64_t count = min64(segment->begin + segment->count, bucket->end) -

@@ -9,6 +9,7 @@
 // the two buffers is kept. Not here: messages between ranks (exchange.c).
 #include "trainer/exchange/lane_tree.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -261,18 +262,48 @@ sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address int
     return sr_stream_launch(stream, &call);
 }
 
-sr_status sr_lane_pool_fold(sr_lane_pool *pool, sr_stream *stream, sr_address into,
-                            const sr_lane_values *values, int64_t count, bool adds) {
-    const sr_fold_params params = {.count = count,
-                                   .lanes = values->lanes.end - values->lanes.begin,
-                                   .stride = values->stride,
-                                   .adds = adds};
-    const sr_prepared_entry *kernel;
+static_assert(SR_LANE_PARTS == SR_FOLD_PARTS, "parts of one launch");
+
+static sr_status get_fold(sr_lane_pool *pool, const sr_fold_params *params,
+                          const sr_prepared_entry **out) {
     sr_kernel_request request;
     sr_kernel_request_init(&request, sr_device_get_properties(pool->device)->kind,
-                           SR_KERNEL_fold_lanes, SR_F32, &params, sizeof params);
-    SR_TRY(sr_prepared_cache_get(pool->kernels, &request, &kernel));
-    const sr_address p[] = {values->data, into};
+                           SR_KERNEL_fold_lanes, SR_F32, params, sizeof *params);
+    for (int i = params->parts; i < SR_FOLD_PARTS; i++)
+        request.dtype[sr_fold_input(i)] = SR_DTYPE_COUNT;
+    return sr_prepared_cache_get(pool->kernels, &request, out);
+}
+
+static sr_status fill_fold(int lanes, const sr_lane_part *parts, int count, sr_fold_params *out) {
+    *out = (sr_fold_params){.parts = count, .lanes = lanes};
+    for (int i = 0; i < count; i++) {
+        const sr_lane_part *part = &parts[i];
+        if (part->count > UINT32_MAX || part->stride > UINT32_MAX || part->offset > UINT32_MAX)
+            return SR_FAIL(SR_E_UNSUPPORTED,
+                           "lanes with %lld elements, %lld apart; at most 2^32 - 1 are added at a "
+                           "time",
+                           (long long)part->count, (long long)part->stride);
+        out->part[i] = (sr_fold_part){.count = (uint32_t)part->count,
+                                      .stride = (uint32_t)part->stride,
+                                      .place = (uint32_t)part->offset};
+    }
+    return SR_OK;
+}
+
+// Which of two nodes arrives first may differ from step to step, so both kernels are prepared.
+sr_status sr_lane_pool_fold(sr_lane_pool *pool, sr_stream *stream, sr_address into, int lanes,
+                            const sr_lane_part *parts, int count, bool adds) {
+    const sr_prepared_entry *kernel;
+    sr_fold_params params;
+    sr_address p[SR_FOLD_PARTS + 1] = {0};
+    SR_TRY(fill_fold(lanes, parts, count, &params));
+    params.adds = !adds;
+    SR_TRY(get_fold(pool, &params, &kernel));
+    params.adds = adds;
+    SR_TRY(get_fold(pool, &params, &kernel));
+    p[SR_FOLD_OUTPUT] = into;
+    for (int i = 0; i < count; i++)
+        p[sr_fold_input(i)] = parts[i].data;
     const sr_kernel_call call = {.prepared = &kernel->prepared,
                                  .request = &kernel->request,
                                  .p = p,
@@ -448,37 +479,47 @@ static sr_status close_leaf(sr_lane_tree *tree, sr_lane_range lanes, sr_stream *
     return complete_node(tree, at, buffer, stream, complete);
 }
 
-// Writes or adds elements of some lanes to a node's buffer.
-static sr_status fold(sr_lane_tree *tree, const sr_lane_values *values, sr_address to, bool adds,
-                      int64_t count, sr_stream *stream) {
-    const int lanes = values->lanes.end - values->lanes.begin;
-    if (lanes > 1)
-        return sr_lane_pool_fold(tree->pool, stream, to, values, count, adds);
-    return adds ? sr_lane_pool_add(tree->pool, stream, to, values->data, count)
-                : sr_stream_copy(stream, to, values->data, (size_t)count * sizeof(float));
-}
-
-static sr_status check_values(const sr_lane_tree *tree, sr_lane_range lanes, int64_t offset,
-                              int64_t count) {
-    if (lanes.begin < tree->first || lanes.end > tree->last || lanes.begin >= lanes.end ||
-        offset < 0 || count < 0 || offset + count > tree->elements)
-        return SR_FAIL(SR_E_ARGUMENT, "lanes %d to %d give elements %lld to %lld of %lld",
-                       lanes.begin, lanes.end - 1, (long long)offset, (long long)(offset + count),
-                       (long long)tree->elements);
+// Writes or adds parts of some lanes to a node's buffer. Where a launch costs more than the work on
+// a part, all parts are one.
+static sr_status fold(sr_lane_tree *tree, int lanes, const sr_lane_part *parts, int count,
+                      sr_address memory, bool adds, sr_stream *stream) {
+    if (lanes > 1 || sr_device_get_properties(tree->pool->device)->asynchronous)
+        return sr_lane_pool_fold(tree->pool, stream, memory, lanes, parts, count, adds);
+    for (int i = 0; i < count; i++) {
+        const sr_address to = sr_address_add(memory, (size_t)parts[i].offset * sizeof(float));
+        SR_TRY(adds ? sr_lane_pool_add(tree->pool, stream, to, parts[i].data, parts[i].count)
+                    : sr_stream_copy(stream, to, parts[i].data,
+                                     (size_t)parts[i].count * sizeof(float)));
+    }
     return SR_OK;
 }
 
-sr_status sr_lane_tree_put(sr_lane_tree *tree, const sr_lane_values *values, int64_t offset,
-                           int64_t count, sr_stream *stream, bool *complete) {
-    const sr_lane_range lanes = values->lanes;
+static sr_status check_parts(const sr_lane_tree *tree, sr_lane_range lanes,
+                             const sr_lane_part *parts, int count) {
+    if (count < 1 || count > SR_LANE_PARTS)
+        return SR_FAIL(SR_E_ARGUMENT, "%d parts of lanes at a time", count);
+    for (int i = 0; i < count; i++) {
+        const int64_t begin = parts[i].offset, end = begin + parts[i].count;
+        if (lanes.begin < tree->first || lanes.end > tree->last || lanes.begin >= lanes.end ||
+            begin < 0 || parts[i].count < 1 || end > tree->elements)
+            return SR_FAIL(SR_E_ARGUMENT, "lanes %d to %d give elements %lld to %lld of %lld",
+                           lanes.begin, lanes.end - 1, (long long)begin, (long long)end,
+                           (long long)tree->elements);
+    }
+    return SR_OK;
+}
+
+sr_status sr_lane_tree_put(sr_lane_tree *tree, sr_lane_range lanes, const sr_lane_part *parts,
+                           int count, sr_stream *stream, bool *complete) {
+    int64_t elements = 0;
     *complete = false;
-    SR_TRY(check_values(tree, lanes, offset, count));
-    if (count == 0)
-        return SR_OK;
+    SR_TRY(check_parts(tree, lanes, parts, count));
+    for (int i = 0; i < count; i++)
+        elements += parts[i].count;
     lane_leaf *own = &tree->leaves[lanes.begin - tree->first];
     pthread_mutex_lock(&tree->lock);
     sr_status status = SR_OK;
-    if (own->left < count || (own->buffer && own->end != lanes.end))
+    if (own->left < elements || (own->buffer && own->end != lanes.end))
         status = SR_FAIL(SR_E_ARGUMENT, "lane %d gives more elements than it has", lanes.begin);
     else if (!own->buffer)
         status = open_leaf(tree, lanes, stream);
@@ -486,10 +527,9 @@ sr_status sr_lane_tree_put(sr_lane_tree *tree, const sr_lane_values *values, int
     const bool adds = own->adds;
     pthread_mutex_unlock(&tree->lock);
     SR_TRY(status);
-    SR_TRY(fold(tree, values, sr_address_add(memory, (size_t)offset * sizeof(float)), adds, count,
-                stream));
+    SR_TRY(fold(tree, lanes.end - lanes.begin, parts, count, memory, adds, stream));
     pthread_mutex_lock(&tree->lock);
-    own->left -= count;
+    own->left -= elements;
     if (own->left == 0)
         status = close_leaf(tree, lanes, stream, complete);
     pthread_mutex_unlock(&tree->lock);

@@ -58,16 +58,21 @@ size_t sr_lane_pool_peak(const sr_lane_pool *pool);
 SR_NODISCARD sr_status sr_lane_pool_add(sr_lane_pool *pool, sr_stream *stream, sr_address into,
                                         sr_address from, int64_t count);
 
-// What arrives at once, with the same bits as one after the other: the values of the lanes of one
-// node of the tree, the first of them at 'data', each 'stride' elements behind the one before.
-typedef struct sr_lane_values {
-    sr_lane_range lanes;
+// Elements [offset, offset + count) of the lanes of one node of the tree, which arrive at once with
+// the same bits as one after the other: those of the first lane are at 'data', those of each next
+// one 'stride' elements behind.
+typedef struct sr_lane_part {
     sr_address data;
     int64_t stride; // 0: all lanes have the same value
-} sr_lane_values;
-// Enqueues into[i] = sum, or into[i] + sum, of the lanes' elements, in the order of the tree.
+    int64_t offset, count;
+} sr_lane_part;
+
+#define SR_LANE_PARTS 15 // at most, that are added at a time
+// Enqueues into[i] = sum, or into[i] + sum, of the elements of so many lanes, in the order of the
+// tree, for all parts, which do not overlap: one launch.
 SR_NODISCARD sr_status sr_lane_pool_fold(sr_lane_pool *pool, sr_stream *stream, sr_address into,
-                                         const sr_lane_values *values, int64_t count, bool adds);
+                                         int lanes, const sr_lane_part *parts, int count,
+                                         bool adds);
 
 // One bucket of 'elements' elements, of which each lane contributes 'covered' (the others are
 // zero). Buffers in use: at most one per node that is complete without its sibling, and one per
@@ -78,13 +83,12 @@ typedef struct sr_lane_tree sr_lane_tree;
 SR_NODISCARD sr_status sr_lane_tree_create(int lanes, int first, int last, int64_t elements,
                                            int64_t covered, sr_lane_pool *pool, sr_lane_tree **out);
 void sr_lane_tree_free(sr_lane_tree *tree);
-// Elements [offset, offset + count) of these lanes, whose values of them begin at 'data': the copy
-// or addition is enqueued when the call returns. All parts of a lane must use one stream, from one
-// thread at a time, and come with the same lanes; several nodes may arrive at the same time.
-// *complete becomes true in the one call after which all sub-trees are final once
-// sr_lane_tree_ready.
-SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, const sr_lane_values *values,
-                                        int64_t offset, int64_t count, sr_stream *stream,
+// Parts of these lanes, at most SR_LANE_PARTS: the copies or additions are enqueued when the call
+// returns. All parts of a lane must use one stream, from one thread at a time, and come with the
+// same lanes; several nodes may arrive at the same time. *complete becomes true in the one call
+// after which all sub-trees are final once sr_lane_tree_ready.
+SR_NODISCARD sr_status sr_lane_tree_put(sr_lane_tree *tree, sr_lane_range lanes,
+                                        const sr_lane_part *parts, int count, sr_stream *stream,
                                         bool *complete);
 // Whether the device has finished all work that was enqueued for a complete tree.
 bool sr_lane_tree_ready(const sr_lane_tree *tree);

@@ -164,18 +164,26 @@ static sr_status limit(const sr_kernel_args *args, int64_t block, sr_worker *wor
     return SR_OK;
 }
 
+static int64_t fold_blocks(const sr_fold_part *part) {
+    return sr_blocks_of(part->count, SR_REFERENCE_BLOCK);
+}
+
 // Where bit k of the number of lanes so far is set, level[k] has the sum of 2^k of them.
 static sr_status fold_lanes(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     (void)worker;
     const sr_fold_params *p = args->params;
-    const float *x = args->p[0];
-    float *y = args->p[1];
-    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, p->count);
+    int number = 0;
+    for (; block >= fold_blocks(&p->part[number]); number++)
+        block -= fold_blocks(&p->part[number]);
+    const sr_fold_part *part = &p->part[number];
+    const float *x = args->p[sr_fold_input(number)];
+    float *y = (float *)args->p[SR_FOLD_OUTPUT] + part->place;
+    const sr_block_range r = sr_block_range_of(block, SR_REFERENCE_BLOCK, part->count);
     for (int64_t i = r.begin; i < r.end; i++) {
         float level[SR_FOLD_LEVELS] = {0}, sum = 0;
-        for (int64_t lane = 0; lane < p->lanes; lane++) {
+        for (int lane = 0; lane < p->lanes; lane++) {
             int k = 0;
-            sum = x[lane * p->stride + i];
+            sum = x[(int64_t)lane * part->stride + i];
             for (; lane >> k & 1; k++)
                 sum = level[k] + sum;
             level[k] = sum;
@@ -279,7 +287,10 @@ sr_status sr_reference_prepare_limit(const sr_kernel_request *request, sr_prepar
 
 sr_status sr_reference_prepare_fold_lanes(const sr_kernel_request *request, sr_prepared *out) {
     const sr_fold_params *p = (const void *)request->params;
-    sr_add_stage(out, fold_lanes, sr_blocks_of(p->count, SR_REFERENCE_BLOCK));
+    int64_t blocks = 0;
+    for (int i = 0; i < p->parts; i++)
+        blocks += fold_blocks(&p->part[i]);
+    sr_add_stage(out, fold_lanes, blocks);
     return SR_OK;
 }
 

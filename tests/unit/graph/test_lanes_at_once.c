@@ -238,6 +238,82 @@ static void test_kernels_compute_all_lanes(void **state) {
     sr_kernels_use_portable(before);
 }
 
+// ---- Targets of a group ----
+
+enum { GROUPED = 4, GROUP_SIDE = 1 << 10 };
+
+typedef struct grouped {
+    sr_address data[GROUPED];
+    sr_device *device;
+    int count, calls; // of the sink since its last end; of ends
+    int together[GROUPED];
+    float value[GROUPED]; // of each target's last element, when it was delivered
+} grouped;
+
+static sr_status note_target(void *user, int index, sr_address data, size_t bytes,
+                             sr_stream *stream) {
+    grouped *g = user;
+    (void)stream;
+    g->data[g->count] = sr_address_add(data, bytes - sizeof(float));
+    g->together[g->count++] = index;
+    return SR_OK;
+}
+
+static sr_status read_targets(void *user, sr_stream *stream) {
+    grouped *g = user;
+    for (int i = 0; i < g->count; i++)
+        SR_TRY(sr_stream_download(stream, &g->value[g->together[i]], g->data[i], sizeof(float)));
+    g->count = 0;
+    g->calls++;
+    return sr_stream_wait(stream);
+}
+
+// x, 2 x, 4 x, ... of which the first and the third are a group. Each is dead behind the next one.
+static int run_groups(const char *device, int64_t rows, const uint32_t group[GROUPED]) {
+    static lanes_run r;
+    grouped g = {.count = 0};
+    const sizes size = {.pictures = rows, .side = GROUP_SIDE, .channels = 1};
+    sr_target targets[GROUPED];
+    sr_info info = info_of(&size, X);
+    info.rank = 2; // [rows, side]
+    info.dim[1] = GROUP_SIDE;
+    begin(&r, device, &odd);
+    float *ones = sr_alloc_array((size_t)sr_info_count(&info), sizeof *ones, "test");
+    assert_non_null(ones);
+    for (int64_t i = 0; i < sr_info_count(&info); i++)
+        ones[i] = 1;
+    const size_t bytes = (size_t)sr_info_count(&info) * sizeof(float);
+    assert_ok(sr_device_alloc(r.device, bytes, "input", &r.inputs[X]));
+    assert_ok(sr_device_upload(r.device, r.inputs[X], ones, bytes));
+    sr_context_begin_step(r.context);
+    sr_tensor x = sr_input(r.context, X, &info);
+    for (int i = 0; i < GROUPED; i++) {
+        x = sr_scale(x, 2, 0);
+        targets[i] = (sr_target){.tensor = x, .group = group[i]};
+    }
+    assert_ok(sr_compile(r.context, targets, GROUPED, &r.plan));
+    const sr_run run = {
+        .inputs = r.inputs, .sink = note_target, .sink_end = read_targets, .user = &g};
+    assert_ok(sr_executor_begin(r.executor, r.plan, &run));
+    assert_ok(sr_executor_wait(r.executor));
+    for (int i = 0; i < GROUPED; i++)
+        assert_true(g.value[i] == (float)(2 << i));
+    sr_free(ones);
+    end(&r);
+    return g.calls;
+}
+
+// Where launches are enqueued, targets of a group wait for each other, and keep their memory.
+static void test_targets_of_a_group(void **state) {
+    static const uint32_t none[GROUPED] = {0}, all[GROUPED] = {1, 1, 1, 1};
+    static const uint32_t two[GROUPED] = {2, 1, 2, 1};
+    (void)state;
+    assert_int_equal(run_groups("cpu-async", 3, none), GROUPED);
+    assert_int_equal(run_groups("cpu-async", 3, two), 2);
+    assert_int_equal(run_groups("cpu-async", 3, all), 1);
+    assert_int_equal(run_groups("cpu-async", 1 << 10, all), 2); // 4 MiB each, of which two wait
+}
+
 // ---- What is refused ----
 
 static sr_status compile_one(lanes_run *r, sr_tensor tensor, int lanes) {
@@ -268,6 +344,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lanes_have_their_own_bits),
         cmocka_unit_test(test_kernels_compute_all_lanes),
+        cmocka_unit_test(test_targets_of_a_group),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,19 +213,22 @@ static void test_what_is_refused(void **state) {
 // Samples that lanes repeat in other ways than one behind the other.
 static void test_orders_of_samples(void **state) {
     (void)state;
-    // y[j,i] = x[i,j]: the lanes of y are not behind each other
-    const sr_rearrange_params transposed = {.count = 12,
-                                            .elements = 12,
-                                            .dim = {4, 3},
-                                            .step = {1, 4},
-                                            .end = {4, 3},
-                                            .every = {1, 1},
-                                            .dims = 2};
+    // y[j,i] = x[i,j]: the lanes are one more dimension, as long as there may be one.
+    sr_rearrange_params transposed = {.count = 12,
+                                      .elements = 12,
+                                      .dim = {4, 3, 1, 1, 1},
+                                      .step = {1, 4, 1, 1, 1},
+                                      .end = {4, 3, 1, 1, 1},
+                                      .every = {1, 1, 1, 1, 1},
+                                      .dims = 4};
     const sr_matmul_params full = {
         .rows = 2, .terms = 2, .columns = 2, .a_count = 8, .b_count = 8, .dim = {2, 2, 2}};
     const sr_attention_params biased = {
         .batches = 3, .queries = 2, .keys = 2, .heads = 1, .depth = 4, .biases = 2, .scale = 1};
     sr_kernel_request joined, request;
+    request = request_of(SR_KERNEL_rearrange, &transposed, sizeof transposed);
+    assert_true(sr_kernel_join_lanes(&request, 2, 3, &joined));
+    transposed.dims = 5;
     request = request_of(SR_KERNEL_rearrange, &transposed, sizeof transposed);
     assert_false(sr_kernel_join_lanes(&request, 2, 3, &joined));
     request = request_of(SR_KERNEL_matmul, &full, sizeof full);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm in numerics class "tensor" on the test's device (SERRIED_TEST_DEVICE), within derived
-// bounds of double arithmetic, for rows and channels around the sizes of its vectors, warps, blocks
-// and units (kernels/cuda/tensor_groupnorm.cu). The bits are the same for any number of blocks, in
-// place, in repeated runs, and in lanes side by side as in each alone.
+// Layer norm, and sums over rows, in numerics class "tensor" on the test's device
+// (SERRIED_TEST_DEVICE), within derived bounds of double arithmetic, for rows and channels around
+// the sizes of their vectors, warps, blocks and units (kernels/cuda/tensor_groupnorm.cu,
+// kernels/cuda/tensor_sums.cu). The bits are the same for any number of blocks, in place, in
+// repeated runs, and in lanes side by side as in each alone.
 //
-// The bounds, with u = 2^-24:
+// The bounds of layer norm, with u = 2^-24:
 //   sums over a row: a term is in at most D = 25 additions: 12 in a thread and one between its two
 //     sums, 5 in a warp, 7 between warps.
 //   mean: D and two roundings of the mean absolute value.
@@ -413,6 +414,77 @@ static void test_other_groups(void **state) {
     }
 }
 
+// ---- Sums over rows ----
+
+// A term is in at most 32 additions in a thread, 8 between threads, and those of the tree of units,
+// which have at least four rows. Products, and differences in them, are rounded.
+static void check_sums(void **state, sr_dtype type, int64_t rows, int64_t channels, int inputs) {
+    const sr_rows_params p = {.rows = rows, .channels = channels};
+    const double roundings = 32 + 8 + ceil(log2((double)(rows / 4 + 1))) + (inputs > 1 ? 2 : 0);
+    const bool shifted = inputs > 2;
+    test_array *a = rows_of(STRAY_CHANNELS, type, rows, channels, 5);
+    test_array *b = rows_of(NOISE, type, rows, channels, 6);
+    test_array *shift = shifted ? array_random(SR_F32, channels, 7, -1, 1) : NULL;
+    test_array *s[] = {array_new(SR_F32, channels), array_new(SR_F32, channels)};
+    for (int turn = 0; turn < 2; turn++)
+        if (inputs == 1)
+            kernel_run(TENSOR, SR_KERNEL_channel_sum, &p, sizeof p, 2,
+                       (test_array *[]){a, s[turn]});
+        else
+            kernel_run(TENSOR, SR_KERNEL_channel_dot, &p, sizeof p, 4,
+                       (test_array *[]){a, b, shift, s[turn]});
+    assert_memory_equal(s[0]->data, s[1]->data, (size_t)channels * sizeof(float));
+    for (int64_t channel = 0; channel < channels; channel++) {
+        double sum = 0, size = 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t i = row * channels + channel;
+            const double factor =
+                inputs == 1 ? 1 : array_get(b, i) - (shifted ? array_get(shift, channel) : 0);
+            sum += array_get(a, i) * factor;
+            size += fabs(array_get(a, i) * factor);
+        }
+        if (!(fabs(array_get(s[0], channel) - sum) <= 1.01 * roundings * U * size))
+            fail_msg("a sum of %d inputs of %s [%lld, %lld], channel %lld: %.9g, not %.9g", inputs,
+                     sr_dtype_name(type), (long long)rows, (long long)channels, (long long)channel,
+                     array_get(s[0], channel), sum);
+    }
+    arrays_free(state);
+}
+
+// Rows that are whole vectors and others, less than a slab and several; less rows than threads, a
+// last unit that is not full, and so many units that their tree has several batches.
+static void test_sums(void **state) {
+    static const int64_t channels[] = {1, 3, 8, 31, 40, 96, 100, 200, 264, 384, 1000};
+    static const int64_t rows[] = {1, 5, 33, 130, 257, 1029};
+    if (is_skipped())
+        return;
+    for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+            for (int inputs = 1; inputs <= 3; inputs++)
+                check_sums(state, types[(c + r) % TYPES], rows[r], channels[c], inputs);
+    check_sums(state, SR_BF16, 8 * 32 * 66 + 7, 256, 1);
+    check_sums(state, SR_F32, 256 * 32 * 9 + 3, 1, 3);
+}
+
+static void test_lanes_of_sums(void **state) {
+    static const int64_t rows[] = {1, 37, 300}, channels[] = {16, 7, 384};
+    (void)state;
+    if (is_skipped())
+        return;
+    for (int i = 0; i < 9; i++) {
+        const sr_rows_params p = {.rows = rows[i % 3], .channels = channels[i / 3]};
+        const sr_kernel_request sum = REQUEST(SR_KERNEL_channel_sum, types[i % TYPES], p);
+        const sr_kernel_entry *entry = check_lanes(&sum, 2 + i % 2, 0x03);
+        assert_true(entry && strcmp(entry->provider, TENSOR) == 0);
+        sr_kernel_request dot = REQUEST(SR_KERNEL_channel_dot, types[i % TYPES], p);
+        if (i % 2 == 0)
+            dot.dtype[2] = SR_DTYPE_COUNT;
+        entry = check_lanes(&dot, 2 + i % 2, 0x0b);
+        assert_true(entry && strcmp(entry->provider, TENSOR) == 0);
+        (void)arrays_free(NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
@@ -422,6 +494,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_groups),
+        cmocka_unit_test_teardown(test_sums, arrays_free),
+        cmocka_unit_test(test_lanes_of_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,20 +110,42 @@ static void case_update16(sr_kernel_id kernel) {
     case_update(kernel, 16);
 }
 
-// More lanes than a power of two, values with a gap between them, and one value of all lanes.
+// More lanes than a power of two, values with a gap between them, and one value of all lanes; parts
+// behind each other, in another order, with gaps between them, and as many as there may be.
 static void case_fold_lanes(sr_kernel_id kernel) {
     static const sr_fold_params list[] = {
-        {.count = 65536 + 19, .lanes = 8, .stride = 65536 + 32},
-        {.count = 1003, .lanes = 7, .stride = 1003, .adds = 1},
-        {.count = 64, .lanes = 21, .stride = 0},
-        {.count = 5, .lanes = 1, .stride = 0},
-        {.count = 3, .lanes = 256, .stride = 4},
+        {.parts = 1, .lanes = 8, .part = {{65536 + 19, 65536 + 32, 0}}},
+        {.parts = 1, .lanes = 7, .adds = 1, .part = {{1003, 1003, 0}}},
+        {.parts = 1, .lanes = 21, .part = {{64, 0, 0}}},
+        {.parts = 1, .lanes = 1, .part = {{5, 0, 0}}},
+        {.parts = 1, .lanes = 256, .part = {{3, 4, 0}}},
+        {.parts = 2, .lanes = 7, .adds = 1, .part = {{1003, 1003, 0}, {2048, 2051, 1003}}},
+        {.parts = 3, .lanes = 21, .part = {{64, 0, 1056}, {1024, 1024, 0}, {7, 7, 1025}}},
+        {.parts = SR_FOLD_PARTS,
+         .lanes = 3,
+         .part = {{1024, 1024, 0},
+                  {1, 1, 1024},
+                  {1023, 1040, 1025},
+                  {1025, 1040, 2048},
+                  {5, 16, 3100},
+                  {2047, 2048, 4096},
+                  {3, 3, 6143},
+                  {64, 64, 6150},
+                  {1200, 0, 7000},
+                  {8, 16, 8200},
+                  {9, 16, 8208},
+                  {10, 16, 8217},
+                  {1024, 1024, 9000},
+                  {2, 2, 10024},
+                  {4099, 4099, 10026}}},
     };
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-        problem c = problem_of(kernel, 2, &list[k], sizeof list[k]);
-        set(&c, 0, PARAMETER, SR_F32, (list[k].lanes - 1) * list[k].stride + list[k].count);
-        set(&c, 1, PARAMETER, SR_F32, list[k].count);
-        c.arg[1].updated = true;
+    for (size_t k = 0; k < problems(sizeof list / sizeof *list, 3); k++) {
+        problem c = problem_of(kernel, SR_FOLD_PARTS + 1, &list[k], sizeof list[k]);
+        for (int i = 0; i < SR_FOLD_PARTS; i++)
+            set(&c, sr_fold_input(i), i < list[k].parts ? PARAMETER : NONE, SR_F32,
+                sr_fold_input_elements(&list[k], i));
+        set(&c, SR_FOLD_OUTPUT, PARAMETER, SR_F32, sr_fold_output_elements(&list[k]));
+        c.arg[SR_FOLD_OUTPUT].updated = true;
         c.terms = (double)list[k].lanes;
         check_problem(&c);
     }

@@ -89,9 +89,9 @@ static void fold_plan_refuses_what_is_no_tree(void **state) {
 
 static sr_status put_lane(sr_lane_tree *tree, int lane, int64_t offset, int64_t count,
                           const float *data, sr_stream *on, bool *complete) {
-    const sr_lane_values values = {.lanes = {lane, lane + 1},
-                                   .data = sr_device_host_address(device, data)};
-    return sr_lane_tree_put(tree, &values, offset, count, on, complete);
+    const sr_lane_part part = {
+        .data = sr_device_host_address(device, data), .offset = offset, .count = count};
+    return sr_lane_tree_put(tree, (sr_lane_range){lane, lane + 1}, &part, 1, on, complete);
 }
 
 typedef struct arrival {
@@ -220,22 +220,26 @@ static void reserved_buffers_are_used(void **state) {
     sr_lane_pool_free(pool);
 }
 
-// Lanes [first, last) as nodes of the tree, each at once; the parts of all nodes in turn.
+// Lanes [first, last) as nodes of the tree, each at once: some parts of all nodes in turn, then the
+// others.
 static void put_nodes(sr_lane_tree *tree, const sr_lane_range *nodes, int count, bool *complete) {
-    static const int cuts[] = {0, 70, ELEMENTS};
+    static const int cuts[] = {0, 70, 71, ELEMENTS};
     static float data[MAX_LANES][STRIDE];
-    for (int part = 0; part < 2; part++) {
+    for (int turn = 0; turn < 2; turn++) {
         for (int i = 0; i < count; i++) {
+            const int first = turn == 0 ? 0 : 1, end = turn == 0 ? 1 : 3;
+            sr_lane_part parts[2];
             for (int lane = nodes[i].begin; lane < nodes[i].end; lane++)
                 fill(lane, data[lane]);
-            const sr_lane_values values = {
-                .lanes = nodes[i],
-                .data = sr_device_host_address(device, data[nodes[i].begin] + cuts[part]),
-                .stride = STRIDE};
-            assert_int_equal(sr_lane_tree_put(tree, &values, cuts[part],
-                                              cuts[part + 1] - cuts[part], stream, complete),
+            for (int k = first; k < end; k++)
+                parts[end - 1 - k] = (sr_lane_part){
+                    .data = sr_device_host_address(device, data[nodes[i].begin] + cuts[k]),
+                    .stride = STRIDE,
+                    .offset = cuts[k],
+                    .count = cuts[k + 1] - cuts[k]};
+            assert_int_equal(sr_lane_tree_put(tree, nodes[i], parts, end - first, stream, complete),
                              SR_OK);
-            assert_true(!*complete || (part == 1 && nodes[i].end == nodes[count - 1].end));
+            assert_true(!*complete || (turn == 1 && nodes[i].end == nodes[count - 1].end));
         }
     }
 }
@@ -278,8 +282,9 @@ static void lanes_may_share_a_value(void **state) {
     bool complete = false;
     assert_int_equal(sr_lane_pool_create(device, 4, &pool), SR_OK);
     assert_int_equal(sr_lane_tree_create(6, 0, 6, 4, 4, pool, &tree), SR_OK);
-    const sr_lane_values values = {.lanes = {0, 6}, .data = sr_device_host_address(device, data)};
-    assert_int_equal(sr_lane_tree_put(tree, &values, 0, 4, stream, &complete), SR_OK);
+    const sr_lane_part part = {.data = sr_device_host_address(device, data), .count = 4};
+    assert_int_equal(sr_lane_tree_put(tree, (sr_lane_range){0, 6}, &part, 1, stream, &complete),
+                     SR_OK);
     assert_true(complete);
     assert_true(floats(sr_lane_tree_partial(tree, 0))[3] == 24.0f);
     sr_lane_tree_free(tree);
