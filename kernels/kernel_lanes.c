@@ -21,6 +21,7 @@ _Static_assert(offsetof(sr_groupnorm_params, samples) == 0 &&
                    offsetof(sr_gather_sum_params, outer) == 0 &&
                    offsetof(sr_normalize_params, rows) == 0,
                "");
+_Static_assert(offsetof(sr_drop_path_params, samples) == 0, "");
 _Static_assert(offsetof(sr_pool_params, n) == 0 && offsetof(sr_resize_params, n) == 0 &&
                    offsetof(sr_taps_params, n) == 0 && offsetof(sr_upfirdn_params, n) == 0,
                "");
@@ -65,15 +66,46 @@ static bool grow_matmul(void *params, int64_t lanes, uint32_t varies) {
     return true;
 }
 
-// The first dimension of y must go through all of x.
+// Samples are numbered inside a lane, so that each has a key of its own: argument 'key'.
+static bool grow_drawn(void *params, int64_t lanes, uint32_t varies, int key) {
+    return (varies >> key & 1) && grow_samples(params, lanes, varies);
+}
+
+static bool grow_drop_path(void *params, int64_t lanes, uint32_t varies) {
+    return grow_drawn(params, lanes, varies, 1);
+}
+
+// Makes the lanes one more dimension, the first one.
+static bool add_dimension(sr_rearrange_params *p, int64_t lanes) {
+    if (p->dims == SR_REARRANGE_DIMS)
+        return false;
+    for (int d = p->dims++; d > 0; d--) {
+        p->dim[d] = p->dim[d - 1];
+        p->step[d] = p->step[d - 1];
+        p->begin[d] = p->begin[d - 1];
+        p->end[d] = p->end[d - 1];
+        p->every[d] = p->every[d - 1];
+    }
+    p->dim[0] = lanes;
+    p->step[0] = p->elements;
+    p->begin[0] = 0;
+    p->end[0] = (int32_t)lanes;
+    p->every[0] = 1;
+    return true;
+}
+
+// Where the first dimension of y goes through all of x, the lanes make it longer.
 static bool grow_rearrange(void *params, int64_t lanes, uint32_t varies) {
     (void)varies;
     sr_rearrange_params *p = params;
-    if (p->begin[0] != 0 || p->end[0] != p->dim[0] || p->every[0] != 1 ||
-        p->dim[0] * p->step[0] != p->elements || p->dim[0] * lanes > INT32_MAX)
+    const bool longer = p->begin[0] == 0 && p->end[0] == p->dim[0] && p->every[0] == 1 &&
+                        p->dim[0] * p->step[0] == p->elements && p->dim[0] * lanes <= INT32_MAX;
+    if (longer) {
+        p->dim[0] *= lanes;
+        p->end[0] = (int32_t)p->dim[0];
+    } else if (!add_dimension(p, lanes)) {
         return false;
-    p->dim[0] *= lanes;
-    p->end[0] = (int32_t)p->dim[0];
+    }
     p->count *= lanes;
     p->elements *= lanes;
     return true;
@@ -125,7 +157,7 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_cast] = grow_samples,
     [SR_KERNEL_normalize] = grow_samples,
     [SR_KERNEL_dropout] = one_by_one, // draws are numbered inside a lane
-    [SR_KERNEL_drop_path] = one_by_one,
+    [SR_KERNEL_drop_path] = grow_drop_path,
     [SR_KERNEL_random_normal] = one_by_one,
     [SR_KERNEL_mix_batch] = one_by_one,
     [SR_KERNEL_rearrange] = grow_rearrange,
@@ -217,7 +249,7 @@ bool sr_kernel_join_lanes(const sr_kernel_request *lane, int lanes, uint32_t var
         return false;
     *out = *lane;
     if (!growth[lane->kernel](out->params, lanes, varies) ||
-        !find_per_lane(lane, varies, lanes, out))
+        !find_per_lane(lane, varies, lanes, out) || (out->apart & ~sr_kernel_lane_inputs(out)) != 0)
         return false;
     out->lanes = (uint16_t)lanes;
     const sr_kernel_entry *one = sr_kernel_find(lane), *all = sr_kernel_find(out);

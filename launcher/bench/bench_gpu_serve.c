@@ -187,10 +187,17 @@ static int64_t bias_slices_of(const sr_plan_launch_view *v) {
 
 // ---- Lanes ----
 
-// Lanes lie behind each other without gaps only if each of their values is a multiple of this.
+// The key of a kernel with draws, of which lanes have their own; -1: none.
+static int key_of(const sr_plan_launch_view *v) {
+    const int key = v->id == SR_KERNEL_drop_path ? 1 : -1;
+    return key >= 0 && v->varies >> key & 1 ? key : -1;
+}
+
+// Lanes lie behind each other without gaps only if each of their values is a multiple of this. Keys
+// may be apart.
 static bool has_gaps(const sr_plan_launch_view *v) {
     for (int i = 0; i < v->args; i++)
-        if (v->varies >> i & 1 && bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
+        if (v->varies >> i & 1 && i != key_of(v) && bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
             return true;
     return false;
 }
@@ -202,6 +209,8 @@ static int repeats_of(const sr_plan_launch_view *v, sr_gpu_class numerics, int l
         return 1;
     if (v->id >= SR_KERNEL_COUNT || !sr_kernel_has_lanes(v->id) || has_gaps(v))
         return lanes;
+    if (key_of(v) >= 0)
+        return 1;
     if (numerics == SR_GPU_reference || v->id == SR_KERNEL_matmul)
         return v->runs;
     if (has_slices(v, numerics))

@@ -416,8 +416,16 @@ static void case_rearrange(sr_kernel_id kernel) {
          .end = {4, 16, 6},
          .every = {1, 1, 1},
          .elements = 4 * 96},
+        // rows within zeros
+        {.dims = 2,
+         .dim = {12, 5},
+         .step = {5, 1},
+         .begin = {4, 0},
+         .end = {8, 5},
+         .every = {1, 1},
+         .elements = 20},
     };
-    const size_t count = sizeof shapes / sizeof shapes[0] - (kernel_cases_of_digests ? 1 : 0);
+    const size_t count = problems(sizeof shapes / sizeof shapes[0], 2);
     for (size_t k = 0; k < count; k++) {
         for (int t = 0; t < TYPES; t++) {
             sr_rearrange_params p = shapes[k];
