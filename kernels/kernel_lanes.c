@@ -21,7 +21,9 @@ _Static_assert(offsetof(sr_groupnorm_params, samples) == 0 &&
                    offsetof(sr_gather_sum_params, outer) == 0 &&
                    offsetof(sr_normalize_params, rows) == 0,
                "");
-_Static_assert(offsetof(sr_drop_path_params, samples) == 0, "");
+_Static_assert(offsetof(sr_drop_path_params, samples) == 0 &&
+                   offsetof(sr_add_groupnorm_params, norm) == 0,
+               "");
 _Static_assert(offsetof(sr_pool_params, n) == 0 && offsetof(sr_resize_params, n) == 0 &&
                    offsetof(sr_taps_params, n) == 0 && offsetof(sr_upfirdn_params, n) == 0,
                "");
@@ -73,6 +75,12 @@ static bool grow_drawn(void *params, int64_t lanes, uint32_t varies, int key) {
 
 static bool grow_drop_path(void *params, int64_t lanes, uint32_t varies) {
     return grow_drawn(params, lanes, varies, 1);
+}
+
+static bool grow_add_groupnorm(void *params, int64_t lanes, uint32_t varies) {
+    const sr_add_groupnorm_params *p = params;
+    return p->drop_rows > 0 ? grow_drawn(params, lanes, varies, 2)
+                            : grow_samples(params, lanes, varies);
 }
 
 // Makes the lanes one more dimension, the first one.
@@ -149,6 +157,8 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_add_relu_grad] = grow_samples,
     [SR_KERNEL_groupnorm] = grow_samples,
     [SR_KERNEL_groupnorm_grad] = grow_samples,
+    [SR_KERNEL_add_groupnorm] = grow_add_groupnorm,
+    [SR_KERNEL_groupnorm_add_grad] = grow_samples,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = grow_expression,
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION

@@ -7,7 +7,8 @@
 #include "kernels/reference_order.h"
 
 // The key of kernels with draws, of which each lane has its own (cuda_drop.h).
-#define KEYS_OF(id) ((id) == SR_KERNEL_drop_path ? 1U << 1 : 0)
+#define KEYS_OF(id)                                                                                \
+    ((id) == SR_KERNEL_drop_path ? 1U << 1 : (id) == SR_KERNEL_add_groupnorm ? 1U << 2 : 0)
 
 static bool supports(const sr_kernel_request *request) {
     int count;

@@ -36,6 +36,8 @@ sr_status sr_tensor_prepare_conv2d_dw(const sr_kernel_request *request, sr_prepa
 bool sr_tensor_holds_row(sr_dtype dtype, int64_t channels);
 sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_add_groupnorm(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_groupnorm_add_grad(const sr_kernel_request *request, sr_prepared *out);
 // tensor_functions.cu
 sr_status sr_tensor_prepare_gelu(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_gelu_grad(const sr_kernel_request *request, sr_prepared *out);

@@ -45,6 +45,8 @@ NOT_COMPARED = {
     "batchnorm_infer_relu": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "batchnorm_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "batchnorm_add_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
+    "add_groupnorm": "made by graph/pass_fuse_norm.c alone: tests/unit/graph/test_passes.c",
+    "groupnorm_add_grad": "made by graph/pass_fuse_norm.c alone: tests/unit/graph/test_passes.c",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

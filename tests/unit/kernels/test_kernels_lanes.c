@@ -142,21 +142,14 @@ void check_problem(const problem *c) {
 // Whose results have no samples: the reference computes one lane.
 static bool is_per_lane(sr_kernel_id kernel) {
     static const sr_kernel_id list[] = {
-        SR_KERNEL_conv2d_dw,
-        SR_KERNEL_linear_dw,
-        SR_KERNEL_channel_sum,
-        SR_KERNEL_channel_dot,
-        SR_KERNEL_batchnorm_train,
-        SR_KERNEL_batchnorm_grad,
-        SR_KERNEL_batchnorm_moments,
-        SR_KERNEL_batchnorm_sums,
-        SR_KERNEL_groupnorm_grad,
-        SR_KERNEL_reduce_sum,
-        SR_KERNEL_topk_hits,
-        SR_KERNEL_attention_bias_grad,
-        SR_KERNEL_batchnorm_train_relu,
-        SR_KERNEL_batchnorm_relu_grad,
-        SR_KERNEL_batchnorm_add_relu_grad,
+        SR_KERNEL_conv2d_dw,           SR_KERNEL_linear_dw,
+        SR_KERNEL_channel_sum,         SR_KERNEL_channel_dot,
+        SR_KERNEL_batchnorm_train,     SR_KERNEL_batchnorm_grad,
+        SR_KERNEL_batchnorm_moments,   SR_KERNEL_batchnorm_sums,
+        SR_KERNEL_groupnorm_grad,      SR_KERNEL_groupnorm_add_grad,
+        SR_KERNEL_reduce_sum,          SR_KERNEL_topk_hits,
+        SR_KERNEL_attention_bias_grad, SR_KERNEL_batchnorm_train_relu,
+        SR_KERNEL_batchnorm_relu_grad, SR_KERNEL_batchnorm_add_relu_grad,
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == kernel)

@@ -545,6 +545,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_add_relu_grad] = case_batchnorm_relu,
     [SR_KERNEL_groupnorm] = case_groupnorm,
     [SR_KERNEL_groupnorm_grad] = case_groupnorm,
+    [SR_KERNEL_add_groupnorm] = case_groupnorm,
+    [SR_KERNEL_groupnorm_add_grad] = case_groupnorm,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
