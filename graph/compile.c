@@ -154,28 +154,27 @@ static sr_status mark_lanes(const sr_program *p, sr_plan *plan) {
     return SR_OK;
 }
 
-// The arguments of which each lane has its own, which must lie behind each other without gaps for a
-// kernel that takes them as one.
-static uint32_t find_varying(const sr_plan *plan, const sr_launch *l, bool *gaps) {
+// The arguments of which each lane has its own; apart: those that do not lie behind each other.
+static uint32_t find_varying(const sr_plan *plan, const sr_launch *l, uint16_t *apart) {
     uint32_t varies = 0;
     for (int i = 0; i < l->args; i++) {
         if (l->arg[i] == SR_REF_NONE || plan->values[l->arg[i]].lanes == 1)
             continue;
         varies |= 1U << i;
-        *gaps |= plan->values[l->arg[i]].lane_bytes % SR_LANE_ALIGN != 0;
+        if (plan->values[l->arg[i]].lane_bytes % SR_LANE_ALIGN != 0)
+            *apart |= (uint16_t)(1U << i);
     }
     return varies;
 }
 
 // Makes the request that of all lanes, or lets the kernel run for each of them.
 static void join_request(const sr_plan *plan, sr_launch *launch, sr_kernel_request *request) {
-    sr_kernel_request joined;
-    bool gaps = false;
-    const uint32_t varies = find_varying(plan, launch, &gaps);
+    sr_kernel_request lane = *request, joined;
+    const uint32_t varies = find_varying(plan, launch, &lane.apart);
     launch->runs = 1;
     if (varies == 0)
         return;
-    if (!gaps && sr_kernel_join_lanes(request, (int)plan->lanes, varies, &joined))
+    if (sr_kernel_join_lanes(&lane, (int)plan->lanes, varies, &joined))
         *request = joined;
     else
         launch->runs = plan->lanes;

@@ -13,6 +13,7 @@
 #include "graph/tensor.h"
 #include "kernels/base/status.h"
 #include "kernels/device/stream.h"
+#include "kernels/kernel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -152,7 +153,7 @@ int sr_plan_lanes(const sr_plan *plan);
 // How many bytes a target of each lane is behind that of the lane before; 0: lanes share it.
 size_t sr_plan_target_stride(const sr_plan *plan, int target);
 
-#define SR_LANE_ALIGN ((size_t)64) // of the values of each lane
+#define SR_LANE_ALIGN ((size_t)SR_KERNEL_LANE_ALIGN) // of the values of each lane
 // How far the values of two lanes are apart, if each has so many bytes.
 static inline size_t sr_lane_stride(size_t bytes) {
     return (bytes + SR_LANE_ALIGN - 1) / SR_LANE_ALIGN * SR_LANE_ALIGN;

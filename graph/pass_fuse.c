@@ -12,6 +12,8 @@
 //                                   relu_grad does, too
 //   relu_grad(y, add(a, b))      -> add_relu_grad(y, a, b)
 //
+// and normalisations over groups of channels with sums before or behind them (pass_fuse_norm.c).
+//
 // Such a kernel rounds where the two would write a value, or rounding commutes with what follows,
 // so this is bit-neutral. Those of batch norm are made where they are in the numerics class of the
 // batch norm that they replace. This pass is for devices that run launches one by one; on a CPU
@@ -19,23 +21,17 @@
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
-#include "graph/plan_internal.h"
+#include "graph/pass_fuse_internal.h"
+#include "kernels/base/memory.h"
 
 enum { FEW = 2 }; // uses; more do not matter
 
-typedef struct fusion {
-    const sr_context *context;
-    sr_program *p;
-    uint8_t *uses; // of values by nodes and targets, at most FEW
-    bool *gone;    // nodes
-} fusion;
-
-static void use(fusion *f, uint32_t value) {
+static void use(sr_fusion *f, uint32_t value) {
     if (value != SR_REF_NONE && f->uses[value] < FEW)
         f->uses[value]++;
 }
 
-static void count_uses(fusion *f) {
+static void count_uses(sr_fusion *f) {
     const sr_program *p = f->p;
     for (size_t i = 0; i < p->node_count; i++)
         for (int k = 0; k < p->nodes[i].op->inputs; k++)
@@ -44,35 +40,36 @@ static void count_uses(fusion *f) {
         use(f, p->targets[t].value);
 }
 
-// The node that writes a value, if exactly one node reads it; otherwise NULL.
-static sr_program_node *inner(const fusion *f, uint32_t value) {
+sr_program_node *sr_fusion_inner(const sr_fusion *f, uint32_t value) {
     const sr_program_value *v = &f->p->values[value];
     return v->node == SR_REF_NONE || v->kept || f->uses[value] != 1 ? NULL : &f->p->nodes[v->node];
 }
 
-// The same for a sum of two tensors of its result's shape.
-static sr_program_node *inner_sum(const fusion *f, uint32_t value) {
-    const sr_info *info = &f->p->values[value].info;
-    sr_program_node *sum = inner(f, value);
-    return sum && sum->op == &sr_op_add &&
-                   sr_op_same_shape(&f->p->values[sum->input[0]].info, info) &&
-                   sr_op_same_shape(&f->p->values[sum->input[1]].info, info)
-               ? sum
-               : NULL;
+bool sr_fusion_is_sum(const sr_fusion *f, const sr_program_node *node) {
+    const sr_program_value *values = f->p->values;
+    return node->op == &sr_op_add &&
+           sr_op_same_shape(&values[node->input[0]].info, &values[node->output[0]].info) &&
+           sr_op_same_shape(&values[node->input[1]].info, &values[node->output[0]].info);
+}
+
+// The node that writes a value, if that is such a sum which exactly one node reads; otherwise NULL.
+static sr_program_node *inner_sum(const sr_fusion *f, uint32_t value) {
+    sr_program_node *sum = sr_fusion_inner(f, value);
+    return sum && sr_fusion_is_sum(f, sum) ? sum : NULL;
 }
 
 // There is room for each node once, and once more.
-static void note_joined(fusion *f, const sr_program_node *node) {
+static void note_joined(sr_fusion *f, const sr_program_node *node) {
     f->p->joined[f->p->joined_count++] = node->recorded;
 }
 
-static void remove_node(fusion *f, const sr_program_node *node) {
+void sr_fusion_remove(sr_fusion *f, const sr_program_node *node) {
     f->gone[node - f->p->nodes] = true;
     note_joined(f, node);
 }
 
-// Whether a node would have a kernel of the numerics class of another one's.
-static bool has_class_of(const fusion *f, const sr_program_node *node, const sr_program_node *of) {
+bool sr_fusion_has_class_of(const sr_fusion *f, const sr_program_node *node,
+                            const sr_program_node *of) {
     const sr_kernel_entry *entry[2];
     const sr_program_node *const nodes[2] = {node, of};
     for (int i = 0; i < 2; i++) {
@@ -86,8 +83,7 @@ static bool has_class_of(const fusion *f, const sr_program_node *node, const sr_
     return entry[0] && entry[1] && strcmp(entry[0]->numerics_class, entry[1]->numerics_class) == 0;
 }
 
-// Whether a value, or none, is there for a node.
-static bool is_before(const fusion *f, uint32_t value, const sr_program_node *node) {
+bool sr_fusion_is_before(const sr_fusion *f, uint32_t value, const sr_program_node *node) {
     const uint32_t writer = value == SR_REF_NONE ? SR_REF_NONE : f->p->values[value].node;
     return writer == SR_REF_NONE || writer < node - f->p->nodes;
 }
@@ -96,10 +92,10 @@ static bool is_before(const fusion *f, uint32_t value, const sr_program_node *no
 
 // Makes the batch norm that writes 'value', if one does, that kernel which adds z, if given, and
 // has the result of 'relu'.
-static bool join_batchnorm(fusion *f, uint32_t value, uint32_t z, sr_program_node *relu) {
-    sr_program_node *norm = inner(f, value);
+static bool join_batchnorm(sr_fusion *f, uint32_t value, uint32_t z, sr_program_node *relu) {
+    sr_program_node *norm = sr_fusion_inner(f, value);
     const bool trains = norm && norm->op == &sr_op_batchnorm_train;
-    if (!norm || !is_before(f, z, norm) || norm->output[0] != value ||
+    if (!norm || !sr_fusion_is_before(f, z, norm) || norm->output[0] != value ||
         (!trains && norm->op != &sr_op_batchnorm_infer))
         return false;
     sr_program_node joined = *norm;
@@ -108,11 +104,11 @@ static bool join_batchnorm(fusion *f, uint32_t value, uint32_t z, sr_program_nod
     for (int k = 1; k < norm->op->inputs; k++)
         joined.input[k + 1] = norm->input[k];
     joined.output[0] = relu->output[0];
-    if (!has_class_of(f, &joined, norm))
+    if (!sr_fusion_has_class_of(f, &joined, norm))
         return false;
     f->p->values[joined.output[0]].node = (uint32_t)(norm - f->p->nodes);
     *norm = joined;
-    remove_node(f, relu);
+    sr_fusion_remove(f, relu);
     return true;
 }
 
@@ -122,20 +118,20 @@ static void take_terms(sr_program_node *node, int k, const sr_op *op, const sr_p
     node->input[k + 1] = sum->input[1];
 }
 
-static void fuse_relu(fusion *f, sr_program_node *relu) {
+static void fuse_relu(sr_fusion *f, sr_program_node *relu) {
     const sr_program_node *sum = inner_sum(f, relu->input[0]);
     if (join_batchnorm(f, relu->input[0], SR_REF_NONE, relu) || !sum)
         return;
     if (!join_batchnorm(f, sum->input[0], sum->input[1], relu) &&
         !join_batchnorm(f, sum->input[1], sum->input[0], relu))
         take_terms(relu, 0, &sr_op_add_relu, sum);
-    remove_node(f, sum);
+    sr_fusion_remove(f, sum);
 }
 
 // ---- Backward ----
 
 // The batch norm's gradient of dz that may take the place of the node before it.
-static sr_program_node *gradient_of(const fusion *f, uint32_t dz, const sr_program_node *place) {
+static sr_program_node *gradient_of(const sr_fusion *f, uint32_t dz, const sr_program_node *place) {
     for (size_t j = (size_t)(place - f->p->nodes) + 1; j < f->p->node_count; j++) {
         sr_program_node *node = &f->p->nodes[j];
         if (node->op->updates)
@@ -144,7 +140,7 @@ static sr_program_node *gradient_of(const fusion *f, uint32_t dz, const sr_progr
             continue;
         bool there = true;
         for (int k = 0; k < node->op->inputs; k++)
-            there &= k == 1 || is_before(f, node->input[k], place);
+            there &= k == 1 || sr_fusion_is_before(f, node->input[k], place);
         if (there)
             return node;
     }
@@ -152,7 +148,8 @@ static sr_program_node *gradient_of(const fusion *f, uint32_t dz, const sr_progr
 }
 
 // Whether y is the batch norm of a gradient's x, with ReLU alone; *beta: its shift.
-static bool is_plain(const fusion *f, uint32_t y, const sr_program_node *gradient, uint32_t *beta) {
+static bool is_plain(const sr_fusion *f, uint32_t y, const sr_program_node *gradient,
+                     uint32_t *beta) {
     const uint32_t writer = f->p->values[y].node;
     const sr_program_node *n = writer == SR_REF_NONE ? NULL : &f->p->nodes[writer];
     const bool trains = n && n->op == &sr_op_batchnorm_train_relu;
@@ -168,23 +165,23 @@ static bool is_plain(const fusion *f, uint32_t y, const sr_program_node *gradien
 
 // Puts the joined node, which writes the outputs of 'gradient' from output 'first' on, where 'relu'
 // is.
-static bool put_gradient(fusion *f, sr_program_node *relu, sr_program_node *gradient,
+static bool put_gradient(sr_fusion *f, sr_program_node *relu, sr_program_node *gradient,
                          sr_program_node *joined, int first) {
     joined->attr = gradient->attr;
     joined->recorded = gradient->recorded;
     for (int k = 0; k < gradient->op->outputs; k++)
         joined->output[first + k] = gradient->output[k];
-    if (!has_class_of(f, joined, gradient))
+    if (!sr_fusion_has_class_of(f, joined, gradient))
         return false;
     for (int k = first; k < joined->op->outputs; k++)
         f->p->values[joined->output[k]].node = (uint32_t)(relu - f->p->nodes);
-    remove_node(f, gradient);
+    sr_fusion_remove(f, gradient);
     note_joined(f, relu);
     *relu = *joined;
     return true;
 }
 
-static bool join_gradient(fusion *f, sr_program_node *relu, const sr_program_node *sum) {
+static bool join_gradient(sr_fusion *f, sr_program_node *relu, const sr_program_node *sum) {
     const uint32_t y = relu->input[0], dy = relu->input[1], dz = relu->output[0];
     sr_program_node *gradient = gradient_of(f, dz, relu);
     uint32_t beta;
@@ -192,7 +189,7 @@ static bool join_gradient(fusion *f, sr_program_node *relu, const sr_program_nod
         return false;
     const uint32_t x = gradient->input[0], gamma = gradient->input[2];
     const uint32_t mean = gradient->input[3], var = gradient->input[4];
-    if (inner(f, dz) && is_plain(f, y, gradient, &beta)) {
+    if (sr_fusion_inner(f, dz) && is_plain(f, y, gradient, &beta)) {
         sr_program_node joined = {.op = &sr_op_batchnorm_relu_grad,
                                   .input = {x, dy, gamma, beta, mean, var}};
         return put_gradient(f, relu, gradient, &joined, 0);
@@ -204,20 +201,20 @@ static bool join_gradient(fusion *f, sr_program_node *relu, const sr_program_nod
     if (!put_gradient(f, relu, gradient, &joined, 1))
         return false;
     if (sum)
-        remove_node(f, sum);
+        sr_fusion_remove(f, sum);
     return true;
 }
 
-static void fuse_relu_grad(fusion *f, sr_program_node *relu) {
+static void fuse_relu_grad(sr_fusion *f, sr_program_node *relu) {
     const sr_program_node *sum = inner_sum(f, relu->input[1]);
     if (join_gradient(f, relu, sum) || !sum)
         return;
     take_terms(relu, 1, &sr_op_add_relu_grad, sum);
-    remove_node(f, sum);
+    sr_fusion_remove(f, sum);
 }
 
 // No node is moved across an update of a variable.
-static void fuse(fusion *f) {
+static void fuse(sr_fusion *f) {
     for (size_t i = 0; i < f->p->node_count && !f->p->nodes[i].op->updates; i++) {
         sr_program_node *node = &f->p->nodes[i];
         if (f->gone[i])
@@ -226,6 +223,10 @@ static void fuse(fusion *f) {
             fuse_relu(f, node);
         else if (node->op == &sr_op_relu_grad)
             fuse_relu_grad(f, node);
+        else if (node->op == &sr_op_add)
+            sr_fuse_sum_norm(f, node);
+        else if (node->op == &sr_op_groupnorm_grad)
+            sr_fuse_norm_sum(f, node);
     }
 }
 
@@ -255,10 +256,10 @@ sr_status sr_pass_fuse(const sr_context *context) {
     p->joined = joined;
     sr_arena arena;
     sr_arena_init(&arena);
-    fusion f = {.context = context,
-                .p = p,
-                .uses = sr_arena_alloc(&arena, p->value_count + 1),
-                .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
+    sr_fusion f = {.context = context,
+                   .p = p,
+                   .uses = sr_arena_alloc(&arena, p->value_count + 1),
+                   .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
         count_uses(&f);
@@ -266,5 +267,5 @@ sr_status sr_pass_fuse(const sr_context *context) {
         sr_program_remove(p, f.gone);
     }
     sr_arena_release(&arena);
-    return status;
+    return status == SR_OK ? f.status : status;
 }

@@ -38,10 +38,11 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 6            // version of the structs below
+#define SR_KERNEL_ABI 7            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
+#define SR_KERNEL_LANE_ALIGN 64    // bytes: of the arguments of lanes that are apart
 
 // The numerics class of portable numerics.
 #define SR_KERNEL_REFERENCE "reference"
@@ -99,6 +100,9 @@ typedef struct sr_kernel_request {
     int args;
     uint16_t lanes;    // 0: of one; else see kernels/kernel_lanes.h
     uint16_t per_lane; // with lanes: bit i: each of them has an argument i of its own
+    uint16_t apart;    // of per_lane, bit i: those begin SR_KERNEL_LANE_ALIGN bytes apart, or a
+                       // multiple; otherwise they are behind each other
+    uint16_t reserved[3];
     sr_dtype dtype[SR_KERNEL_MAX_ARGS];
     uint64_t
         params[SR_KERNEL_PARAMS_BYTES / 8]; // the kernel's struct of kernel_params.h, then zeros
@@ -202,6 +206,7 @@ typedef struct sr_kernel_entry {
     const char *const *variants;
     bool lanes; // serves requests of several lanes, each with the bits that it has alone; an entry
                 // of class "reference" does so without, if no argument is per lane
+    uint16_t apart; // with lanes: bit i: those of argument i may be apart (sr_kernel_request.apart)
 } sr_kernel_entry;
 
 // A provider's entries.
@@ -295,8 +300,8 @@ sr_dtype sr_kernel_argument_dtype(const sr_kernel_argument *argument, sr_dtype a
 // optional ones as absent. 'params' is the kernel's struct, 'bytes' long.
 void sr_kernel_request_init(sr_kernel_request *request, sr_device_kind device, sr_kernel_id kernel,
                             sr_dtype activation, const void *params, size_t bytes);
-// Number of elements of argument i of a request, those of all its lanes, from its params: 0 if it
-// is absent, -1 if the kernel has no such argument or is not in the list.
+// Number of elements of argument i of a request, those of all its lanes and what lies between them,
+// from its params: 0 if it is absent, -1 if the kernel has no such argument or is not in the list.
 int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i);
 // Whether the number, presence and dtypes of the arguments match the list. Providers check all
 // further restrictions themselves.

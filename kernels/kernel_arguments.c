@@ -60,8 +60,11 @@ int64_t sr_kernel_argument_count(const sr_kernel_request *request, int i) {
         return -1;
     if (request->dtype[i] == SR_DTYPE_COUNT)
         return 0;
-    const int64_t lanes = request->per_lane >> i & 1 ? request->lanes : 1;
-    return lanes * rows[request->kernel].count_of(request->params, i);
+    const int64_t lane = rows[request->kernel].count_of(request->params, i);
+    if (!(request->per_lane >> i & 1))
+        return lane;
+    const int64_t line = SR_KERNEL_LANE_ALIGN / (int64_t)sr_dtype_size(request->dtype[i]);
+    return request->lanes * (request->apart >> i & 1 ? (lane + line - 1) / line * line : lane);
 }
 
 sr_dtype sr_kernel_activation(const sr_kernel_request *request) {

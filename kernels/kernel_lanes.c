@@ -23,6 +23,9 @@ _Static_assert(offsetof(sr_groupnorm_params, samples) == 0 &&
                    offsetof(sr_gather_sum_params, outer) == 0 &&
                    offsetof(sr_normalize_params, rows) == 0,
                "");
+_Static_assert(offsetof(sr_drop_path_params, samples) == 0 &&
+                   offsetof(sr_add_groupnorm_params, norm) == 0,
+               "");
 _Static_assert(offsetof(sr_pool_params, n) == 0 && offsetof(sr_resize_params, n) == 0 &&
                    offsetof(sr_taps_params, n) == 0 && offsetof(sr_upfirdn_params, n) == 0,
                "");
@@ -65,6 +68,21 @@ static bool grow_matmul(void *params, int64_t lanes, uint32_t varies) {
         *count[i] *= own ? lanes : 1;
     }
     return true;
+}
+
+// Samples are numbered inside a lane, so that each has a key of its own: argument 'key'.
+static bool grow_drawn(void *params, int64_t lanes, uint32_t varies, int key) {
+    return (varies >> key & 1) && grow_samples(params, lanes, varies);
+}
+
+static bool grow_drop_path(void *params, int64_t lanes, uint32_t varies) {
+    return grow_drawn(params, lanes, varies, 1);
+}
+
+static bool grow_add_groupnorm(void *params, int64_t lanes, uint32_t varies) {
+    const sr_add_groupnorm_params *p = params;
+    return p->drop_rows > 0 ? grow_drawn(params, lanes, varies, 2)
+                            : grow_samples(params, lanes, varies);
 }
 
 // Whether the first dimension of y goes through all of x, so that it can go through those of all
@@ -147,6 +165,8 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_relu_linear_dw] = grow_samples,
     [SR_KERNEL_groupnorm] = grow_samples,
     [SR_KERNEL_groupnorm_grad] = grow_samples,
+    [SR_KERNEL_add_groupnorm] = grow_add_groupnorm,
+    [SR_KERNEL_groupnorm_add_grad] = grow_samples,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = grow_expression,
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION
@@ -155,7 +175,7 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_cast] = grow_samples,
     [SR_KERNEL_normalize] = grow_samples,
     [SR_KERNEL_dropout] = one_by_one, // draws are numbered inside a lane
-    [SR_KERNEL_drop_path] = one_by_one,
+    [SR_KERNEL_drop_path] = grow_drop_path,
     [SR_KERNEL_random_normal] = one_by_one,
     [SR_KERNEL_mix_batch] = one_by_one,
     [SR_KERNEL_rearrange] = grow_rearrange,
@@ -247,7 +267,7 @@ bool sr_kernel_join_lanes(const sr_kernel_request *lane, int lanes, uint32_t var
         return false;
     *out = *lane;
     if (!growth[lane->kernel](out->params, lanes, varies) ||
-        !find_per_lane(lane, varies, lanes, out))
+        !find_per_lane(lane, varies, lanes, out) || (out->apart & ~sr_kernel_lane_inputs(out)) != 0)
         return false;
     out->lanes = (uint16_t)lanes;
     const sr_kernel_entry *one = sr_kernel_find(lane), *all = sr_kernel_find(out);

@@ -88,6 +88,14 @@ typedef struct sr_groupnorm_params {
     int32_t uncentred, reserved; // uncentred 1: the mean is taken as 0
 } sr_groupnorm_params;
 
+// add_groupnorm: the norm is of the sum, whose rows are its samples' pixels.
+typedef struct sr_add_groupnorm_params {
+    sr_groupnorm_params norm;
+    int64_t drop_rows;        // rows of a sample that is dropped or kept; 0: without key
+    double probability;       // of dropping it, 0 <= p < 1
+    uint32_t scope, reserved; // as in sr_dropout_params
+} sr_add_groupnorm_params;
+
 // Elementwise kernels: a number of elements.
 typedef struct sr_count_params {
     int64_t count;

@@ -45,9 +45,9 @@ bool sr_kernel_is_reference(const sr_kernel_entry *entry) {
 }
 
 bool sr_kernel_serves(const sr_kernel_entry *entry, const sr_kernel_request *request) {
-    const bool lanes = request->lanes == 0 || entry->lanes ||
-                       (request->per_lane == 0 && sr_kernel_is_reference(entry));
-    return lanes && entry->supports(request);
+    const bool lanes = entry->lanes || (request->per_lane == 0 && sr_kernel_is_reference(entry));
+    const bool apart = (request->apart & ~entry->apart) == 0;
+    return (request->lanes == 0 || (lanes && apart)) && entry->supports(request);
 }
 
 // The last entry that serves the request and is of class "reference", or of another.

@@ -4,25 +4,26 @@
 // derivative is the operator with the same key, and only the key is kept.
 #include "graph/ops/op_internal.h"
 
-typedef struct dropout_attr {
-    double probability;
-    uint32_t scope, reserved;
-} dropout_attr;
+typedef sr_op_dropout_attr dropout_attr;
 
 static const sr_attr_field fields[] = {
     SR_ATTR(dropout_attr, probability, 0, 1), SR_ATTR(dropout_attr, scope, 0, UINT32_MAX), {0}};
 
-static sr_status infer(const sr_node_view *node, sr_info *out) {
-    const dropout_attr *a = node->attr;
-    const sr_info *key = &node->in[1];
+sr_status sr_op_expect_draws(const sr_node_view *node, int input, double probability) {
+    const sr_info *key = &node->in[input];
     char text[SR_INFO_TEXT];
-    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
     if (key->dtype != SR_I32 || key->rank != 1 || key->dim[0] != 4)
         return SR_FAIL(SR_E_SHAPE, "%s: key %s must be i32 [4] (seed low, seed high, step, lane)",
                        node->op->name, sr_info_text(key, text));
-    if (!(a->probability >= 0.0 && a->probability < 1.0))
+    if (!(probability >= 0.0 && probability < 1.0))
         return SR_FAIL(SR_E_SHAPE, "%s: probability %g must be at least 0 and less than 1",
-                       node->op->name, a->probability);
+                       node->op->name, probability);
+    return SR_OK;
+}
+
+static sr_status infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
+    SR_TRY(sr_op_expect_draws(node, 1, ((const dropout_attr *)node->attr)->probability));
     out[0] = node->in[0];
     return SR_OK;
 }

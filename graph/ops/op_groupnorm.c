@@ -12,11 +12,11 @@ typedef struct groupnorm_attr {
     int32_t reserved;
 } groupnorm_attr;
 
-static const sr_attr_field fields[] = {SR_ATTR(groupnorm_attr, eps, 0, 1e300),
-                                       SR_ATTR(groupnorm_attr, groups, 1, SR_ATTR_EXTENT),
-                                       SR_ATTR(groupnorm_attr, of_rows, 0, SR_ATTR_FLAG),
-                                       SR_ATTR(groupnorm_attr, uncentred, 0, SR_ATTR_FLAG),
-                                       {0}};
+#define NORM_FIELDS                                                                                \
+    SR_ATTR(groupnorm_attr, eps, 0, 1e300), SR_ATTR(groupnorm_attr, groups, 1, SR_ATTR_EXTENT),    \
+        SR_ATTR(groupnorm_attr, of_rows, 0, SR_ATTR_FLAG),                                         \
+        SR_ATTR(groupnorm_attr, uncentred, 0, SR_ATTR_FLAG)
+static const sr_attr_field fields[] = {NORM_FIELDS, {0}};
 
 static sr_groupnorm_params params_of(const sr_node_view *node) {
     const groupnorm_attr *a = node->attr;
@@ -40,13 +40,15 @@ static sr_status expect_groups(const sr_node_view *node) {
     const sr_info *x = &node->in[0];
     const int least = a->of_rows ? 1 : 2;
     char text[SR_INFO_TEXT];
-    SR_TRY(sr_op_expect_activation(node, 0, "x", -1));
+    const char *name = node->op->input_name[0];
+    SR_TRY(sr_op_expect_activation(node, 0, name, -1));
     if (x->rank < least)
-        return SR_FAIL(SR_E_SHAPE, "%s: x %s needs at least %d dimensions", node->op->name,
+        return SR_FAIL(SR_E_SHAPE, "%s: %s %s needs at least %d dimensions", node->op->name, name,
                        sr_info_text(x, text), least);
     if (a->groups < 1 || sr_op_channels(x) % a->groups != 0)
-        return SR_FAIL(SR_E_SHAPE, "%s: the last dimension of x %s must be a multiple of groups %d",
-                       node->op->name, sr_info_text(x, text), (int)a->groups);
+        return SR_FAIL(SR_E_SHAPE,
+                       "%s: the last dimension of %s %s must be a multiple of groups %d",
+                       node->op->name, name, sr_info_text(x, text), (int)a->groups);
     if (!(a->eps >= 0.0))
         return SR_FAIL(SR_E_SHAPE, "%s: eps %g must be at least 0", node->op->name, a->eps);
     return SR_OK;
@@ -114,18 +116,24 @@ const sr_op sr_op_groupnorm = {
 
 // ---- groupnorm_grad: x, dy, gamma, mean, rstd -> dx, dgamma, dbeta ----
 
-static sr_status grad_infer(const sr_node_view *node, sr_info *out) {
+// Inputs before 'gamma' have x's shape; mean and rstd are behind it.
+static sr_status infer_gradients(const sr_node_view *node, int gamma, sr_info *out) {
     SR_TRY(expect_groups(node));
-    SR_TRY(sr_op_expect_equal(node, 0, 1));
-    SR_TRY(expect_channels(node, 2));
+    for (int i = 1; i < gamma; i++)
+        SR_TRY(sr_op_expect_equal(node, 0, i));
+    SR_TRY(expect_channels(node, gamma));
     const sr_info *x = &node->in[0], statistic = statistic_of(node);
-    for (int i = 3; i < 5; i++)
+    for (int i = gamma + 1; i < gamma + 3; i++)
         SR_TRY(sr_op_expect_parameter(node, i, node->op->input_name[i], x->dtype, statistic.rank,
                                       statistic.dim));
     const int64_t channels = sr_op_channels(x);
     out[0] = *x;
     out[1] = out[2] = sr_op_info(sr_op_parameter_dtype(x->dtype), 1, &channels);
     return SR_OK;
+}
+
+static sr_status grad_infer(const sr_node_view *node, sr_info *out) {
+    return infer_gradients(node, 2, out);
 }
 
 static sr_status grad_lower(const sr_node_view *node, sr_kernel_request *request) {
@@ -145,6 +153,107 @@ const sr_op sr_op_groupnorm_grad = {
     .infer = grad_infer,
     .lower = grad_lower,
     .in_place = SR_IN_PLACE(0, 1),
+};
+
+// ---- groupnorm_add_grad: x, dy, z, gamma, mean, rstd -> dx, dgamma, dbeta ----
+
+static sr_status add_grad_infer(const sr_node_view *node, sr_info *out) {
+    return infer_gradients(node, 3, out);
+}
+
+static sr_status add_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_groupnorm_add_grad);
+}
+
+const sr_op sr_op_groupnorm_add_grad = {
+    SR_OP_HEAD,
+    .name = "groupnorm_add_grad",
+    .help = "gradients of groupnorm, and z added to that of x",
+    .inputs = 6,
+    .input_name = {"x", "dy", "z", "gamma", "mean", "rstd"},
+    .required = 3,
+    .outputs = 3,
+    .attr_size = sizeof(groupnorm_attr),
+    .fields = fields,
+    .infer = add_grad_infer,
+    .lower = add_grad_lower,
+    .in_place = SR_IN_PLACE(0, 1) | SR_IN_PLACE(0, 2),
+};
+
+// ---- add_groupnorm: a, b, key, gamma, beta -> s, y, mean, rstd ----
+
+typedef struct add_groupnorm_attr {
+    groupnorm_attr norm; // the first member, for functions of groupnorm
+    sr_op_dropout_attr drop;
+} add_groupnorm_attr;
+
+static const sr_attr_field add_fields[] = {
+    NORM_FIELDS,
+    {.name = "probability",
+     .type = SR_ATTR_F64,
+     .offset = offsetof(add_groupnorm_attr, drop.probability),
+     .count = 1,
+     .low = 0,
+     .high = 1},
+    {.name = "scope",
+     .type = SR_ATTR_U32,
+     .offset = offsetof(add_groupnorm_attr, drop.scope),
+     .count = 1,
+     .low = 0,
+     .high = UINT32_MAX},
+    {0}};
+
+enum { KEY = 2 }; // input
+
+void sr_op_join_groupnorm(const void *norm, const void *drop, void *out) {
+    add_groupnorm_attr *a = out;
+    *a = (add_groupnorm_attr){.norm = *(const groupnorm_attr *)norm};
+    if (drop)
+        a->drop = *(const sr_op_dropout_attr *)drop;
+}
+
+static sr_status add_infer(const sr_node_view *node, sr_info *out) {
+    const add_groupnorm_attr *a = node->attr;
+    char text[SR_INFO_TEXT];
+    SR_TRY(expect_groups(node));
+    SR_TRY(sr_op_expect_equal(node, 0, 1));
+    if (sr_op_present(node, KEY)) {
+        SR_TRY(sr_op_expect_draws(node, KEY, a->drop.probability));
+        if (node->in[0].rank < 2)
+            return SR_FAIL(SR_E_SHAPE, "%s: a %s must have a dimension of samples", node->op->name,
+                           sr_info_text(&node->in[0], text));
+    }
+    SR_TRY(expect_channels(node, 3));
+    SR_TRY(expect_channels(node, 4));
+    out[0] = out[1] = node->in[0];
+    out[2] = out[3] = statistic_of(node);
+    return SR_OK;
+}
+
+static sr_status add_lower(const sr_node_view *node, sr_kernel_request *request) {
+    const add_groupnorm_attr *a = node->attr;
+    sr_add_groupnorm_params p = {.norm = params_of(node)};
+    if (sr_op_present(node, KEY)) {
+        p.drop_rows = sr_op_rows(&node->in[0]) / node->in[0].dim[0];
+        p.probability = a->drop.probability;
+        p.scope = a->drop.scope;
+    }
+    return sr_op_lower(request, SR_KERNEL_add_groupnorm, &p, sizeof p);
+}
+
+const sr_op sr_op_add_groupnorm = {
+    SR_OP_HEAD,
+    .name = "add_groupnorm",
+    .help = "a + b, or a + drop_path(b), and groupnorm of it",
+    .inputs = 5,
+    .input_name = {"a", "b", "key", "gamma", "beta"},
+    .required = 2,
+    .outputs = 4,
+    .attr_size = sizeof(add_groupnorm_attr),
+    .fields = add_fields,
+    .infer = add_infer,
+    .lower = add_lower,
+    .in_place = SR_IN_PLACE(0, 0) | SR_IN_PLACE(0, 1),
 };
 
 // ---- Calls ----

@@ -98,6 +98,19 @@ bool sr_op_reduction(sr_tensor x, const char *name, const sr_axes *axes, sr_redu
 // x as rows of the elements that become one each.
 sr_tensor sr_op_reduced_rows(sr_tensor x, const sr_reduction *r);
 
+// ---- Draws (op_dropout.c) ----
+// Attributes of dropout and drop_path.
+typedef struct sr_op_dropout_attr {
+    double probability;
+    uint32_t scope, reserved;
+} sr_op_dropout_attr;
+// This input is a key, and the probability of dropping is one.
+sr_status sr_op_expect_draws(const sr_node_view *node, int input, double probability);
+
+// ---- Normalisation over groups of channels (op_groupnorm.c) ----
+// Fills the attributes of add_groupnorm from those of groupnorm and drop_path, or NULL without.
+void sr_op_join_groupnorm(const void *norm, const void *drop, void *out);
+
 // ---- Normalisation over rows of channels (op_batchnorm.c) ----
 // Input 0 is an activation with at least two dimensions.
 sr_status sr_op_expect_rows(const sr_node_view *node);

@@ -6,6 +6,7 @@
 // a group is one leaf, the same block writes the results, and finds x in the first-level cache.
 // Otherwise the leaves' numbers are in the workspace, joined by a kernel of their own, and x is
 // read again to apply them. The gradients of gamma and beta are sums over rows (cuda_row_sums.h).
+#include "kernels/cuda/cuda_drop.h"
 #include "kernels/cuda/cuda_row_sums.h"
 
 enum {
@@ -127,11 +128,17 @@ struct groupnorm_args {
     group_shape shape;
 };
 
-template <class T> static __device__ void cuda_groupnorm_leaf(const groupnorm_args &a) {
+// What is normalised.
+static __device__ const void *input_of(const groupnorm_args &a) {
+    return a.x;
+}
+
+template <class T, class A> static __device__ void normalise_leaf(const A &a) {
     const group_shape &s = a.shape;
     const group_part p = group_part_of(s);
     const float count = (float)sr_group_leaf_elements(&s.order, p.leaf, 1);
-    const auto load = [&](int64_t i, int64_t, float *x) { x[0] = sr_load<T>(a.x, i); };
+    const void *const input = input_of(a);
+    const auto load = [=](int64_t i, int64_t, float *x) { x[0] = sr_load<T>(input, i); };
     float mean = 0, squares = 0;
     if (!s.uncentred) {
         each_term<1>(s, p, load, [&](int64_t, int64_t, const float *x) { mean += x[0]; });
@@ -164,6 +171,10 @@ template <class T> static __device__ void cuda_groupnorm_leaf(const groupnorm_ar
         sr_store<T>(a.y, i, v);
     });
 }
+
+template <class T> static __device__ void cuda_groupnorm_leaf(const groupnorm_args &a) {
+    normalise_leaf<T>(a);
+}
 SR_CUDA_TYPED(cuda_groupnorm_leaf, groupnorm_args, 512, 1)
 
 // Leaf 'right' and its neighbours, 'count' of them at most, join as many before them.
@@ -177,7 +188,7 @@ struct join_leaves {
     }
 };
 
-SR_CUDA_KERNEL(cuda_groupnorm_tree, groupnorm_args, 512, 1) {
+template <class A> static __device__ void join_statistics(const A &a) {
     const group_shape &s = a.shape;
     const int64_t i = sr_thread(), sample = sr_divide(i, s.groups), leaves = s.order.leaves;
     const bool exists = sample < s.samples;
@@ -198,6 +209,10 @@ SR_CUDA_KERNEL(cuda_groupnorm_tree, groupnorm_args, 512, 1) {
         a.mean[i] = leaf[0];
         a.rstd[i] = 1.0f / sqrtf(leaf[second] / count + s.eps);
     }
+}
+
+SR_CUDA_KERNEL(cuda_groupnorm_tree, groupnorm_args, 512, 1) {
+    join_statistics(a);
 }
 
 // Numbers of the groups of N neighbouring elements, the first of which is element i.
@@ -221,14 +236,14 @@ static __device__ int64_t elements_of(const group_shape &s) {
     return s.samples * s.order.pixels * s.channels;
 }
 
-template <class T> static __device__ void cuda_groupnorm(const groupnorm_args &a) {
+template <class T, class A> static __device__ void normalise_elements(const A &a) {
     constexpr int N = sr_lanes<T>;
     const int64_t i = sr_thread() * N, count = elements_of(a.shape),
                   c = channel_of(i, a.shape.channels);
     if (i >= count)
         return;
     float v[N], mean[N], rstd[N], p[N];
-    sr_load_vector<T>(a.x, i, count, v);
+    sr_load_vector<T>(input_of(a), i, count, v);
     load_groups(a.shape, a.mean, a.shape.groups, i, mean);
     load_groups(a.shape, a.rstd, a.shape.groups, i, rstd);
     SR_UNROLL
@@ -248,7 +263,68 @@ template <class T> static __device__ void cuda_groupnorm(const groupnorm_args &a
     }
     sr_store_vector<T>(a.y, i, count, v);
 }
+
+template <class T> static __device__ void cuda_groupnorm(const groupnorm_args &a) {
+    normalise_elements<T>(a);
+}
 SR_CUDA_TYPED(cuda_groupnorm, groupnorm_args, 256, 0)
+
+// ---- add_groupnorm: a, b, key, gamma, beta, s, y, mean, rstd ----
+// The sum, which functions of the same bodies normalise.
+
+struct add_groupnorm_args {
+    const void *a, *b;
+    const int32_t *key;
+    const float *gamma, *beta;
+    void *s, *y;
+    float *mean, *rstd;
+    float *leaf;
+    group_shape shape;
+    sr_drop drop;
+    int64_t drop_size; // elements of a sample that is dropped or kept
+};
+
+static __device__ const void *input_of(const add_groupnorm_args &a) {
+    return a.s;
+}
+
+template <class T> static __device__ void cuda_add_groupnorm_sum(const add_groupnorm_args &a) {
+    constexpr int N = sr_lanes<T>;
+    const int64_t i = sr_thread() * N, count = elements_of(a.shape);
+    if (i >= count)
+        return;
+    float sum[N], branch[N];
+    sr_load_vector<T>(a.a, i, count, sum);
+    sr_load_vector<T>(a.b, i, count, branch);
+    int64_t sample = -1;
+    bool keep = true;
+    SR_UNROLL
+    for (int k = 0; k < N; k++) {
+        if (a.key && i + k < count && sr_divide(i + k, a.drop_size) != sample) {
+            sample = sr_divide(i + k, a.drop_size);
+            keep = a.drop.keeps(a.key, sample);
+        }
+        if (a.key)
+            branch[k] = T::rounded(keep ? branch[k] * a.drop.scale : 0.0f);
+        sum[k] += branch[k];
+    }
+    sr_store_vector<T>(a.s, i, count, sum);
+}
+SR_CUDA_TYPED(cuda_add_groupnorm_sum, add_groupnorm_args, 256, 0)
+
+template <class T> static __device__ void cuda_add_groupnorm_leaf(const add_groupnorm_args &a) {
+    normalise_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_add_groupnorm_leaf, add_groupnorm_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_add_groupnorm_tree, add_groupnorm_args, 512, 1) {
+    join_statistics(a);
+}
+
+template <class T> static __device__ void cuda_add_groupnorm(const add_groupnorm_args &a) {
+    normalise_elements<T>(a);
+}
+SR_CUDA_TYPED(cuda_add_groupnorm, add_groupnorm_args, 256, 0)
 
 // ---- Preparing ----
 
@@ -294,6 +370,24 @@ sr_status sr_cuda_prepare_groupnorm(const sr_kernel_request *request, sr_prepare
     return making.done();
 }
 
+sr_status sr_cuda_prepare_add_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_add_groupnorm_params *p = sr_cuda_params<sr_add_groupnorm_params>(request);
+    const sr_dtype dtype = request->dtype[0];
+    const int64_t rows = p->norm.samples * p->norm.pixels;
+    add_groupnorm_args a = {};
+    a.shape = group_shape_of(&p->norm);
+    if (p->drop_rows > 0)
+        a.drop = sr_drop_of(request, 2, rows / p->drop_rows, p->probability, p->scope);
+    a.drop_size = p->drop_rows * p->norm.channels;
+    sr_cuda_making making(request, a, out);
+    making.add_elements(cuda_add_groupnorm_sum_kernels[dtype],
+                        sr_cuda_vectors(dtype, rows * p->norm.channels));
+    add_groups(&making, a.shape, dtype, cuda_add_groupnorm_leaf_kernels,
+               &cuda_add_groupnorm_tree_kernel, cuda_add_groupnorm_kernels);
+    out->workspace = (size_t)leaf_numbers(a.shape) * sizeof(float);
+    return making.done();
+}
+
 // ---- groupnorm_grad: x, dy, gamma, mean, rstd, dx, dgamma, dbeta ----
 
 struct groupnorm_grad_args {
@@ -307,7 +401,17 @@ struct groupnorm_grad_args {
     int64_t leaf; // where those of the groups begin: of g and of g (x - mean)
 };
 
-template <class T> static __device__ void cuda_groupnorm_grad_rows(const groupnorm_grad_args &a) {
+// Adds other gradients to dx of the norm, from element i on.
+template <class T, int N>
+static __device__ void add_others(const groupnorm_grad_args &a, int64_t i, int64_t count,
+                                  float (&dx)[N]) {
+    (void)a;
+    (void)i;
+    (void)count;
+    (void)dx;
+}
+
+template <class T, class A> static __device__ void sum_rows(const A &a) {
     const leaf_part part = part_of(a.row_shape);
     const group_shape &s = a.shape;
     const int64_t sample_elements = s.order.pixels * s.channels;
@@ -324,9 +428,13 @@ template <class T> static __device__ void cuda_groupnorm_grad_rows(const groupno
     const float plain = join_parts(sum[0]);
     store_pair(a.row_shape, a.rows, part, plain, join_parts(sum[1]));
 }
+
+template <class T> static __device__ void cuda_groupnorm_grad_rows(const groupnorm_grad_args &a) {
+    sum_rows<T>(a);
+}
 SR_CUDA_TYPED(cuda_groupnorm_grad_rows, groupnorm_grad_args, 512, 1)
 
-SR_CUDA_KERNEL(cuda_groupnorm_grad_parameters, groupnorm_grad_args, 512, 1) {
+template <class A> static __device__ void join_rows(const A &a) {
     const int64_t channel = sr_thread(), channels = a.shape.channels, leaves = a.row_shape.leaves;
     const bool exists = channel < channels;
     float *sums = a.rows + channel;
@@ -336,6 +444,10 @@ SR_CUDA_KERNEL(cuda_groupnorm_grad_parameters, groupnorm_grad_args, 512, 1) {
         a.dbeta[channel] = plain;
         a.dgamma[channel] = product;
     }
+}
+
+SR_CUDA_KERNEL(cuda_groupnorm_grad_parameters, groupnorm_grad_args, 512, 1) {
+    join_rows(a);
 }
 
 // What dx subtracts: of the sums of a group's g and g (x - mean).
@@ -349,7 +461,7 @@ struct group_gradient {
     }
 };
 
-template <class T> static __device__ void cuda_groupnorm_grad_leaf(const groupnorm_grad_args &a) {
+template <class T, class A> static __device__ void differentiate_leaf(const A &a) {
     const group_shape &s = a.shape;
     const group_part p = group_part_of(s);
     const int64_t own = p.sample * s.groups + p.group;
@@ -378,12 +490,18 @@ template <class T> static __device__ void cuda_groupnorm_grad_leaf(const groupno
     const group_gradient minus(s, sum, products, rstd);
     each_term<2>(s, p, load, [&](int64_t i, int64_t, const float *v) {
         const float inner = v[0] - minus.plain - v[1] * rstd * minus.product;
-        sr_store<T>(a.dx, i, rstd * inner);
+        float dx[1] = {rstd * inner};
+        add_others<T>(a, i, i + 1, dx);
+        sr_store<T>(a.dx, i, dx[0]);
     });
+}
+
+template <class T> static __device__ void cuda_groupnorm_grad_leaf(const groupnorm_grad_args &a) {
+    differentiate_leaf<T>(a);
 }
 SR_CUDA_TYPED(cuda_groupnorm_grad_leaf, groupnorm_grad_args, 512, 1)
 
-SR_CUDA_KERNEL(cuda_groupnorm_grad_tree, groupnorm_grad_args, 512, 1) {
+template <class A> static __device__ void join_groups(const A &a) {
     const group_shape &s = a.shape;
     const int64_t i = sr_thread(), sample = sr_divide(i, s.groups);
     const bool exists = sample < s.samples;
@@ -397,7 +515,11 @@ SR_CUDA_KERNEL(cuda_groupnorm_grad_tree, groupnorm_grad_args, 512, 1) {
     }
 }
 
-template <class T> static __device__ void cuda_groupnorm_grad(const groupnorm_grad_args &a) {
+SR_CUDA_KERNEL(cuda_groupnorm_grad_tree, groupnorm_grad_args, 512, 1) {
+    join_groups(a);
+}
+
+template <class T, class A> static __device__ void differentiate_elements(const A &a) {
     constexpr int N = sr_lanes<T>;
     const group_shape &s = a.shape;
     const int64_t i = sr_thread() * N, count = elements_of(s), step = 2 * s.order.leaves * s.groups;
@@ -425,23 +547,104 @@ template <class T> static __device__ void cuda_groupnorm_grad(const groupnorm_gr
     SR_UNROLL
     for (int k = 0; k < N; k++)
         g[k] = rstd[k] * (g[k] - v[k] * p[k]);
+    add_others<T>(a, i, count, g);
     sr_store_vector<T>(a.dx, i, count, g);
+}
+
+template <class T> static __device__ void cuda_groupnorm_grad(const groupnorm_grad_args &a) {
+    differentiate_elements<T>(a);
 }
 SR_CUDA_TYPED(cuda_groupnorm_grad, groupnorm_grad_args, 256, 0)
 
+// ---- groupnorm_add_grad: x, dy, z, gamma, mean, rstd, dx, dgamma, dbeta ----
+
+struct groupnorm_add_grad_args {
+    const void *x, *dy, *z;
+    const float *gamma, *mean, *rstd;
+    void *dx;
+    float *dgamma, *dbeta;
+    float *rows;
+    group_shape shape;
+    rows_shape row_shape;
+    int64_t leaf;
+};
+
+template <class T, int N>
+static __device__ void add_others(const groupnorm_add_grad_args &a, int64_t i, int64_t count,
+                                  float (&dx)[N]) {
+    float z[N];
+    sr_load_vector<T>(a.z, i, count, z);
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        dx[k] = z[k] + T::rounded(dx[k]);
+}
+
+template <class T>
+static __device__ void cuda_groupnorm_add_grad_rows(const groupnorm_add_grad_args &a) {
+    sum_rows<T>(a);
+}
+SR_CUDA_TYPED(cuda_groupnorm_add_grad_rows, groupnorm_add_grad_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_groupnorm_add_grad_parameters, groupnorm_add_grad_args, 512, 1) {
+    join_rows(a);
+}
+
+template <class T>
+static __device__ void cuda_groupnorm_add_grad_leaf(const groupnorm_add_grad_args &a) {
+    differentiate_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_groupnorm_add_grad_leaf, groupnorm_add_grad_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_groupnorm_add_grad_tree, groupnorm_add_grad_args, 512, 1) {
+    join_groups(a);
+}
+
+template <class T>
+static __device__ void cuda_groupnorm_add_grad(const groupnorm_add_grad_args &a) {
+    differentiate_elements<T>(a);
+}
+SR_CUDA_TYPED(cuda_groupnorm_add_grad, groupnorm_add_grad_args, 256, 0)
+
+// ---- Preparing gradients ----
+
+// The functions of a kernel; those with types by dtype.
+struct gradient_functions {
+    const sr_cuda_kernel *const *rows, *parameters;
+    const sr_cuda_kernel *const *leaf, *tree;
+    const sr_cuda_kernel *const *elements;
+};
+
 // dgamma and dbeta come first, as dx may be dy.
-sr_status sr_cuda_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+template <class A>
+static sr_status prepare_gradients(const sr_kernel_request *request, A a,
+                                   const gradient_functions &functions, sr_prepared *out) {
     const sr_groupnorm_params *p = sr_cuda_params<sr_groupnorm_params>(request);
     const sr_dtype dtype = request->dtype[0];
-    groupnorm_grad_args a = {};
     a.shape = group_shape_of(p);
     a.row_shape = shape_of(p->samples * p->pixels, p->channels);
     a.leaf = 2 * a.row_shape.leaves * p->channels;
     sr_cuda_making making(request, a, out);
-    add_leaves(&making, cuda_groupnorm_grad_rows_kernels[dtype], a.row_shape);
-    making.add_columns(&cuda_groupnorm_grad_parameters_kernel, p->channels, a.row_shape.leaves);
-    add_groups(&making, a.shape, dtype, cuda_groupnorm_grad_leaf_kernels,
-               &cuda_groupnorm_grad_tree_kernel, cuda_groupnorm_grad_kernels);
+    add_leaves(&making, functions.rows[dtype], a.row_shape);
+    making.add_columns(functions.parameters, p->channels, a.row_shape.leaves);
+    add_groups(&making, a.shape, dtype, functions.leaf, functions.tree, functions.elements);
     out->workspace = (size_t)(a.leaf + leaf_numbers(a.shape)) * sizeof(float);
     return making.done();
+}
+
+sr_status sr_cuda_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_gradients(request, groupnorm_grad_args{},
+                             {cuda_groupnorm_grad_rows_kernels,
+                              &cuda_groupnorm_grad_parameters_kernel,
+                              cuda_groupnorm_grad_leaf_kernels, &cuda_groupnorm_grad_tree_kernel,
+                              cuda_groupnorm_grad_kernels},
+                             out);
+}
+
+sr_status sr_cuda_prepare_groupnorm_add_grad(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_gradients(
+        request, groupnorm_add_grad_args{},
+        {cuda_groupnorm_add_grad_rows_kernels, &cuda_groupnorm_add_grad_parameters_kernel,
+         cuda_groupnorm_add_grad_leaf_kernels, &cuda_groupnorm_add_grad_tree_kernel,
+         cuda_groupnorm_add_grad_kernels},
+        out);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dropout, drop_path and random_normal: kernels/cpu/reference/reference_elementwise.c,
 // reference_random.c.
+#include "kernels/cuda/cuda_drop.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_vector.h"
@@ -49,27 +50,26 @@ struct drop_path_args {
     const void *x;
     const int32_t *key;
     void *y, *workspace;
-    sr_drop_path_params p;
-    float keep_scale;
-    int32_t lanes; // elements of a thread: sr_lanes or 1
+    int64_t samples, size;
+    sr_drop drop;
+    int32_t elements; // of a thread: sr_lanes or 1
 };
 
 template <class T, int N>
 static __device__ void drop_elements(const drop_path_args &a, int64_t first) {
-    if (first >= a.p.samples * a.p.size)
+    if (first >= a.samples * a.size)
         return;
-    const int64_t sample = sr_divide(first, a.p.size);
-    const bool keep = sr_draw_keeps(a.key, a.p.scope, sample, a.p.probability);
+    const bool keep = a.drop.keeps(a.key, sr_divide(first, a.size));
     float x[N];
     sr_load_vector<T>(a.x, first, x);
     SR_UNROLL
     for (int k = 0; k < N; k++)
-        x[k] = keep ? x[k] * a.keep_scale : 0.0f;
+        x[k] = keep ? x[k] * a.drop.scale : 0.0f;
     sr_store_vector<T>(a.y, first, x);
 }
 
 template <class T> static __device__ void cuda_drop_path(const drop_path_args &a) {
-    if (a.lanes == 1)
+    if (a.elements == 1)
         drop_elements<T, 1>(a, sr_thread());
     else
         drop_elements<T, sr_lanes<T>>(a, sr_thread() * sr_lanes<T>);
@@ -77,14 +77,16 @@ template <class T> static __device__ void cuda_drop_path(const drop_path_args &a
 SR_CUDA_TYPED(cuda_drop_path, drop_path_args, 256, 0)
 
 sr_status sr_cuda_prepare_drop_path(const sr_kernel_request *request, sr_prepared *out) {
-    drop_path_args a = {};
-    a.p = *sr_cuda_params<sr_drop_path_params>(request);
-    a.keep_scale = (float)(1.0 / (1.0 - a.p.probability));
+    const sr_drop_path_params *p = sr_cuda_params<sr_drop_path_params>(request);
     const sr_dtype dtype = request->dtype[0];
-    const int64_t lanes = sr_cuda_lanes(dtype);
-    a.lanes = a.p.size % lanes == 0 ? (int32_t)lanes : 1;
+    const int64_t elements = sr_cuda_lanes(dtype);
+    drop_path_args a = {};
+    a.samples = p->samples;
+    a.size = p->size;
+    a.drop = sr_drop_of(request, 1, p->samples, p->probability, p->scope);
+    a.elements = p->size % elements == 0 ? (int32_t)elements : 1;
     return sr_cuda_elementwise(request, a, cuda_drop_path_kernels[dtype],
-                               a.p.samples * a.p.size / a.lanes, out);
+                               p->samples * p->size / a.elements, out);
 }
 
 // ---- random_normal: key, y. One thread has a pair of elements ----

@@ -6,10 +6,14 @@
 #include "kernels/reference_entry.h"
 #include "kernels/reference_order.h"
 
+// The key of kernels with draws, of which each lane has its own (cuda_drop.h).
+#define KEYS_OF(id)                                                                                \
+    ((id) == SR_KERNEL_drop_path ? 1U << 1 : (id) == SR_KERNEL_add_groupnorm ? 1U << 2 : 0)
+
 static bool supports(const sr_kernel_request *request) {
     int count;
     const sr_kernel_argument *arguments = sr_kernel_arguments(request->kernel, &count);
-    if (!sr_kernel_fits(request))
+    if (!sr_kernel_fits(request) || (request->per_lane & ~KEYS_OF(request->kernel)) != 0)
         return false;
     for (int i = 0; i < count; i++)
         if (arguments[i].type == SR_ARG_T && request->dtype[i] == SR_F64)
@@ -19,7 +23,7 @@ static bool supports(const sr_kernel_request *request) {
 
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
-    SR_REFERENCE_ENTRY(id, supports, sr_cuda_prepare_##id, "f32 bf16 f16"),
+    SR_REFERENCE_ENTRY(id, supports, sr_cuda_prepare_##id, "f32 bf16 f16", KEYS_OF(SR_KERNEL_##id)),
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };

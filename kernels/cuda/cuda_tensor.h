@@ -39,6 +39,8 @@ sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_
 // tensor_sums.cu
 sr_status sr_tensor_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_add_groupnorm(const sr_kernel_request *request, sr_prepared *out);
+sr_status sr_tensor_prepare_groupnorm_add_grad(const sr_kernel_request *request, sr_prepared *out);
 // tensor_functions.cu
 sr_status sr_tensor_prepare_gelu(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_gelu_grad(const sr_kernel_request *request, sr_prepared *out);

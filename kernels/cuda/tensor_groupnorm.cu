@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layer norm in numerics class "tensor": groupnorm and groupnorm_grad where a group has all
-// channels of a single pixel, a row. Each tensor is read once.
+// channels of a single pixel, a row; and the same with a sum before or behind (add_groupnorm,
+// groupnorm_add_grad). Each tensor is read once.
 //
 // A row is in the registers of 2^wide_bits neighbouring threads, each of which has at most
 // MOST_VECTORS vectors of 16 bytes, as far apart as the threads are many. A sum over a row is
@@ -17,6 +18,7 @@
 // The limit is memory, so the loads of a row must be under way together, x and dy of it beside the
 // sums of its columns. __syncwarp before each vector keeps the loads of later parameters behind it:
 // they would take the registers.
+#include "kernels/cuda/cuda_drop.h"
 #include "kernels/cuda/cuda_prepare.h"
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/cuda/cuda_vector.h"
@@ -202,7 +204,14 @@ static __device__ __forceinline__ float variance_of(const row_cut &s, int &turn,
     return sum[0] * s.inverse;
 }
 
-template <class T, int V> static __device__ void normalise_rows(const tensor_groupnorm_args &a) {
+// A thread's part of what is normalised.
+template <class T, int V>
+static __device__ __forceinline__ void load_row(const tensor_groupnorm_args &a,
+                                                const row_part &part, row_vectors<T, V> &x) {
+    x.load(a.x, part);
+}
+
+template <class T, int V, class A> static __device__ void normalise_rows(const A &a) {
     constexpr int N = sr_lanes<T>;
     const row_cut &s = a.cut;
     int turn = 0;
@@ -211,7 +220,7 @@ template <class T, int V> static __device__ void normalise_rows(const tensor_gro
         const int64_t row = begin + (threadIdx.x >> s.wide_bits);
         const row_part part = part_of<N>(s, row, row < s.rows);
         row_vectors<T, V> x;
-        x.load(a.x, part);
+        load_row<T, V>(a, part, x);
         const float mean = s.uncentred ? 0.0f : mean_of(s, turn, x);
         const float rstd = 1.0f / sqrtf(variance_of(s, turn, part, x, mean) + a.eps);
         if (part.channel == 0 && part.vectors > 0) {
@@ -231,6 +240,46 @@ template <class T, int V> static __device__ void normalise_rows(const tensor_gro
             if (v < part.vectors)
                 x.vector[v].store((typename T::type *)a.y + part.first + v * part.step, false);
         }
+    }
+}
+
+// ---- add_groupnorm: a, b, key, gamma, beta, s, y, mean, rstd ----
+
+struct tensor_add_groupnorm_args {
+    const void *a, *b;
+    const int32_t *key;
+    const float *gamma, *beta;
+    void *s, *y;
+    float *mean, *rstd;
+    void *workspace;
+    row_cut cut;
+    float eps;
+    sr_drop drop;
+    int32_t drop_rows; // of a sample that is dropped or kept
+};
+
+// Writes the sum, which is rounded.
+template <class T, int V>
+static __device__ __forceinline__ void load_row(const tensor_add_groupnorm_args &a,
+                                                const row_part &part, row_vectors<T, V> &x) {
+    constexpr int N = sr_lanes<T>;
+    row_vectors<T, V> branch;
+    branch.load(a.b, part);
+    x.load(a.a, part);
+    const bool draws = a.key && part.vectors > 0;
+    const bool keep = !draws || a.drop.keeps(a.key, (int32_t)part.row / a.drop_rows);
+    SR_UNROLL
+    for (int v = 0; v < V; v++) {
+        float sum[N];
+        SR_UNROLL
+        for (int k = 0; k < N; k++) {
+            const float b = sr_element<T, N>(branch.vector[v], k);
+            const float kept = draws ? T::rounded(keep ? b * a.drop.scale : 0.0f) : b;
+            sum[k] = sr_element<T, N>(x.vector[v], k) + kept;
+        }
+        sr_pack<T>(x.vector[v], sum);
+        if (v < part.vectors)
+            x.vector[v].store((typename T::type *)a.s + part.first + v * part.step, false);
     }
 }
 
@@ -256,15 +305,28 @@ template <class T, int V> struct column_sums {
     static __device__ constexpr int product(int v, int k) { return (V + v) * N + k; }
 };
 
+// What is added to dx.
+template <class T, int V, class A> struct other_gradients {
+    __device__ __forceinline__ void load(const A &a, const row_part &part) {
+        (void)a;
+        (void)part;
+    }
+    template <int N> __device__ __forceinline__ void add(int v, float (&dx)[N]) const {
+        (void)v;
+        (void)dx;
+    }
+};
+
 // dx of a row; adds its terms to 'columns'.
-template <class T, int V>
-static __device__ __forceinline__ void differentiate_row(const tensor_groupnorm_grad_args &a,
-                                                         int &turn, const row_part &part,
-                                                         column_sums<T, V> &columns) {
+template <class T, int V, class A>
+static __device__ __forceinline__ void
+differentiate_row(const A &a, int &turn, const row_part &part, column_sums<T, V> &columns) {
     constexpr int N = sr_lanes<T>;
     row_vectors<T, V> x, dy;
+    other_gradients<T, V, A> others;
     dy.load(a.dy, part);
     x.load(a.x, part);
+    others.load(a, part);
     const bool exists = part.vectors > 0;
     const float mean = exists ? a.mean[part.row] : 0.0f, rstd = exists ? a.rstd[part.row] : 0.0f;
     float plain[PLACES] = {}, product[PLACES] = {}, sum[2];
@@ -300,6 +362,7 @@ static __device__ __forceinline__ void differentiate_row(const tensor_groupnorm_
             const float xhat = (sr_element<T, N>(x.vector[v], k) - mean) * rstd;
             dx[k] = __fmaf_rn(g, rstd, __fmaf_rn(xhat, factor, constant));
         }
+        others.add(v, dx);
         sr_pack<T>(x.vector[v], dx);
         if (v < part.vectors)
             x.vector[v].store((typename T::type *)a.dx + part.first + v * part.step, false);
@@ -332,8 +395,7 @@ static __device__ __forceinline__ void add_threads(int step, float (&sum)[COUNT]
     }
 }
 
-template <class T, int V>
-static __device__ void differentiate_units(const tensor_groupnorm_grad_args &a) {
+template <class T, int V, class A> static __device__ void differentiate_units(const A &a) {
     constexpr int N = sr_lanes<T>;
     const row_cut &s = a.cut;
     int turn = 0;
@@ -368,7 +430,7 @@ static __device__ void differentiate_units(const tensor_groupnorm_grad_args &a) 
 }
 
 // dgamma and dbeta of the lanes: the sums of their units.
-SR_CUDA_KERNEL(tensor_groupnorm_grad_fold, tensor_groupnorm_grad_args, SR_CUDA_COLUMN, 1) {
+template <class A> static __device__ void fold_units(const A &a) {
     const int64_t channels = a.cut.channels;
     sr_sum_lanes(a.cut.lanes, a.cut.units, a.unit, 2 * channels, [&](int64_t lane, int64_t i) {
         return i < channels ? a.dbeta + lane * channels + i
@@ -376,40 +438,60 @@ SR_CUDA_KERNEL(tensor_groupnorm_grad_fold, tensor_groupnorm_grad_args, SR_CUDA_C
     });
 }
 
+SR_CUDA_KERNEL(tensor_groupnorm_grad_fold, tensor_groupnorm_grad_args, SR_CUDA_COLUMN, 1) {
+    fold_units(a);
+}
+
+// ---- groupnorm_add_grad: x, dy, z, gamma, mean, rstd, dx, dgamma, dbeta ----
+
+struct tensor_groupnorm_add_grad_args {
+    const void *x, *dy, *z;
+    const float *gamma, *mean, *rstd;
+    void *dx;
+    float *dgamma, *dbeta;
+    float *unit;
+    row_cut cut;
+};
+
+template <class T, int V> struct other_gradients<T, V, tensor_groupnorm_add_grad_args> {
+    row_vectors<T, V> z;
+
+    __device__ __forceinline__ void load(const tensor_groupnorm_add_grad_args &a,
+                                         const row_part &part) {
+        z.load(a.z, part);
+    }
+    template <int N> __device__ __forceinline__ void add(int v, float (&dx)[N]) const {
+        SR_UNROLL
+        for (int k = 0; k < N; k++)
+            dx[k] = sr_element<T, N>(z.vector[v], k) + T::rounded(dx[k]);
+    }
+};
+
+SR_CUDA_KERNEL(tensor_groupnorm_add_grad_fold, tensor_groupnorm_add_grad_args, SR_CUDA_COLUMN, 1) {
+    fold_units(a);
+}
+
 // ---- Functions, by the vectors of a thread ----
 
-#define ROW_KERNELS(vectors)                                                                       \
-    template <class T>                                                                             \
-    static __device__ void tensor_groupnorm_##vectors(const tensor_groupnorm_args &a) {            \
-        normalise_rows<T, vectors>(a);                                                             \
+#define ROW_KERNEL(name, body, vectors, blocks)                                                    \
+    template <class T> static __device__ void name##_##vectors(const name##_args &a) {             \
+        body<T, vectors>(a);                                                                       \
     }                                                                                              \
-    template <class T>                                                                             \
-    static __device__ void tensor_groupnorm_grad_##vectors(const tensor_groupnorm_grad_args &a) {  \
-        differentiate_units<T, vectors>(a);                                                        \
-    }                                                                                              \
-    SR_CUDA_TYPED_WITH(tensor_groupnorm_##vectors, tensor_groupnorm_args, THREADS, 1,              \
-                       (THREADS, 4))                                                               \
-    SR_CUDA_TYPED_WITH(tensor_groupnorm_grad_##vectors, tensor_groupnorm_grad_args, THREADS, 1,    \
-                       (THREADS, 2))
-ROW_KERNELS(2)
-ROW_KERNELS(3)
+    SR_CUDA_TYPED_WITH(name##_##vectors, name##_args, THREADS, 1, (THREADS, blocks))
 // With 2-byte elements, sums of four vectors would not be in registers.
-SR_CUDA_KERNEL_WITH(tensor_groupnorm_4_f32, tensor_groupnorm_args, THREADS, 1, (THREADS, 4)) {
-    normalise_rows<sr_f32, 4>(a);
-}
-SR_CUDA_KERNEL_WITH(tensor_groupnorm_grad_4_f32, tensor_groupnorm_grad_args, THREADS, 1,
-                    (THREADS, 2)) {
-    differentiate_units<sr_f32, 4>(a);
-}
-static const sr_cuda_kernel *const tensor_groupnorm_4_kernels[] = {&tensor_groupnorm_4_f32_kernel};
-static const sr_cuda_kernel *const tensor_groupnorm_grad_4_kernels[] = {
-    &tensor_groupnorm_grad_4_f32_kernel};
-
-static const sr_cuda_kernel *const *const groupnorm_kernels[] = {
-    tensor_groupnorm_2_kernels, tensor_groupnorm_3_kernels, tensor_groupnorm_4_kernels};
-static const sr_cuda_kernel *const *const groupnorm_grad_kernels[] = {
-    tensor_groupnorm_grad_2_kernels, tensor_groupnorm_grad_3_kernels,
-    tensor_groupnorm_grad_4_kernels};
+#define ROW_KERNELS(name, body, blocks)                                                            \
+    ROW_KERNEL(name, body, 2, blocks)                                                              \
+    ROW_KERNEL(name, body, 3, blocks)                                                              \
+    SR_CUDA_KERNEL_WITH(name##_4_f32, name##_args, THREADS, 1, (THREADS, blocks)) {                \
+        body<sr_f32, 4>(a);                                                                        \
+    }                                                                                              \
+    static const sr_cuda_kernel *const name##_4_kernels[] = {&name##_4_f32_kernel};                \
+    static const sr_cuda_kernel *const *const name##_kernels[] = {                                 \
+        name##_2_kernels, name##_3_kernels, name##_4_kernels};
+ROW_KERNELS(tensor_groupnorm, normalise_rows, 4)
+ROW_KERNELS(tensor_add_groupnorm, normalise_rows, 4)
+ROW_KERNELS(tensor_groupnorm_grad, differentiate_units, 2)
+ROW_KERNELS(tensor_groupnorm_add_grad, differentiate_units, 2)
 
 // ---- Plans ----
 
@@ -446,9 +528,7 @@ bool sr_tensor_holds_row(sr_dtype dtype, int64_t channels) {
 }
 
 // lanes: that have sums of their own.
-static row_cut cut_of(const sr_kernel_request *request, int lanes) {
-    const sr_groupnorm_params *p = sr_cuda_params<sr_groupnorm_params>(request);
-    const sr_dtype dtype = request->dtype[0];
+static row_cut cut_of(const sr_groupnorm_params *p, sr_dtype dtype, int lanes) {
     row_cut s = {};
     s.rows = (int32_t)(p->samples / lanes);
     s.lanes = lanes;
@@ -464,29 +544,63 @@ static row_cut cut_of(const sr_kernel_request *request, int lanes) {
     }
 }
 
-sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+// The function of a kernel for rows that are cut like this.
+static const sr_cuda_kernel *function_of(const sr_cuda_kernel *const *const *kernels,
+                                         sr_dtype dtype, const row_cut &s) {
+    return kernels[vectors_of_thread(dtype, s.vectors) - LEAST_VECTORS][dtype];
+}
+
+template <class A>
+static sr_status prepare_rows(const sr_kernel_request *request, const sr_groupnorm_params *p, A a,
+                              const sr_cuda_kernel *const *const *kernels, sr_prepared *out) {
     const sr_dtype dtype = request->dtype[0];
-    tensor_groupnorm_args a = {};
-    a.cut = cut_of(request, 1);
-    a.eps = (float)sr_cuda_params<sr_groupnorm_params>(request)->eps;
+    a.cut = cut_of(p, dtype, 1);
+    a.eps = (float)p->eps;
     sr_cuda_making making(request, a, out);
-    making.add(groupnorm_kernels[vectors_of_thread(dtype, a.cut.vectors) - LEAST_VECTORS][dtype],
-               sr_blocks_for(a.cut.rows, high_of(a.cut)), THREADS, offsetof(shared_sums, column));
+    making.add(function_of(kernels, dtype, a.cut), sr_blocks_for(a.cut.rows, high_of(a.cut)),
+               THREADS, offsetof(shared_sums, column));
+    return making.done();
+}
+
+sr_status sr_tensor_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_rows(request, sr_cuda_params<sr_groupnorm_params>(request),
+                        tensor_groupnorm_args{}, tensor_groupnorm_kernels, out);
+}
+
+sr_status sr_tensor_prepare_add_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    const sr_add_groupnorm_params *p = sr_cuda_params<sr_add_groupnorm_params>(request);
+    tensor_add_groupnorm_args a = {};
+    a.drop_rows = (int32_t)p->drop_rows;
+    if (p->drop_rows > 0)
+        a.drop = sr_drop_of(request, 2, p->norm.samples / p->drop_rows, p->probability, p->scope);
+    return prepare_rows(request, &p->norm, a, tensor_add_groupnorm_kernels, out);
+}
+
+template <class A>
+static sr_status prepare_gradients(const sr_kernel_request *request, A a,
+                                   const sr_cuda_kernel *const *const *kernels,
+                                   const sr_cuda_kernel *fold, sr_prepared *out) {
+    const sr_dtype dtype = request->dtype[0];
+    a.cut = cut_of(sr_cuda_params<sr_groupnorm_params>(request), dtype,
+                   request->lanes > 0 ? request->lanes : 1);
+    const row_cut &s = a.cut;
+    const int64_t sums =
+        2 * vectors_of_thread(dtype, s.vectors) * sr_cuda_lanes(dtype) * (THREADS / 2);
+    sr_cuda_making making(request, a, out);
+    making.add(function_of(kernels, dtype, s), (int64_t)s.lanes * s.units, THREADS,
+               offsetof(shared_sums, column) + (size_t)sums * sizeof(float));
+    making.add_columns(fold, 2 * (int64_t)s.lanes * s.channels, s.units);
+    out->workspace = (size_t)(2 * (int64_t)s.lanes * s.units * s.channels) * sizeof(float);
     return making.done();
 }
 
 sr_status sr_tensor_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
-    const sr_dtype dtype = request->dtype[0];
-    tensor_groupnorm_grad_args a = {};
-    a.cut = cut_of(request, request->lanes > 0 ? request->lanes : 1);
-    const row_cut &s = a.cut;
-    const int vectors = vectors_of_thread(dtype, s.vectors);
-    const int64_t sums = 2 * vectors * sr_cuda_lanes(dtype) * (THREADS / 2);
-    sr_cuda_making making(request, a, out);
-    making.add(groupnorm_grad_kernels[vectors - LEAST_VECTORS][dtype], (int64_t)s.lanes * s.units,
-               THREADS, offsetof(shared_sums, column) + (size_t)sums * sizeof(float));
-    making.add_columns(&tensor_groupnorm_grad_fold_kernel, 2 * (int64_t)s.lanes * s.channels,
-                       s.units);
-    out->workspace = (size_t)(2 * (int64_t)s.lanes * s.units * s.channels) * sizeof(float);
-    return making.done();
+    return prepare_gradients(request, tensor_groupnorm_grad_args{}, tensor_groupnorm_grad_kernels,
+                             &tensor_groupnorm_grad_fold_kernel, out);
+}
+
+sr_status sr_tensor_prepare_groupnorm_add_grad(const sr_kernel_request *request, sr_prepared *out) {
+    return prepare_gradients(request, tensor_groupnorm_add_grad_args{},
+                             tensor_groupnorm_add_grad_kernels,
+                             &tensor_groupnorm_add_grad_fold_kernel, out);
 }

@@ -36,10 +36,14 @@ static bool supports_rows(const sr_kernel_request *request) {
            (p->rows / 64 + lanes) * p->channels <= INT32_MAX / 2;
 }
 
-// Lanes of 'samples' that share what is no sample.
-static bool shares_inputs(const sr_kernel_request *request, int64_t samples) {
+// Lanes of 'samples' that share what is no sample, but for 'own'.
+static bool shares_all_but(const sr_kernel_request *request, int64_t samples, uint16_t own) {
     return request->lanes == 0 ||
-           (sr_kernel_lane_inputs(request) == 0 && samples % request->lanes == 0);
+           ((sr_kernel_lane_inputs(request) & ~own) == 0 && samples % request->lanes == 0);
+}
+
+static bool shares_inputs(const sr_kernel_request *request, int64_t samples) {
+    return shares_all_but(request, samples, 0);
 }
 
 static bool is_size(int64_t n) {
@@ -62,12 +66,23 @@ static bool supports_depthwise(const sr_kernel_request *request) {
 }
 
 // Layer norm: groups of all channels of a pixel.
+static bool is_layer_norm(const sr_groupnorm_params *p, sr_dtype dtype) {
+    return dtype != SR_F64 && p->samples > 0 && p->samples <= INT32_MAX && p->pixels == 1 &&
+           p->groups == 1 && p->channels > 0 && sr_tensor_holds_row(dtype, p->channels);
+}
+
 static bool supports_layer_norm(const sr_kernel_request *request) {
     const sr_groupnorm_params *p = (const void *)request->params;
     return sr_kernel_fits(request) && shares_inputs(request, p->samples) &&
-           request->dtype[0] != SR_F64 && p->samples > 0 && p->samples <= INT32_MAX &&
-           p->pixels == 1 && p->groups == 1 && p->channels > 0 &&
-           sr_tensor_holds_row(request->dtype[0], p->channels);
+           is_layer_norm(p, request->dtype[0]);
+}
+
+enum { KEY = 1 << 2 }; // of add_groupnorm
+
+static bool supports_add_groupnorm(const sr_kernel_request *request) {
+    const sr_add_groupnorm_params *p = (const void *)request->params;
+    return sr_kernel_fits(request) && shares_all_but(request, p->norm.samples, KEY) &&
+           is_layer_norm(&p->norm, request->dtype[0]);
 }
 
 // Sums over rows. A grid has at most 65,535 slabs of 32 channels, and 2^31 units.
@@ -88,12 +103,15 @@ static bool supports_elements(const sr_kernel_request *request) {
            request->dtype[0] != SR_F64 && p->count > 0;
 }
 
-#define ENTRY(id, supporting)                                                                      \
+#define ENTRY(id, supporting) ENTRY_WITH(id, supporting, 0)
+// keys: of lanes, which may be apart.
+#define ENTRY_WITH(id, supporting, keys)                                                           \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/" SR_CUDA_TENSOR, .provider = SR_CUDA_TENSOR,                                \
         .numerics_class = SR_CUDA_TENSOR, .supports = (supporting),                                \
         .prepare = sr_tensor_prepare_##id, .dtypes = "f32 bf16 f16", .lanes = true,                \
+        .apart = (keys),                                                                           \
     }
 
 static const sr_kernel_entry entries[] = {
@@ -114,6 +132,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(groupnorm_grad, supports_layer_norm),
     ENTRY(channel_sum, supports_sums),
     ENTRY(channel_dot, supports_sums),
+    ENTRY_WITH(add_groupnorm, supports_add_groupnorm, KEY),
+    ENTRY(groupnorm_add_grad, supports_layer_norm),
     ENTRY(gelu, supports_elements),
     ENTRY(gelu_grad, supports_elements),
     ENTRY(sigmoid, supports_elements),

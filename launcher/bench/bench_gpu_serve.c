@@ -70,7 +70,7 @@ static bool is_depthwise(const sr_plan_launch_view *v) {
 
 // A row is at most 4 vectors of each of 256 threads, 3 in 16 bits.
 static bool is_layer_norm(const sr_plan_launch_view *v) {
-    const sr_groupnorm_params *p = v->params;
+    const sr_groupnorm_params *p = v->params; // also the first member of sr_add_groupnorm_params
     const int64_t vector = 16 / (int64_t)sr_dtype_size(v->info[0].dtype);
     return p->pixels == 1 && p->groups == 1 && p->channels % vector == 0 &&
            p->channels / vector <= (is_16(v) ? 3 : 4) * 256;
@@ -134,6 +134,8 @@ static const struct serving {
     {SR_KERNEL_groupnorm_grad, SR_GPU_tensor, is_layer_norm},
     {SR_KERNEL_channel_sum, SR_GPU_tensor, always},
     {SR_KERNEL_channel_dot, SR_GPU_tensor, always},
+    {SR_KERNEL_add_groupnorm, SR_GPU_tensor, is_layer_norm},
+    {SR_KERNEL_groupnorm_add_grad, SR_GPU_tensor, is_layer_norm},
     {SR_KERNEL_gelu, SR_GPU_tensor, is_of_equal_shapes},
     {SR_KERNEL_gelu_grad, SR_GPU_tensor, is_of_equal_shapes},
     {SR_KERNEL_sigmoid, SR_GPU_tensor, is_of_equal_shapes},
@@ -197,10 +199,17 @@ static int64_t bias_slices_of(const sr_plan_launch_view *v) {
 
 // ---- Lanes ----
 
-// Lanes lie behind each other without gaps only if each of their values is a multiple of this.
+// The key of a kernel with draws, of which lanes have their own; -1: none.
+static int key_of(const sr_plan_launch_view *v) {
+    const int key = v->id == SR_KERNEL_drop_path ? 1 : v->id == SR_KERNEL_add_groupnorm ? 2 : -1;
+    return key >= 0 && v->varies >> key & 1 ? key : -1;
+}
+
+// Lanes lie behind each other without gaps only if each of their values is a multiple of this. Keys
+// may be apart.
 static bool has_gaps(const sr_plan_launch_view *v) {
     for (int i = 0; i < v->args; i++)
-        if (v->varies >> i & 1 && bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
+        if (v->varies >> i & 1 && i != key_of(v) && bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
             return true;
     return false;
 }
@@ -212,6 +221,8 @@ static int repeats_of(const sr_plan_launch_view *v, sr_gpu_class numerics, int l
         return 1;
     if (v->id >= SR_KERNEL_COUNT || !sr_kernel_has_lanes(v->id) || has_gaps(v))
         return lanes;
+    if (key_of(v) >= 0)
+        return 1;
     if (numerics == SR_GPU_reference || v->id == SR_KERNEL_matmul)
         return v->runs;
     if (has_slices(v, numerics))

@@ -47,6 +47,8 @@ NOT_COMPARED = {
     "batchnorm_add_relu_grad": "made by graph/pass_fuse.c alone: tests/unit/graph/test_passes.c",
     "batchnorm_relu_linear": "made by graph/pass_prologue.c alone: tests/unit/graph/test_passes.c",
     "batchnorm_relu_linear_dw": "made by graph/pass_prologue.c alone: tests/unit/graph/test_passes.c",
+    "add_groupnorm": "made by graph/pass_fuse_norm.c alone: tests/unit/graph/test_passes.c",
+    "groupnorm_add_grad": "made by graph/pass_fuse_norm.c alone: tests/unit/graph/test_passes.c",
     "mix_batch": "draws of its own generator, not in PyTorch: tests/unit/graph/test_mix.c",
 }
 

@@ -6,7 +6,7 @@
 
 static const sr_kernel_entry entries[] = {
 #define SR_KERNEL(id, params, doc, ...)                                                            \
-    SR_REFERENCE_ENTRY(id, sr_kernel_fits, sr_reference_prepare_##id, "f32 bf16 f16 f64"),
+    SR_REFERENCE_ENTRY(id, sr_kernel_fits, sr_reference_prepare_##id, "f32 bf16 f16 f64", 0),
 #include "kernels/kernel_list.def"
 #undef SR_KERNEL
 };

@@ -13,6 +13,7 @@
 
 #include "kernels/base/math.h"
 #include "kernels/cpu/reference/reference_internal.h"
+#include "kernels/draws.h"
 
 // Channels that one block of a combining stage handles.
 #define CHANNEL_CHUNK 64
@@ -219,25 +220,40 @@ static int64_t group_scratch(const sr_groupnorm_params *p, const sr_group_order 
     return (1 + group_levels() + 4) * all_columns(p, order);
 }
 
-sr_status sr_reference_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_leaves);
-    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_join);
-    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_rows);
-    const sr_groupnorm_params *p = (const void *)request->params;
+// By dtype.
+typedef struct group_stages {
+    const sr_kernel_fn *leaves, *joins, *rows;
+} group_stages;
+
+static sr_status prepare_groups(const sr_groupnorm_params *p, sr_dtype dtype,
+                                const group_stages *stages, sr_prepared *out) {
     const sr_group_order order = sr_group_order_of(p);
-    const sr_dtype dtype = request->dtype[0];
-    sr_add_stage(out, leaves[dtype], group_leaf_blocks(p, &order));
-    sr_add_stage(out, joins[dtype], sample_blocks(p));
-    sr_add_stage(out, rows[dtype], pixel_blocks(p));
+    sr_add_stage(out, stages->leaves[dtype], group_leaf_blocks(p, &order));
+    sr_add_stage(out, stages->joins[dtype], sample_blocks(p));
+    sr_add_stage(out, stages->rows[dtype], pixel_blocks(p));
     out->workspace = (size_t)group_sums(p, &order) * sr_accumulator_size(dtype);
     out->scratch = (size_t)group_scratch(p, &order) * sr_accumulator_size(dtype);
     return SR_OK;
 }
 
-sr_status sr_reference_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_grad_leaves);
-    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_grad_join);
-    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_grad_rows);
+sr_status sr_reference_prepare_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_rows);
+    return prepare_groups((const void *)request->params, request->dtype[0],
+                          &(group_stages){leaves, joins, rows}, out);
+}
+
+sr_status sr_reference_prepare_add_groupnorm(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(add_groupnorm_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(add_groupnorm_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(add_groupnorm_rows);
+    const sr_add_groupnorm_params *p = (const void *)request->params;
+    return prepare_groups(&p->norm, request->dtype[0], &(group_stages){leaves, joins, rows}, out);
+}
+
+static sr_status prepare_group_gradients(const sr_kernel_request *request,
+                                         const group_stages *stages, sr_prepared *out) {
     const sr_groupnorm_params *p = (const void *)request->params;
     const sr_group_order order = sr_group_order_of(p);
     const sr_dtype dtype = request->dtype[0];
@@ -245,10 +261,26 @@ sr_status sr_reference_prepare_groupnorm_grad(const sr_kernel_request *request, 
     const size_t groups = (size_t)group_scratch(p, &order) * size;
     const size_t channels =
         leaf_scratch(p->channels, dtype) + (size_t)(4 * all_columns(p, &order)) * size;
-    sr_add_stage(out, leaves[dtype], group_leaf_blocks(p, &order) + pixel_blocks(p));
-    sr_add_stage(out, joins[dtype], sample_blocks(p) + sr_blocks_of(p->channels, CHANNEL_CHUNK));
-    sr_add_stage(out, rows[dtype], pixel_blocks(p));
+    sr_add_stage(out, stages->leaves[dtype], group_leaf_blocks(p, &order) + pixel_blocks(p));
+    sr_add_stage(out, stages->joins[dtype],
+                 sample_blocks(p) + sr_blocks_of(p->channels, CHANNEL_CHUNK));
+    sr_add_stage(out, stages->rows[dtype], pixel_blocks(p));
     out->workspace = (size_t)(group_sums(p, &order) + 2 * pixel_blocks(p) * p->channels) * size;
     out->scratch = groups > channels ? groups : channels;
     return SR_OK;
+}
+
+sr_status sr_reference_prepare_groupnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_grad_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_grad_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_grad_rows);
+    return prepare_group_gradients(request, &(group_stages){leaves, joins, rows}, out);
+}
+
+sr_status sr_reference_prepare_groupnorm_add_grad(const sr_kernel_request *request,
+                                                  sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(groupnorm_add_grad_leaves);
+    static const sr_kernel_fn joins[] = SR_REFERENCE_TYPES(groupnorm_add_grad_join);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(groupnorm_add_grad_rows);
+    return prepare_group_gradients(request, &(group_stages){leaves, joins, rows}, out);
 }

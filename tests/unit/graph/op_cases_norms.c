@@ -29,6 +29,37 @@ WRONG(grad_statistics,
                                  ZEROS(SR_F32, 2, 3, 1), ZEROS(SR_F32, 2, 4, 1)},
                    (sr_tensor[3]){{0}}))
 
+// Attributes: eps, groups and of_rows, uncentred, then those of drop_path.
+static const int64_t of_rows[5] = {0, 1 | (int64_t)1 << 32, 0, 0, 0};
+
+static sr_tensor sum_and_layer(sr_context *context, const sr_tensor *in, void *user) {
+    const sr_tensor all[] = {in[0], in[1], SR_NONE, in[2], in[3]};
+    sr_tensor out[4];
+    (void)context;
+    (void)user;
+    sr_op_record(sr_op_find("add_groupnorm"), of_rows, all, out);
+    return sr_add(out[0], out[1]);
+}
+
+static sr_tensor layer_grad_and_sum(sr_context *context, const sr_tensor *in, void *user) {
+    const sr_tensor all[] = {in[0], in[1], in[2], SR_NONE, in[3], in[4]};
+    sr_tensor out[3];
+    (void)context;
+    (void)user;
+    sr_op_record(sr_op_find("groupnorm_add_grad"), of_rows, all, out);
+    return out[0];
+}
+
+WRONG(sum_key, sr_op_record(sr_op_find("add_groupnorm"), of_rows,
+                            (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
+                                          ZEROS(SR_I32, 1, 3), SR_NONE, SR_NONE},
+                            (sr_tensor[4]){{0}}))
+WRONG(grad_sum_shapes, sr_op_record(sr_op_find("groupnorm_add_grad"), of_rows,
+                                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
+                                                  ZEROS(SR_F32, 2, 4, 4), SR_NONE,
+                                                  ZEROS(SR_F32, 2, 3, 1), ZEROS(SR_F32, 2, 3, 1)},
+                                    (sr_tensor[3]){{0}}))
+
 const op_case op_cases_norms[] = {
     {.op = "groupnorm",
      .build = layer,
@@ -144,5 +175,31 @@ const op_case op_cases_norms[] = {
      .want = {0.25, 0.25},
      .want_count = 2,
      .gradient = GRADIENT_NONE},
+    // s + 2 xhat + 1
+    {.op = "add_groupnorm",
+     .build = sum_and_layer,
+     .inputs = 4,
+     .params = 12,
+     .info = {F64(2, 1, 4), F64(2, 1, 4), F64(1, 4), F64(1, 4)},
+     .in = {{1, 2, 3, 0}, {0, 1, -2, 3}, {2, 2, 2, 2}, {1, 1, 1, 1}},
+     .want = {0, 6, 0, 6},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = sum_key,
+     .message = "add_groupnorm: key [3] i32 must be i32 [4]"},
+    // z, and the gradient of layer_bare above
+    {.op = "groupnorm_add_grad",
+     .build = layer_grad_and_sum,
+     .inputs = 5,
+     .params = 24,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(2, 1, 4), F64(2, 1, 4), F64(2, 1, 4), F64(2, 1, 1), F64(2, 1, 1)},
+     .in = {{1, 3, 1, 3}, {4, 0, 0, 0}, {1, 2, 3, 4}, {2}, {1}},
+     .want = {3, 2, 1, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = grad_sum_shapes,
+     .message = "groupnorm_add_grad: inputs [3, 4] f32 and [4, 4] f32"},
 };
 const size_t op_cases_norms_count = sizeof op_cases_norms / sizeof op_cases_norms[0];

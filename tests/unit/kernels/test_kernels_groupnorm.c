@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_params.h"
 #include "tests/unit/kernels/kernel_fixture.h"
+#include "tests/unit/kernels/norm_sum.h"
 #include "tests/unit/support/test_support.h"
 
 typedef struct group_arrays {
@@ -93,9 +94,38 @@ static void test_groupnorm(void **state) {
     check_groupnorm(&cases[3], SR_F64, 3e4);
 }
 
+// The same bits with a sum before or behind: one leaf of a group and several, with and without what
+// may be absent.
+static void test_sums(void **state) {
+    static const struct {
+        sr_groupnorm_params params;
+        int64_t drop_rows;
+    } cases[] = {
+        {{.samples = 12, .pixels = 1, .channels = 70, .groups = 1, .eps = 1e-5}, 4},
+        {{.samples = 3, .pixels = 1, .channels = 20005, .groups = 1, .eps = 1e-5}, 1},
+        {{.samples = 2, .pixels = 9, .channels = 6, .groups = 3, .eps = 1e-2}, 9},
+        {{.samples = 2, .pixels = 350, .channels = 96, .groups = 2, .eps = 1e-2}, 70},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int t = 0; t < 4; t++) {
+            sr_groupnorm_params p = cases[i].params;
+            p.uncentred = t == 1;
+            const group_arrays a = groups_new(&p, fixture_types[t], 0.5);
+            check_norm_sum("reference", &(sum_arguments){.params = p,
+                                                         .x = a.x,
+                                                         .dy = a.dy,
+                                                         .gamma = t % 2 == 0 ? a.gamma : NULL,
+                                                         .beta = t % 2 == 0 ? a.beta : NULL,
+                                                         .drop_rows = cases[i].drop_rows});
+            arrays_free(state);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_groupnorm, arrays_free),
+        cmocka_unit_test_teardown(test_sums, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

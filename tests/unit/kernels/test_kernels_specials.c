@@ -16,7 +16,7 @@ enum { ROWS = 9, CHANNELS = 19, COUNT = ROWS * CHANNELS, LONG_ROWS = 3 };
 // One letter for each argument, inputs first: x specials, p the same in f32, w f32 [CHANNELS], v
 // the same, positive, s f32 [1], m f32 [ROWS], d the same, positive, l labels i32 [ROWS]; then
 // results: y like x, q like p, o f32 (bf16 where x is f32), h f16, i u8, c f32 [CHANNELS], r f32
-// [ROWS], t f32 [1]. L, M and R are l, m and r of LONG_ROWS.
+// [ROWS], t f32 [1]; k a key. L, M and R are l, m and r of LONG_ROWS.
 typedef struct special_case {
     sr_kernel_id kernel;
     const char *arguments;
@@ -56,6 +56,10 @@ static const special_case by_rows[] = {
 static const special_case by_groups[] = {
     {SR_KERNEL_groupnorm, "xwwyrr"},
     {SR_KERNEL_groupnorm_grad, "xxwmdycc"},
+    {SR_KERNEL_groupnorm_add_grad, "xxxwmdycc"},
+};
+static const special_case by_sums[] = {
+    {SR_KERNEL_add_groupnorm, "xxkwwyyrr"},
 };
 static const special_case by_window[] = {
     {SR_KERNEL_maxpool2d, "xyi"},
@@ -108,6 +112,8 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
         return array_random(SR_F32, CHANNELS, seed, -1, 1);
     case 'v':
         return array_random(SR_F32, CHANNELS, seed, 0.5, 1.5);
+    case 'k':
+        return array_random(SR_I32, 4, seed, -2e9, 2e9);
     case 's':
         return array_random(SR_F32, 1, seed, 0.5, 1.5);
     case 'm':
@@ -195,9 +201,12 @@ static void test_groups(void **state) {
     (void)state;
     sr_groupnorm_params params = {
         .samples = ROWS, .pixels = 1, .channels = CHANNELS, .groups = 1, .eps = 1e-2};
-    CHECK_ALL(by_groups, params);
-    params.uncentred = 1;
-    CHECK_ALL(by_groups, params);
+    sr_add_groupnorm_params sums = {.drop_rows = 3, .probability = 0.5, .scope = 1};
+    for (params.uncentred = 0; params.uncentred < 2; params.uncentred++) {
+        sums.norm = params;
+        CHECK_ALL(by_groups, params);
+        CHECK_ALL(by_sums, sums);
+    }
 }
 
 static void test_windows(void **state) {

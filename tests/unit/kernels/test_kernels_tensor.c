@@ -76,7 +76,8 @@ static arrays run_reference(const problem *c, const arrays *inputs) {
 // Whether the last function of a plan adds sums, a column by each thread, so that it must have as
 // many blocks as are planned.
 static bool ends_with_columns(sr_kernel_id kernel) {
-    return kernel == SR_KERNEL_conv2d_dw || kernel == SR_KERNEL_groupnorm_grad;
+    return kernel == SR_KERNEL_conv2d_dw || kernel == SR_KERNEL_groupnorm_grad ||
+           kernel == SR_KERNEL_groupnorm_add_grad;
 }
 
 // Other last functions do the work, however many blocks they have.

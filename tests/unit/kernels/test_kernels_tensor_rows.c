@@ -2,8 +2,9 @@
 // Layer norm, and sums over rows, in numerics class "tensor" on the test's device
 // (SERRIED_TEST_DEVICE), within derived bounds of double arithmetic, for rows and channels around
 // the sizes of their vectors, warps, blocks and units (kernels/cuda/tensor_groupnorm.cu,
-// kernels/cuda/tensor_sums.cu). The bits are the same for any number of blocks, in place, in
-// repeated runs, and in lanes side by side as in each alone.
+// kernels/cuda/tensor_sums.cu); with sums before and behind layer norm, the bits of both one after
+// the other (norm_sum.h). The bits are the same for any number of blocks, in place, in repeated
+// runs, and in lanes side by side as in each alone.
 //
 // The bounds of layer norm, with u = 2^-24:
 //   sums over a row: a term is in at most D = 25 additions: 12 in a thread and one between its two
@@ -23,6 +24,7 @@
 #include "kernels/cuda/cuda_plan.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/kernels/library_kernels.h"
+#include "tests/unit/kernels/norm_sum.h"
 #include "tests/unit/support/device_run.h"
 
 #define TENSOR "tensor"
@@ -259,6 +261,14 @@ static row_case run_rows(data_kind kind, sr_dtype type, int64_t rows, int64_t ch
     return c;
 }
 
+// The largest divisor of the rows up to 5.
+static int64_t drop_rows_of(int64_t rows) {
+    int64_t most = 5;
+    while (rows % most != 0)
+        most--;
+    return most;
+}
+
 static void check_rows(void **state, data_kind kind, sr_dtype type, int64_t rows, int64_t channels,
                        bool affine, bool uncentred) {
     const row_case c = run_rows(kind, type, rows, channels, affine, uncentred);
@@ -276,17 +286,38 @@ static void check_rows(void **state, data_kind kind, sr_dtype type, int64_t rows
 }
 
 // Rows of one vector, of one to three of each thread, of a warp and of several, and of a block.
+static const int64_t vectors_of_rows[] = {1,  2,  3,   5,   12,  33,  48, 64,
+                                          96, 97, 128, 193, 384, 400, 512};
+static const int64_t some_rows[] = {1, 7, 18};
+enum { WIDTHS = sizeof vectors_of_rows / sizeof *vectors_of_rows };
+
 static void test_widths(void **state) {
-    static const int64_t vectors[] = {1, 2, 3, 5, 12, 33, 48, 64, 96, 97, 128, 193, 384, 400, 512};
-    static const int64_t rows[] = {1, 7, 18};
     if (is_skipped())
         return;
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+    for (size_t i = 0; i < WIDTHS; i++) {
         const sr_dtype type = types[i % TYPES];
-        check_rows(state, NOISE, type, rows[i % 3], vectors[i] * vector_of(type), i % 4 != 0,
-                   i % 4 == 1);
+        check_rows(state, NOISE, type, some_rows[i % 3], vectors_of_rows[i] * vector_of(type),
+                   i % 4 != 0, i % 4 == 1);
     }
     check_rows(state, NOISE, SR_F32, 3, 4096, true, false);
+}
+
+static void test_sums(void **state) {
+    if (is_skipped())
+        return;
+    for (size_t i = 0; i < WIDTHS; i++) {
+        const int64_t rows = some_rows[(i + 1) % 3];
+        const sr_dtype type = types[(i + i / 3) % TYPES];
+        const row_case c = run_rows(NOISE, type, rows, vectors_of_rows[i] * vector_of(type),
+                                    i % 4 != 0, i % 4 == 1);
+        check_norm_sum(TENSOR, &(sum_arguments){.params = c.params,
+                                                .x = c.x,
+                                                .dy = c.dy,
+                                                .gamma = c.gamma,
+                                                .beta = c.beta,
+                                                .drop_rows = drop_rows_of(rows)});
+        arrays_free(state);
+    }
 }
 
 // The last unit of each has other rows than the others; so many units that their tree has
@@ -352,13 +383,41 @@ static void test_infinite_elements(void **state) {
     }
 }
 
+static void check_lanes_of(const sr_kernel_request *lane, uint32_t varies, uint32_t parameters) {
+    sr_kernel_request all;
+    for (int lanes = 2; lanes <= 3; lanes++) {
+        const sr_kernel_entry *entry = check_lanes(lane, lanes, varies);
+        (void)arrays_free(NULL);
+        if (!entry || !entry->lanes || strcmp(entry->provider, TENSOR) != 0)
+            fail_msg("lanes of %s are not served by class " TENSOR, sr_kernel_name(lane->kernel));
+    }
+    assert_false(sr_kernel_join_lanes(lane, 2, varies | parameters, &all));
+}
+
+// With a key of each lane, behind each other or apart, or without.
+static void check_lanes_of_sums(sr_dtype type, const sr_groupnorm_params *norm, bool drops) {
+    const sr_add_groupnorm_params p = {.norm = *norm,
+                                       .drop_rows = drops ? drop_rows_of(norm->samples) : 0,
+                                       .probability = drops ? 0.5 : 0};
+    sr_kernel_request lane = REQUEST(SR_KERNEL_add_groupnorm, type, p), all;
+    if (!drops)
+        lane.dtype[2] = SR_DTYPE_COUNT;
+    for (int apart = 0; apart <= (drops ? 1 : 0); apart++) {
+        lane.apart = apart ? 1 << 2 : 0;
+        check_lanes_of(&lane, drops ? 0x1e7 : 0x1e3, 0x18);
+    }
+    assert_true(!drops || !sr_kernel_join_lanes(&lane, 2, 0x1e3, &all)); // one key
+}
+
 // All but gamma and beta vary; dgamma and dbeta are of each lane.
 static void test_lanes(void **state) {
     static const int64_t rows[] = {1, 37, 300}, vectors[] = {1, 12, 70};
     static const struct {
         sr_kernel_id kernel;
-        uint32_t varies;
-    } kernels[] = {{SR_KERNEL_groupnorm, 0x39}, {SR_KERNEL_groupnorm_grad, 0xfb}};
+        uint32_t varies, parameters; // parameters: gamma and beta
+    } kernels[] = {{SR_KERNEL_groupnorm, 0x39, 0x06},
+                   {SR_KERNEL_groupnorm_grad, 0xfb, 0x04},
+                   {SR_KERNEL_groupnorm_add_grad, 0x1f7, 0x08}};
     (void)state;
     if (is_skipped())
         return;
@@ -369,23 +428,19 @@ static void test_lanes(void **state) {
                                        .channels = vectors[i] * vector_of(type),
                                        .groups = 1,
                                        .eps = eps};
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 3; k++) {
             const sr_kernel_request lane = REQUEST(kernels[k].kernel, type, p);
-            sr_kernel_request all;
-            for (int lanes = 2; lanes <= 3; lanes++) {
-                const sr_kernel_entry *entry = check_lanes(&lane, lanes, kernels[k].varies);
-                (void)arrays_free(NULL);
-                if (!entry || !entry->lanes || strcmp(entry->provider, TENSOR) != 0)
-                    fail_msg("lanes of %s are not served by class " TENSOR,
-                             sr_kernel_name(lane.kernel));
-            }
-            assert_false(sr_kernel_join_lanes(&lane, 2, kernels[k].varies | 0x06, &all)); // gamma
+            check_lanes_of(&lane, kernels[k].varies, kernels[k].parameters);
         }
+        check_lanes_of_sums(type, &p, false);
+        check_lanes_of_sums(type, &p, true);
     }
 }
 
 // What the class leaves to the reference.
 static void test_other_groups(void **state) {
+    static const sr_kernel_id kernels[] = {SR_KERNEL_groupnorm, SR_KERNEL_groupnorm_grad,
+                                           SR_KERNEL_add_groupnorm, SR_KERNEL_groupnorm_add_grad};
     static const struct {
         sr_groupnorm_params params;
         bool f32, bf16;
@@ -402,11 +457,12 @@ static void test_other_groups(void **state) {
     if (is_skipped())
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (int gradient = 0; gradient < 2; gradient++) {
-            const sr_kernel_id kernel = gradient ? SR_KERNEL_groupnorm_grad : SR_KERNEL_groupnorm;
+        for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+            const sr_add_groupnorm_params params = {.norm = cases[i].params};
             for (int wide = 0; wide < 2; wide++) {
-                const sr_kernel_request request =
-                    REQUEST(kernel, wide ? SR_F32 : SR_BF16, cases[i].params);
+                const sr_kernel_request request = request_with(
+                    kernels[k], wide ? SR_F32 : SR_BF16, &params,
+                    kernels[k] == SR_KERNEL_add_groupnorm ? sizeof params : sizeof params.norm);
                 assert_true((sr_kernel_find_in(&request, TENSOR) != NULL) ==
                             (wide ? cases[i].f32 : cases[i].bf16));
             }
@@ -488,6 +544,7 @@ static void test_lanes_of_sums(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
+        cmocka_unit_test_teardown(test_sums, arrays_free),
         cmocka_unit_test_teardown(test_units, arrays_free),
         cmocka_unit_test_teardown(test_many_rows, arrays_free),
         cmocka_unit_test_teardown(test_difficult_data, arrays_free),

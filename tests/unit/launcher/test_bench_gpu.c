@@ -299,6 +299,12 @@ static void test_classes(void **state) {
     check_classes(level[0], "linear", "cublaslt", NULL);
     check_classes(level[0], "linear_dw", "cublaslt", NULL);
     check_classes(level[0], "groupnorm_grad", "tensor", NULL);
+    check_classes(level[0], "add_groupnorm", "tensor", NULL);
+    check_classes(level[0], "groupnorm_add_grad", "tensor", NULL);
+    assert_true(sum_of(level[0], "add_groupnorm", "tensor", "kernels") == 23);
+    assert_true(sum_of(level[0], "groupnorm_add_grad", "tensor", "kernels") == 24);
+    // lanes side by side, of the 11 blocks that drop: all backward, one without a norm behind it
+    assert_true(sum_of(level[0], "drop_path", "reference", "launches") == 23);
     check_classes(level[0], "gelu", "tensor", NULL);
     check_classes(level[0], "conv2d", "cudnn", NULL);
     (void)plan("mobilenet-v3-large -b 64 -l 2 -p bf16 --gpu h100", &arena, level);

@@ -191,6 +191,24 @@ static void test_groupnorm(void **state) {
     check(&p, "tensor");
 }
 
+static void test_groupnorm_with_sums(void **state) {
+    (void)state;
+    enum { WIDE = 384 };
+    const sr_groupnorm_params params = {
+        .samples = ROWS, .pixels = 1, .channels = WIDE, .groups = 1, .eps = 1e-5};
+    const sr_add_groupnorm_params sum = {.norm = params};
+    problem p = {
+        .id = SR_KERNEL_add_groupnorm, .params = &sum, .params_bytes = sizeof sum, .inputs = 5};
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    for (int i = 0; i < 3; i++)
+        add_absent(&p);
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_vectors(&p, 2, ROWS);
+    check(&p, "tensor");
+}
+
 static void check_elements(sr_kernel_id id, int inputs, const char *class) {
     enum { ELEMENTS = 1000 };
     const sr_expression_params params = {.count = (int64_t)ELEMENTS * 10};
@@ -240,6 +258,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_batchnorm_train_relu, arrays_free),
         cmocka_unit_test_teardown(test_batchnorm_relu_grad, arrays_free),
         cmocka_unit_test_teardown(test_batchnorm_add_relu_grad, arrays_free),
+        cmocka_unit_test_teardown(test_groupnorm_with_sums, arrays_free),
         cmocka_unit_test_teardown(test_groupnorm, arrays_free),
         cmocka_unit_test_teardown(test_elements, arrays_free),
         cmocka_unit_test_teardown(test_maxpool2d_grad, arrays_free)};

@@ -438,8 +438,16 @@ static void case_rearrange(sr_kernel_id kernel) {
          .end = {4, 16, 6},
          .every = {1, 1, 1},
          .elements = 4 * 96},
+        // rows within zeros
+        {.dims = 2,
+         .dim = {12, 5},
+         .step = {5, 1},
+         .begin = {4, 0},
+         .end = {8, 5},
+         .every = {1, 1},
+         .elements = 20},
     };
-    const size_t count = sizeof shapes / sizeof shapes[0] - (kernel_cases_of_digests ? 1 : 0);
+    const size_t count = problems(sizeof shapes / sizeof shapes[0], 2);
     for (size_t k = 0; k < count; k++) {
         for (int t = 0; t < TYPES; t++) {
             sr_rearrange_params p = shapes[k];
@@ -561,6 +569,8 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_relu_linear_dw] = case_norm_linear,
     [SR_KERNEL_groupnorm] = case_groupnorm,
     [SR_KERNEL_groupnorm_grad] = case_groupnorm,
+    [SR_KERNEL_add_groupnorm] = case_groupnorm,
+    [SR_KERNEL_groupnorm_add_grad] = case_groupnorm,
 #define SR_EXPRESSION(name, ...) [SR_KERNEL_##name] = case_expression,
 #include "kernels/expression_list.def"
 #undef SR_EXPRESSION

@@ -314,13 +314,68 @@ static void groupnorm(sr_kernel_id kernel, sr_groupnorm_params p, bool affine, s
     check_problem(&c);
 }
 
+// |s| <= 6 with 1 / (1 - p) = 2, |s - mean| <= 12.
+static void add_groupnorm(const sr_groupnorm_params *norm, bool affine, bool drops, sr_dtype t) {
+    const int64_t rows = norm->samples * norm->pixels, n = rows * norm->channels;
+    const int64_t groups = norm->samples * norm->groups;
+    const arg_role parameter = affine ? PARAMETER : NONE;
+    sr_add_groupnorm_params p = {.norm = *norm};
+    if (drops) {
+        p.drop_rows = norm->pixels > 1 ? norm->pixels : rows % 7 == 0 ? 7 : 1;
+        p.probability = 0.5;
+        p.scope = 77;
+    }
+    problem c = problem_of(SR_KERNEL_add_groupnorm, 9, &p, sizeof p);
+    c.terms = (double)(norm->pixels * norm->channels / norm->groups);
+    set(&c, 0, ACTIVATION, t, n);
+    set(&c, 1, ACTIVATION, t, n);
+    set(&c, 2, drops ? KEY : NONE, t, drops ? 4 : 0);
+    set(&c, 3, parameter, t, norm->channels);
+    set(&c, 4, parameter, t, norm->channels);
+    set_output(&c, 5, ACTIVATION, t, n);
+    set_output(&c, 6, ACTIVATION, t, n);
+    set_output(&c, 7, PARAMETER, t, groups);
+    set_output(&c, 8, PARAMETER, t, groups);
+    c.arg[5].bound = 6;
+    c.arg[6].bound = 242; // 2 * 12 * 10 + 2
+    c.arg[7].bound = 6;
+    c.arg[8].bound = 10;
+    check_problem(&c);
+}
+
+// The bounds of groupnorm_grad, and 2 for z.
+static void groupnorm_add_grad(const sr_groupnorm_params *p, bool affine, sr_dtype t) {
+    const int64_t rows = p->samples * p->pixels, n = rows * p->channels;
+    const double of_group = (double)(p->pixels * p->channels / p->groups);
+    problem c = problem_of(SR_KERNEL_groupnorm_add_grad, 9, p, sizeof *p);
+    c.terms = of_group > (double)rows ? of_group : (double)rows;
+    for (int i = 0; i < 3; i++)
+        set(&c, i, ACTIVATION, t, n);
+    set(&c, 3, affine ? PARAMETER : NONE, t, p->channels);
+    set(&c, 4, PARAMETER, t, p->samples * p->groups);
+    set(&c, 5, POSITIVE, t, p->samples * p->groups);
+    set_output(&c, 6, ACTIVATION, t, n);
+    set_output(&c, 7, PARAMETER, t, p->channels);
+    set_output(&c, 8, PARAMETER, t, p->channels);
+    c.arg[6].bound = 230;
+    c.arg[7].bound = 12 * (double)rows;
+    c.arg[8].bound = 2 * (double)rows;
+    check_problem(&c);
+}
+
 void case_groupnorm(sr_kernel_id kernel) {
     for (size_t k = 0; k < sizeof group_shapes / sizeof group_shapes[0]; k++) {
         for (int t = 0; t < TYPES; t++) {
             sr_groupnorm_params p = group_shapes[k];
             p.eps = 1e-2;
             p.uncentred = t == 1;
-            groupnorm(kernel, p, (k + (size_t)t) % 2 == 0, types[t]);
+            const bool affine = (k + (size_t)t) % 2 == 0;
+            if (kernel == SR_KERNEL_add_groupnorm)
+                add_groupnorm(&p, affine, (k + (size_t)t) % 3 != 0, types[t]);
+            else if (kernel == SR_KERNEL_groupnorm_add_grad)
+                groupnorm_add_grad(&p, affine, types[t]);
+            else
+                groupnorm(kernel, p, affine, types[t]);
         }
     }
 }
