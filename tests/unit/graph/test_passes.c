@@ -510,36 +510,6 @@ static uint64_t run_prologues(const prologue_run *r, sr_dtype dtype, sr_text *te
     }
     sr_text_clear(text);
     assert_ok(sr_plan_text(run(&n, targets, count), text));
-// Blocks of a transformer without attention: sums with branches, some of which drop_path scales, in
-// front of layer norms, and their gradients. The sum of the last block is a target, too.
-enum { BLOCKS = 3 };
-
-static uint64_t run_norms(const char *device, int optimize, sr_dtype dtype, sr_text *text) {
-    static const int32_t numbers[4] = {7, 0, 3, 1};
-    const sr_info four = {.dtype = SR_I32, .rank = 1, .dim = {4}};
-    const sr_conv2d_opts pointwise = {0};
-    pass_network n;
-    sr_target targets[4];
-    sr_tensor variables[3], grads[3];
-    begin_on(&n, device, optimize, dtype);
-    const sr_tensor key = sr_constant(n.context, &four, numbers);
-    sr_tensor h = sr_conv2d(n.x, n.w, pointwise);
-    for (uint32_t block = 0; block < BLOCKS; block++) {
-        sr_tensor branch = sr_layer_norm(h, n.gamma, n.beta, 1e-5);
-        branch = sr_conv2d(branch, n.w, pointwise);
-        if (block > 0)
-            branch = sr_drop_path(branch, key, 0.3, block);
-        h = block == 2 ? sr_add(branch, h) : sr_add(h, branch);
-    }
-    const sr_tensor y = sr_layer_norm(h, n.gamma, SR_NONE, 1e-5);
-    variables[0] = n.w;
-    variables[1] = n.gamma;
-    variables[2] = n.beta;
-    sr_gradients(sr_reduce_sum(sr_mul(y, n.x)), SR_NONE, variables, 3, grads);
-    for (int i = 0; i < 3; i++)
-        targets[i] = (sr_target){.tensor = grads[i]};
-    targets[3] = (sr_target){.tensor = h};
-    assert_ok(sr_plan_text(run(&n, targets, 4), text));
     sr_context_free(n.context);
     return n.hash;
 }
@@ -547,7 +517,6 @@ static uint64_t run_norms(const char *device, int optimize, sr_dtype dtype, sr_t
 // With portable numerics a product has the bits that it has alone, as long as lines of the picture
 // fill leaves of sums.
 static void test_products_take_prologues(void **state) {
-static void test_norms_are_joined_with_sums(void **state) {
     (void)state;
     static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
     sr_text text, plain;
@@ -584,26 +553,6 @@ static void test_norms_are_joined_with_sums(void **state) {
     assert_int_equal(count_of(text.data, " batchnorm_relu_linear/"), 1);
     assert_int_equal(count_of(text.data, " batchnorm_train_relu/"), 1);
     sr_kernels_use_portable(false);
-    for (int portable = 0; portable < 2; portable++) {
-        sr_kernels_use_portable(portable);
-        for (int i = 0; i < 3; i++) {
-            sr_text_clear(&text);
-            assert_true(run_norms("cpu-async", 0, dtypes[i], &text) ==
-                        run_norms("cpu-async", -1, dtypes[i], &plain));
-            assert_int_equal(count_of(text.data, " add_groupnorm/"), BLOCKS);
-            assert_int_equal(count_of(text.data, " groupnorm/"), 1);
-            assert_int_equal(count_of(text.data, " drop_path/"), BLOCKS - 1); // backward
-            assert_int_equal(count_of(text.data, " groupnorm_add_grad/"), BLOCKS);
-            assert_int_equal(count_of(text.data, " groupnorm_grad/"), 1);
-        }
-    }
-    sr_kernels_use_portable(false);
-    assert_null(strstr(plain.data, "add_groupnorm"));
-    assert_null(strstr(plain.data, "groupnorm_add"));
-    sr_text_clear(&text);
-    (void)run_norms("cpu", 0, SR_F32, &text); // which has chains
-    assert_null(strstr(text.data, "add_groupnorm"));
-    assert_null(strstr(text.data, "groupnorm_add"));
     sr_text_release(&text);
     sr_text_release(&plain);
 }
@@ -631,6 +580,72 @@ static void test_prologues_are_chosen_by_shape(void **state) {
     (void)run_prologues(&full, SR_F32, &text);
     assert_null(strstr(text.data, "_linear"));
     sr_text_release(&text);
+}
+
+// Blocks of a transformer without attention: sums with branches, some of which drop_path scales, in
+// front of layer norms, and their gradients. The sum of the last block is a target, too.
+enum { BLOCKS = 3 };
+
+static uint64_t run_norms(const char *device, int optimize, sr_dtype dtype, sr_text *text) {
+    static const int32_t numbers[4] = {7, 0, 3, 1};
+    const sr_info four = {.dtype = SR_I32, .rank = 1, .dim = {4}};
+    const sr_conv2d_opts pointwise = {0};
+    pass_network n;
+    sr_target targets[4];
+    sr_tensor variables[3], grads[3];
+    begin_on(&n, device, optimize, dtype);
+    const sr_tensor key = sr_constant(n.context, &four, numbers);
+    sr_tensor h = sr_conv2d(n.x, n.w, pointwise);
+    for (uint32_t block = 0; block < BLOCKS; block++) {
+        sr_tensor branch = sr_layer_norm(h, n.gamma, n.beta, 1e-5);
+        branch = sr_conv2d(branch, n.w, pointwise);
+        if (block > 0)
+            branch = sr_drop_path(branch, key, 0.3, block);
+        h = block == 2 ? sr_add(branch, h) : sr_add(h, branch);
+    }
+    const sr_tensor y = sr_layer_norm(h, n.gamma, SR_NONE, 1e-5);
+    variables[0] = n.w;
+    variables[1] = n.gamma;
+    variables[2] = n.beta;
+    sr_gradients(sr_reduce_sum(sr_mul(y, n.x)), SR_NONE, variables, 3, grads);
+    for (int i = 0; i < 3; i++)
+        targets[i] = (sr_target){.tensor = grads[i]};
+    targets[3] = (sr_target){.tensor = h};
+    assert_ok(sr_plan_text(run(&n, targets, 4), text));
+    sr_context_free(n.context);
+    return n.hash;
+}
+
+static void test_norms_are_joined_with_sums(void **state) {
+    (void)state;
+    static const sr_dtype dtypes[] = {SR_F32, SR_BF16, SR_F16};
+    sr_text text, plain;
+    sr_text_init(&text);
+    sr_text_init(&plain);
+    for (int portable = 0; portable < 2; portable++) {
+        sr_kernels_use_portable(portable);
+        for (int i = 0; i < 3; i++) {
+            sr_text_clear(&text);
+            assert_true(run_norms("cpu-async", 0, dtypes[i], &text) ==
+                        run_norms("cpu-async", -1, dtypes[i], &plain));
+            assert_int_equal(count_of(text.data, " add_groupnorm/"), BLOCKS);
+            assert_int_equal(count_of(text.data, " groupnorm/"), 1);
+            assert_int_equal(count_of(text.data, " drop_path/"), BLOCKS - 1); // backward
+            assert_int_equal(count_of(text.data, " groupnorm_add_grad/"), BLOCKS);
+            assert_int_equal(count_of(text.data, " groupnorm_grad/"), 1);
+        }
+    }
+    sr_kernels_use_portable(false);
+    assert_null(strstr(plain.data, "add_groupnorm"));
+    assert_null(strstr(plain.data, "groupnorm_add"));
+    sr_text_clear(&text);
+    (void)run_norms("cpu", 0, SR_F32, &text); // which has chains
+    assert_null(strstr(text.data, "add_groupnorm"));
+    assert_null(strstr(text.data, "groupnorm_add"));
+    sr_text_release(&text);
+    sr_text_release(&plain);
+}
+
 // What is not joined: a sum of other shapes, a branch or a sum that something else reads before.
 static void test_other_norms_are_left(void **state) {
     (void)state;

@@ -302,7 +302,7 @@ static void test_widths(void **state) {
     check_rows(state, NOISE, SR_F32, 3, 4096, true, false);
 }
 
-static void test_sums(void **state) {
+static void test_sums_with_norms(void **state) {
     if (is_skipped())
         return;
     for (size_t i = 0; i < WIDTHS; i++) {
@@ -544,7 +544,7 @@ static void test_lanes_of_sums(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_widths, arrays_free),
-        cmocka_unit_test_teardown(test_sums, arrays_free),
+        cmocka_unit_test_teardown(test_sums_with_norms, arrays_free),
         cmocka_unit_test_teardown(test_units, arrays_free),
         cmocka_unit_test_teardown(test_many_rows, arrays_free),
         cmocka_unit_test_teardown(test_difficult_data, arrays_free),
