@@ -143,7 +143,8 @@ static sr_status mark_lanes(const sr_program *p, sr_plan *plan) {
         if (!node_varies(plan, node))
             continue;
         for (int k = 0; k < node->op->outputs; k++)
-            give_each_lane(plan, &plan->values[node->output[k]]);
+            if (node->output[k] != SR_REF_NONE)
+                give_each_lane(plan, &plan->values[node->output[k]]);
         if (join_lanes(p, node) > 1 || node->op->updates)
             return SR_FAIL(SR_E_UNSUPPORTED, "%s cannot run for lanes side by side",
                            node->op->name);
@@ -225,7 +226,8 @@ static void count_cost(const sr_node_view *view, double lanes, sr_launch *launch
         if (view->in[i].dtype != SR_DTYPE_COUNT)
             launch->bytes += (double)sr_info_bytes(&view->in[i]);
     for (int i = 0; i < view->op->outputs; i++)
-        launch->bytes += (double)sr_info_bytes(&view->out[i]);
+        if (view->out[i].dtype != SR_DTYPE_COUNT)
+            launch->bytes += (double)sr_info_bytes(&view->out[i]);
     if (view->op->cost)
         view->op->cost(view, &launch->flops, &launch->bytes);
     launch->flops *= lanes;

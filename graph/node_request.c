@@ -10,7 +10,8 @@ static void node_view(const sr_program *p, const sr_program_node *node, sr_view_
         arrays->in[i] = node->input[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
                                                       : p->values[node->input[i]].info;
     for (int i = 0; i < node->op->outputs; i++)
-        arrays->out[i] = p->values[node->output[i]].info;
+        arrays->out[i] = node->output[i] == SR_REF_NONE ? (sr_info){.dtype = SR_DTYPE_COUNT}
+                                                        : p->values[node->output[i]].info;
     *view = (sr_node_view){.op = node->op,
                            .attr = p->attrs + node->attr,
                            .inputs = node->op->inputs,

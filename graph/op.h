@@ -53,7 +53,7 @@ typedef struct sr_op {
     int inputs;       // number of input positions; trailing and optional ones may be SR_NONE
     const char *input_name[SR_OP_MAX_INPUTS]; // "x", as in the formula of 'help'; for messages
     int required;                             // the first 'required' inputs must be present
-    int outputs;
+    int outputs; // a plan may leave out those that the kernel may leave out (SR_ARG_OPT_OUT)
     size_t
         attr_size; // bytes of the attribute struct, <= SR_OP_ATTR_BYTES, zeroed before it is filled
 

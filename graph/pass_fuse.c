@@ -7,9 +7,10 @@
 //   relu(add(a, b))              -> add_relu(a, b)
 //   batchnorm_grad(x, relu_grad(y, dy)), y = batchnorm_relu(x)
 //                                -> batchnorm_relu_grad(x, dy)
-//   batchnorm_grad(x, relu_grad(y, [add(a, b) or] a))
-//                                -> batchnorm_add_relu_grad(x, y, a, b), which writes what
-//                                   relu_grad does, too
+//   batchnorm_grad(x, relu_grad(y, [add(a, b) or] a)), y = batchnorm_relu(..)
+//                                -> batchnorm_add_relu_grad(x, signs, a, b), which writes what
+//                                   relu_grad does, too; signs: bits that batchnorm_relu writes
+//                                   beside y then
 //   relu_grad(y, add(a, b))      -> add_relu_grad(y, a, b)
 //
 // and normalisations over groups of channels with sums before or behind them (pass_fuse_norm.c).
@@ -130,6 +131,35 @@ static void fuse_relu(sr_fusion *f, sr_program_node *relu) {
 
 // ---- Backward ----
 
+// The batch norm with ReLU that writes a value, or NULL.
+static sr_program_node *norm_relu_of(const sr_fusion *f, uint32_t y) {
+    const uint32_t writer = f->p->values[y].node;
+    sr_program_node *n = writer == SR_REF_NONE ? NULL : &f->p->nodes[writer];
+    return n && (n->op == &sr_op_batchnorm_train_relu || n->op == &sr_op_batchnorm_infer_relu)
+               ? n
+               : NULL;
+}
+
+// Makes a batch norm with ReLU write the signs of its y, its last output, if it does not yet; false
+// if no kernel of its class can. There is room for one more value for each node.
+static bool write_signs(sr_fusion *f, sr_program_node *norm) {
+    sr_program *p = f->p;
+    const int last = norm->op->outputs - 1;
+    sr_program_node more = *norm;
+    if (norm->output[last] != SR_REF_NONE)
+        return true;
+    more.output[last] = (uint32_t)p->value_count;
+    p->values[p->value_count++] =
+        (sr_program_value){.info = sr_op_signs_info(&p->values[norm->output[0]].info),
+                           .node = (uint32_t)(norm - p->nodes)};
+    if (!sr_fusion_has_class_of(f, &more, norm)) {
+        p->value_count--;
+        return false;
+    }
+    *norm = more;
+    return true;
+}
+
 // The batch norm's gradient of dz that may take the place of the node before it.
 static sr_program_node *gradient_of(const sr_fusion *f, uint32_t dz, const sr_program_node *place) {
     for (size_t j = (size_t)(place - f->p->nodes) + 1; j < f->p->node_count; j++) {
@@ -150,11 +180,10 @@ static sr_program_node *gradient_of(const sr_fusion *f, uint32_t dz, const sr_pr
 // Whether y is the batch norm of a gradient's x, with ReLU alone; *beta: its shift.
 static bool is_plain(const sr_fusion *f, uint32_t y, const sr_program_node *gradient,
                      uint32_t *beta) {
-    const uint32_t writer = f->p->values[y].node;
-    const sr_program_node *n = writer == SR_REF_NONE ? NULL : &f->p->nodes[writer];
-    const bool trains = n && n->op == &sr_op_batchnorm_train_relu;
-    if (!trains && !(n && n->op == &sr_op_batchnorm_infer_relu))
+    const sr_program_node *n = norm_relu_of(f, y);
+    if (!n)
         return false;
+    const bool trains = n->op == &sr_op_batchnorm_train_relu;
     const uint32_t *statistics = trains ? n->output + 1 : n->input + 4;
     *beta = n->input[3];
     return n->input[0] == gradient->input[0] && n->input[1] == SR_REF_NONE &&
@@ -194,9 +223,13 @@ static bool join_gradient(sr_fusion *f, sr_program_node *relu, const sr_program_
                                   .input = {x, dy, gamma, beta, mean, var}};
         return put_gradient(f, relu, gradient, &joined, 0);
     }
+    sr_program_node *norm = norm_relu_of(f, y);
+    if (!norm || !write_signs(f, norm))
+        return false;
     sr_program_node joined = {.op = &sr_op_batchnorm_add_relu_grad,
-                              .input = {x, y, sum ? sum->input[0] : dy,
-                                        sum ? sum->input[1] : SR_REF_NONE, gamma, mean, var},
+                              .input = {x, norm->output[norm->op->outputs - 1],
+                                        sum ? sum->input[0] : dy, sum ? sum->input[1] : SR_REF_NONE,
+                                        gamma, mean, var},
                               .output = {dz}};
     if (!put_gradient(f, relu, gradient, &joined, 1))
         return false;
@@ -242,7 +275,8 @@ void sr_program_remove(sr_program *p, const bool *gone) {
             continue;
         p->nodes[count] = p->nodes[i];
         for (int k = 0; k < p->nodes[count].op->outputs; k++)
-            p->values[p->nodes[count].output[k]].node = (uint32_t)count;
+            if (p->nodes[count].output[k] != SR_REF_NONE)
+                p->values[p->nodes[count].output[k]].node = (uint32_t)count;
         count++;
     }
     p->node_count = count;
@@ -250,10 +284,13 @@ void sr_program_remove(sr_program *p, const bool *gone) {
 
 sr_status sr_pass_fuse(const sr_context *context) {
     sr_program *p = context->recording.program;
-    void *joined = p->joined;
+    void *joined = p->joined, *values = p->values;
     SR_TRY(sr_grow(&joined, &p->joined_capacity, p->joined_count + 2 * p->node_count + 1,
                    sizeof *p->joined, "program"));
     p->joined = joined;
+    SR_TRY(sr_grow(&values, &p->value_capacity, p->value_count + p->node_count + 1,
+                   sizeof *p->values, "program"));
+    p->values = values;
     sr_arena arena;
     sr_arena_init(&arena);
     sr_fusion f = {.context = context,

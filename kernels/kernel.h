@@ -71,11 +71,17 @@ typedef enum sr_argument_type {
 
 // What a kernel does with an argument.
 typedef enum sr_argument_role {
-    SR_ARG_IN,  // reads it
-    SR_ARG_OPT, // reads it where it is present
-    SR_ARG_OUT, // writes it
-    SR_ARG_UPD, // reads it and writes it in place
+    SR_ARG_IN,      // reads it
+    SR_ARG_OPT,     // reads it where it is present
+    SR_ARG_OUT,     // writes it
+    SR_ARG_UPD,     // reads it and writes it in place
+    SR_ARG_OPT_OUT, // writes it where it is present
 } sr_argument_role;
+
+// Whether the argument is a result: written, and not read.
+static inline bool sr_argument_is_result(sr_argument_role role) {
+    return role == SR_ARG_OUT || role == SR_ARG_OPT_OUT;
+}
 
 // An argument of a kernel, as in kernel_list.def.
 typedef struct sr_kernel_argument {

@@ -10,6 +10,7 @@
 #define IN(type, name, elements) ARGUMENT(type, name, IN)
 #define OPT(type, name, elements) ARGUMENT(type, name, OPT)
 #define OUT(type, name, elements) ARGUMENT(type, name, OUT)
+#define OPT_OUT(type, name, elements) ARGUMENT(type, name, OPT_OUT)
 #define UPD(type, name, elements) ARGUMENT(type, name, UPD)
 #define SR_KERNEL(id, params, doc, ...)                                                            \
     static const sr_kernel_argument arguments_of_##id[] = {__VA_ARGS__};                           \
@@ -21,12 +22,14 @@
 #undef IN
 #undef OPT
 #undef OUT
+#undef OPT_OUT
 #undef UPD
 
 // A function for each kernel that computes the elements of its arguments.
 #define IN(type, name, elements) elements,
 #define OPT(type, name, elements) elements,
 #define OUT(type, name, elements) elements,
+#define OPT_OUT(type, name, elements) elements,
 #define UPD(type, name, elements) elements,
 #define SR_KERNEL(id, params, doc, ...)                                                            \
     static int64_t count_of_##id(const void *request_params, int i) {                              \
@@ -125,7 +128,7 @@ bool sr_kernel_fits(const sr_kernel_request *request) {
         return false;
     for (int i = 0; i < count; i++) {
         const bool absent = request->dtype[i] == SR_DTYPE_COUNT;
-        if (absent ? arguments[i].role != SR_ARG_OPT
+        if (absent ? arguments[i].role != SR_ARG_OPT && arguments[i].role != SR_ARG_OPT_OUT
                    : !type_fits(&arguments[i], request->dtype[i], request))
             return false;
     }

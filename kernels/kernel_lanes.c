@@ -233,7 +233,7 @@ uint16_t sr_kernel_lane_inputs(const sr_kernel_request *request) {
     const sr_kernel_argument *argument = sr_kernel_arguments(request->kernel, &count);
     uint32_t inputs = 0;
     for (int i = 0; i < count; i++)
-        if (argument[i].role != SR_ARG_OUT)
+        if (!sr_argument_is_result(argument[i].role))
             inputs |= 1U << i;
     return (uint16_t)(request->per_lane & inputs);
 }
@@ -249,9 +249,11 @@ static bool find_per_lane(const sr_kernel_request *lane, uint32_t varies, int64_
         const int64_t one = sr_kernel_argument_count(lane, i);
         const int64_t all = sr_kernel_argument_count(out, i);
         const bool own = varies >> i & 1;
-        if (!own && argument[i].role == SR_ARG_OUT)
+        if (lane->dtype[i] == SR_DTYPE_COUNT)
+            continue;
+        if (!own && sr_argument_is_result(argument[i].role))
             return false;
-        if (lane->dtype[i] == SR_DTYPE_COUNT || (one > 0 && all == one * (own ? lanes : 1)))
+        if (one > 0 && all == one * (own ? lanes : 1))
             continue;
         if (!own || all != one)
             return false;

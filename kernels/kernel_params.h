@@ -68,6 +68,9 @@ typedef struct sr_batchnorm_params {
     double eps;
 } sr_batchnorm_params;
 
+// Bytes of a row of signs, a bit for each channel.
+#define SR_SIGN_BYTES(channels) (((channels) + 7) / 8)
+
 // batchnorm_dx: rows of x, which are some of 'count' rows with common statistics.
 typedef struct sr_batchnorm_dx_params {
     int64_t rows, channels;

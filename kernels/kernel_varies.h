@@ -15,6 +15,7 @@
 #define IN(type, name, elements) VARIES_##type |
 #define OPT(type, name, elements) VARIES_##type |
 #define OUT(type, name, elements) VARIES_##type |
+#define OPT_OUT(type, name, elements) VARIES_##type |
 #define UPD(type, name, elements) VARIES_##type |
 #define SR_KERNEL(id, params, doc, ...) SR_VARIES_##id = (__VA_ARGS__ 0),
 enum {
@@ -22,6 +23,7 @@ enum {
 };
 #undef SR_KERNEL
 #undef UPD
+#undef OPT_OUT
 #undef OUT
 #undef OPT
 #undef IN

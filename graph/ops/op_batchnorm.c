@@ -50,6 +50,13 @@ sr_info sr_op_channel_info(const sr_info *x) {
     return sr_op_info(sr_op_parameter_dtype(x->dtype), 1, &channels);
 }
 
+sr_info sr_op_signs_info(const sr_info *x) {
+    sr_info signs = *x;
+    signs.dtype = SR_U8;
+    signs.dim[x->rank - 1] = SR_SIGN_BYTES(sr_op_channels(x));
+    return signs;
+}
+
 static sr_status expect_rows(const sr_node_view *node) {
     SR_TRY(sr_op_expect_rows(node));
     return sr_op_expect_eps(node, ((const batchnorm_attr *)node->attr)->eps);
@@ -258,23 +265,24 @@ sr_tensor sr_batchnorm_infer(sr_tensor x, sr_tensor gamma, sr_tensor beta, sr_te
 
 // ---- With ReLU ----
 
-// Inputs up to 'first' have x's shape, all others are of channels; mean and var, the last two, must
-// be given.
-static sr_status expect_relu(const sr_node_view *node, int first, bool statistics) {
+// Inputs 'first' to 'end' - 1 have x's shape, those behind are of channels; mean and var, the last
+// two, must be given with 'statistics'.
+static sr_status expect_relu(const sr_node_view *node, int first, int end, bool statistics) {
     SR_TRY(expect_rows(node));
-    for (int i = 1; i < first; i++)
+    for (int i = first; i < end; i++)
         if (sr_op_present(node, i))
             SR_TRY(sr_op_expect_equal(node, 0, i));
     if (statistics &&
         !(sr_op_present(node, node->inputs - 2) && sr_op_present(node, node->inputs - 1)))
         return SR_FAIL(SR_E_SHAPE, "%s: mean and var must be given", node->op->name);
-    return sr_op_expect_channels(node, first);
+    return sr_op_expect_channels(node, end);
 }
 
 static sr_status train_relu_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 2, false));
+    SR_TRY(expect_relu(node, 1, 2, false));
     out[0] = node->in[0];
     out[1] = out[2] = sr_op_channel_info(&node->in[0]);
+    out[3] = sr_op_signs_info(&node->in[0]);
     return SR_OK;
 }
 
@@ -285,11 +293,11 @@ static sr_status train_relu_lower(const sr_node_view *node, sr_kernel_request *r
 const sr_op sr_op_batchnorm_train_relu = {
     SR_OP_HEAD,
     .name = "batchnorm_train_relu",
-    .help = "max(batchnorm_train + z, 0)",
+    .help = "max(batchnorm_train + z, 0), and where it is above 0",
     .inputs = 4,
     .input_name = {"x", "z", "gamma", "beta"},
     .required = 1,
-    .outputs = 3,
+    .outputs = 4,
     .attr_size = sizeof(batchnorm_attr),
     .fields = fields,
     .infer = train_relu_infer,
@@ -299,8 +307,9 @@ const sr_op sr_op_batchnorm_train_relu = {
 };
 
 static sr_status infer_relu_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 2, true));
+    SR_TRY(expect_relu(node, 1, 2, true));
     out[0] = node->in[0];
+    out[1] = sr_op_signs_info(&node->in[0]);
     return SR_OK;
 }
 
@@ -311,11 +320,11 @@ static sr_status infer_relu_lower(const sr_node_view *node, sr_kernel_request *r
 const sr_op sr_op_batchnorm_infer_relu = {
     SR_OP_HEAD,
     .name = "batchnorm_infer_relu",
-    .help = "max(batchnorm_infer + z, 0)",
+    .help = "max(batchnorm_infer + z, 0), and where it is above 0",
     .inputs = 6,
     .input_name = {"x", "z", "gamma", "beta", "mean", "var"},
     .required = 1,
-    .outputs = 1,
+    .outputs = 2,
     .attr_size = sizeof(batchnorm_attr),
     .fields = fields,
     .infer = infer_relu_infer,
@@ -324,7 +333,7 @@ const sr_op sr_op_batchnorm_infer_relu = {
 };
 
 static sr_status relu_grad_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 2, true));
+    SR_TRY(expect_relu(node, 1, 2, true));
     out[0] = node->in[0];
     out[1] = out[2] = sr_op_channel_info(&node->in[0]);
     return SR_OK;
@@ -350,7 +359,13 @@ const sr_op sr_op_batchnorm_relu_grad = {
 };
 
 static sr_status add_relu_grad_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 4, true));
+    SR_TRY(expect_relu(node, 2, 4, true));
+    const sr_info *signs = &node->in[1], want = sr_op_signs_info(&node->in[0]);
+    if (signs->dtype != want.dtype || !sr_op_same_shape(signs, &want)) {
+        char text[SR_INFO_TEXT], expected[SR_INFO_TEXT];
+        return SR_FAIL(SR_E_SHAPE, "%s: signs are %s, expected %s", node->op->name,
+                       sr_info_text(signs, text), sr_info_text(&want, expected));
+    }
     out[0] = out[1] = node->in[0];
     out[2] = out[3] = sr_op_channel_info(&node->in[0]);
     return SR_OK;
@@ -363,9 +378,9 @@ static sr_status add_relu_grad_lower(const sr_node_view *node, sr_kernel_request
 const sr_op sr_op_batchnorm_add_relu_grad = {
     SR_OP_HEAD,
     .name = "batchnorm_add_relu_grad",
-    .help = "dz = a + b where y > 0, else 0, and batchnorm_grad of it",
+    .help = "dz = a + b where y > 0, else 0, and batchnorm_grad of it; signs: where y > 0",
     .inputs = 7,
-    .input_name = {"x", "y", "a", "b", "gamma", "mean", "var"},
+    .input_name = {"x", "signs", "a", "b", "gamma", "mean", "var"},
     .required = 3,
     .outputs = 4,
     .attr_size = sizeof(batchnorm_attr),

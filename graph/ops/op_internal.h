@@ -119,6 +119,8 @@ sr_status sr_op_expect_eps(const sr_node_view *node, double eps);
 sr_status sr_op_expect_channels(const sr_node_view *node, int first);
 // Of a parameter vector of its channels.
 sr_info sr_op_channel_info(const sr_info *x);
+// Of the signs of its elements (batchnorm_train_relu in kernels/kernel_list.def).
+sr_info sr_op_signs_info(const sr_info *x);
 // Inference of x, gamma, beta, mean, var -> y, which leaves attributes unchecked.
 sr_status sr_op_infer_normalized(const sr_node_view *node, sr_info *out);
 // The gradient of x, input 0, from those of its mean and variance (one may be absent) over 'rows'.

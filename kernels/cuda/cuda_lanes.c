@@ -57,7 +57,7 @@ static bool is_present(const work *w, int i) {
 
 static bool is_result(const work *w, int i) {
     int count;
-    return sr_kernel_arguments(w->request->kernel, &count)[i].role == SR_ARG_OUT;
+    return sr_argument_is_result(sr_kernel_arguments(w->request->kernel, &count)[i].role);
 }
 
 // What lies at this place of an argument of one lane, among those of all.

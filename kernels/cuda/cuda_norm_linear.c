@@ -32,8 +32,9 @@ static sr_status launch_both(const sr_kernel_launch *launch) {
     const sr_address *p = launch->p, rows = launch->workspace;
     const sr_address workspace = sr_address_add(rows, n->normalised);
     const bool forward = n->product.request.kernel == SR_KERNEL_linear;
-    const sr_address norm[] = {p[0], sr_address_none(), p[1], p[2], p[3], p[4], rows};
-    const sr_address product[] = {rows, p[5], p[6], forward ? p[7] : sr_address_none()};
+    const sr_address none = sr_address_none();
+    const sr_address norm[] = {p[0], none, p[1], p[2], p[3], p[4], rows, none};
+    const sr_address product[] = {rows, p[5], p[6], forward ? p[7] : none};
     SR_TRY(launch_part(&n->norm, norm, workspace, launch->stream));
     return launch_part(&n->product, product, workspace, launch->stream);
 }
@@ -53,6 +54,7 @@ static sr_status prepare_parts(const sr_kernel_request *request, norm_linear *n)
     const sr_dtype dtype = request->dtype[0];
     sr_kernel_request_init(&n->norm.request, request->device, SR_KERNEL_batchnorm_infer_relu, dtype,
                            &norm, sizeof norm);
+    n->norm.request.dtype[n->norm.request.args - 1] = SR_DTYPE_COUNT; // no signs
     sr_kernel_request_init(&n->product.request, request->device,
                            forward ? SR_KERNEL_linear : SR_KERNEL_linear_dw, dtype, &product,
                            sizeof product);

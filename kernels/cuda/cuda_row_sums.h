@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the rows of channels, x[M,C] (cuda_rows.cu, cuda_groupnorm.cu), and whatever else their
-// kernels have in common.
+// Sums over the rows of channels, x[M,C] (cuda_sums.cu, cuda_rows.cu, cuda_groupnorm.cu), and
+// whatever else their kernels have in common.
 //
 // A block has the rows of one leaf in some channels: a thread has a part of the leaf,
 // SR_REFERENCE_TERMS rows of a channel, and the parts of a channel are added by the tree. The
@@ -17,7 +17,7 @@
 // ---- Parameters of channels, for neighbouring elements ----
 
 // The channel of element i.
-static __device__ int64_t channel_of(int64_t i, int64_t channels) {
+static __device__ __forceinline__ int64_t channel_of(int64_t i, int64_t channels) {
     return i - sr_divide(i, channels) * channels;
 }
 
@@ -150,8 +150,8 @@ static void add_leaves(sr_cuda_making *making, const sr_cuda_kernel *kernel, con
 }
 
 // Stores two numbers of a leaf.
-static __device__ void store_pair(const rows_shape &s, float *leaves, const leaf_part &part,
-                                  float first, float second) {
+static __device__ __forceinline__ void
+store_pair(const rows_shape &s, float *leaves, const leaf_part &part, float first, float second) {
     float *leaf = leaves + 2 * part.leaf * s.channels + part.channel;
     if (threadIdx.y != 0 || part.channel >= s.channels)
         return;

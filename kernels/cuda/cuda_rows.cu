@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of channels: kernels/cpu/reference/reference_rows.c.
+// Rows of channels but for their sums (cuda_sums.cu): kernels/cpu/reference/reference_rows.c.
 //
 // Sums over rows are those of cuda_row_sums.h. Batch norm reads x twice: batchnorm_train for the
 // statistics, which keep a leaf in registers, then to apply them; its gradient reads x and dy
@@ -36,124 +36,6 @@ sr_status sr_cuda_prepare_bias_add(const sr_kernel_request *request, sr_prepared
     const bias_args a = {NULL, NULL, NULL, NULL, p->rows * p->channels, p->channels};
     return sr_cuda_elementwise(request, a, cuda_bias_add_kernels[dtype],
                                sr_cuda_vectors(dtype, a.count), out);
-}
-
-// ---- channel_sum: x, s ----
-
-struct channel_sum_args {
-    const void *x;
-    float *s, *sums; // sums: [leaves][C]
-    rows_shape shape;
-};
-
-// Stores the sum of a leaf.
-template <class A> static __device__ void store_leaf(const A &a, const leaf_part &part, float sum) {
-    sum = join_parts(sum);
-    if (threadIdx.y == 0 && part.channel < a.shape.channels)
-        a.sums[part.leaf * a.shape.channels + part.channel] = sum;
-}
-
-// Stores the sums of channels.
-template <class A> static __device__ void store_channels(const A &a) {
-    const int64_t channel = sr_thread();
-    const int64_t channels = a.shape.channels;
-    const float sum = sr_sum_column(channel < channels, a.shape.leaves, a.sums + channel, channels);
-    if (threadIdx.y == 0 && channel < channels)
-        a.s[channel] = sum;
-}
-
-template <class T> static __device__ void cuda_channel_sum(const channel_sum_args &a) {
-    const leaf_part part = part_of(a.shape);
-    float sum[1];
-    sum_part(
-        part, [&](int64_t i, float *terms) { terms[0] = sr_load<T>(a.x, i); }, sum);
-    store_leaf(a, part, sum[0]);
-}
-SR_CUDA_TYPED(cuda_channel_sum, channel_sum_args, 512, 1)
-
-SR_CUDA_KERNEL(cuda_channel_sum_tree, channel_sum_args, 512, 1) {
-    store_channels(a);
-}
-
-// ---- channel_dot: a, b, shift, s ----
-
-struct channel_dot_args {
-    const void *a, *b;
-    const float *shift;
-    float *s, *sums; // sums: [leaves][C]
-    rows_shape shape;
-};
-
-template <class T> static __device__ void cuda_channel_dot(const channel_dot_args &a) {
-    const leaf_part part = part_of(a.shape);
-    const float shift = a.shift && part.rows > 0 ? a.shift[part.channel] : 0.0f;
-    float sum[1];
-    sum_part(
-        part,
-        [&](int64_t i, float *terms) {
-            terms[0] = sr_load<T>(a.a, i) * (sr_load<T>(a.b, i) - shift);
-        },
-        sum);
-    store_leaf(a, part, sum[0]);
-}
-SR_CUDA_TYPED(cuda_channel_dot, channel_dot_args, 512, 1)
-
-SR_CUDA_KERNEL(cuda_channel_dot_tree, channel_dot_args, 512, 1) {
-    store_channels(a);
-}
-
-template <class A>
-static sr_status prepare_sums(const sr_kernel_request *request, const sr_cuda_kernel *leaves,
-                              const sr_cuda_kernel *tree, sr_prepared *out) {
-    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
-    A a = {};
-    a.shape = shape_of(p->rows, p->channels);
-    sr_cuda_making making(request, a, out);
-    add_leaves(&making, leaves, a.shape);
-    making.add_columns(tree, p->channels, a.shape.leaves);
-    out->workspace = (size_t)(a.shape.leaves * p->channels) * sizeof(float);
-    return making.done();
-}
-
-sr_status sr_cuda_prepare_channel_sum(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_sums<channel_sum_args>(request, cuda_channel_sum_kernels[request->dtype[0]],
-                                          &cuda_channel_sum_tree_kernel, out);
-}
-
-sr_status sr_cuda_prepare_channel_dot(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_sums<channel_dot_args>(request, cuda_channel_dot_kernels[request->dtype[0]],
-                                          &cuda_channel_dot_tree_kernel, out);
-}
-
-// ---- reduce_sum: x, s ----
-
-struct reduce_args {
-    const void *x;
-    float *s, *sums; // sums: of blocks
-    int64_t count, blocks;
-};
-
-template <class T> static __device__ void cuda_reduce_sum(const reduce_args &a) {
-    sr_sum_block(a.count, a.sums, [&](int64_t i) { return sr_load<T>(a.x, i); });
-}
-SR_CUDA_TYPED(cuda_reduce_sum, reduce_args, 128, 1)
-
-SR_CUDA_KERNEL(cuda_reduce_sum_tree, reduce_args, 512, 1) {
-    const float sum = sr_sum_column(true, a.blocks, a.sums, 1);
-    if (threadIdx.y == 0)
-        a.s[0] = sum;
-}
-
-sr_status sr_cuda_prepare_reduce_sum(const sr_kernel_request *request, sr_prepared *out) {
-    const int64_t count = sr_cuda_params<sr_count_params>(request)->count,
-                  blocks = sr_cuda_sum_blocks(count);
-    const reduce_args a = {NULL, NULL, NULL, count, blocks};
-    sr_cuda_making making(request, a, out);
-    making.add(cuda_reduce_sum_kernels[request->dtype[0]], blocks, SR_CUDA_SUM_THREADS,
-               SR_CUDA_CHUNKS * sizeof(float));
-    making.add_columns(&cuda_reduce_sum_tree_kernel, 1, blocks);
-    out->workspace = (size_t)blocks * sizeof(float);
-    return making.done();
 }
 
 // ---- batchnorm_train: x, gamma, beta, y, mean, var ----
@@ -370,16 +252,20 @@ template <class T> static __device__ void cuda_batchnorm_infer(const batchnorm_i
 SR_CUDA_TYPED(cuda_batchnorm_infer, batchnorm_infer_args, 256, 0)
 
 // A factor of each channel, then all rows.
+static void add_factors(sr_cuda_making *making, const rows_shape &s, sr_dtype dtype,
+                        const sr_cuda_kernel *factors, const sr_cuda_kernel *const *rows,
+                        sr_prepared *out) {
+    making->add_elements(factors, s.channels);
+    making->add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
+    out->workspace = (size_t)s.channels * sizeof(float);
+}
+
 template <class A>
 static sr_status prepare_factors(const sr_kernel_request *request, const A &a,
                                  const sr_cuda_kernel *factors, const sr_cuda_kernel *const *rows,
                                  sr_prepared *out) {
-    const rows_shape &s = a.shape;
-    const sr_dtype dtype = request->dtype[0];
     sr_cuda_making making(request, a, out);
-    making.add_elements(factors, s.channels);
-    making.add_elements(rows[dtype], sr_cuda_vectors(dtype, s.rows * s.channels));
-    out->workspace = (size_t)s.channels * sizeof(float);
+    add_factors(&making, a.shape, request->dtype[0], factors, rows, out);
     return making.done();
 }
 
@@ -545,13 +431,44 @@ sr_status sr_cuda_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prep
                            out);
 }
 
-// ---- batchnorm_train_relu: x, z, gamma, beta, y, mean, var ----
+// ---- Signs of y, a bit for each channel ----
+
+// A thread has a byte of a row.
+template <class T, class A> static __device__ void store_signs(const A &a) {
+    const int64_t i = sr_thread(), channels = a.shape.channels, bytes = SR_SIGN_BYTES(channels);
+    if (i >= a.shape.rows * bytes)
+        return;
+    const int64_t row = sr_divide(i, bytes), first = (i - row * bytes) * 8;
+    unsigned signs = 0;
+    for (int64_t c = first; c < first + 8 && c < channels; c++)
+        signs |= sr_load<T>(a.y, row * channels + c) > 0 ? 1u << (c - first) : 0;
+    a.signs[i] = (uint8_t)signs;
+}
+
+// Of 'N' elements from i on: whether their bits are set.
+template <int N>
+static __device__ void load_signs(const uint8_t *signs, int64_t i, int64_t count, int64_t channels,
+                                  bool (&above)[N]) {
+    const int64_t bytes = SR_SIGN_BYTES(channels);
+    int64_t row = sr_divide(i, channels), c = i - row * channels;
+    SR_UNROLL
+    for (int k = 0; k < N; k++) {
+        above[k] = i + k < count && (signs[row * bytes + c / 8] >> c % 8 & 1) != 0;
+        if (++c == channels) {
+            c = 0;
+            row++;
+        }
+    }
+}
+
+// ---- batchnorm_train_relu: x, z, gamma, beta, y, mean, var, signs ----
 
 struct batchnorm_train_relu_args {
     const void *x, *z;
     const float *gamma, *beta;
     void *y;
     float *mean, *var;
+    uint8_t *signs;
     float *leaf; // as in batchnorm_train
     rows_shape shape;
     float eps;
@@ -598,19 +515,35 @@ static __device__ void cuda_batchnorm_train_relu(const batchnorm_train_relu_args
 }
 SR_CUDA_TYPED(cuda_batchnorm_train_relu, batchnorm_train_relu_args, 256, 0)
 
-sr_status sr_cuda_prepare_batchnorm_train_relu(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_leaves(request, batchnorm_args_of<batchnorm_train_relu_args>(request),
-                          cuda_batchnorm_train_relu_leaf_kernels,
-                          &cuda_batchnorm_train_relu_tree_kernel, cuda_batchnorm_train_relu_kernels,
-                          out);
+template <class T>
+static __device__ void cuda_batchnorm_train_signs(const batchnorm_train_relu_args &a) {
+    store_signs<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_train_signs, batchnorm_train_relu_args, 256, 0)
+
+// Argument 7 is the signs.
+static void add_signs(sr_cuda_making *making, const sr_kernel_request *request, const rows_shape &s,
+                      const sr_cuda_kernel *const *signs) {
+    if (request->dtype[7] != SR_DTYPE_COUNT)
+        making->add_elements(signs[request->dtype[0]], s.rows * SR_SIGN_BYTES(s.channels));
 }
 
-// ---- batchnorm_infer_relu: x, z, gamma, beta, mean, var, y ----
+sr_status sr_cuda_prepare_batchnorm_train_relu(const sr_kernel_request *request, sr_prepared *out) {
+    const batchnorm_train_relu_args a = batchnorm_args_of<batchnorm_train_relu_args>(request);
+    sr_cuda_making making(request, a, out);
+    add_stages(&making, a.shape, request->dtype[0], cuda_batchnorm_train_relu_leaf_kernels,
+               &cuda_batchnorm_train_relu_tree_kernel, cuda_batchnorm_train_relu_kernels, out);
+    add_signs(&making, request, a.shape, cuda_batchnorm_train_signs_kernels);
+    return making.done();
+}
+
+// ---- batchnorm_infer_relu: x, z, gamma, beta, mean, var, y, signs ----
 
 struct batchnorm_infer_relu_args {
     const void *x, *z;
     const float *gamma, *beta, *mean, *var;
     void *y;
+    uint8_t *signs;
     float *factor;
     rows_shape shape;
     float eps;
@@ -628,10 +561,19 @@ static __device__ void cuda_batchnorm_infer_relu(const batchnorm_infer_relu_args
 }
 SR_CUDA_TYPED(cuda_batchnorm_infer_relu, batchnorm_infer_relu_args, 256, 0)
 
+template <class T>
+static __device__ void cuda_batchnorm_infer_signs(const batchnorm_infer_relu_args &a) {
+    store_signs<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_infer_signs, batchnorm_infer_relu_args, 256, 0)
+
 sr_status sr_cuda_prepare_batchnorm_infer_relu(const sr_kernel_request *request, sr_prepared *out) {
-    return prepare_factors(request, batchnorm_args_of<batchnorm_infer_relu_args>(request),
-                           &cuda_batchnorm_relu_factor_kernel, cuda_batchnorm_infer_relu_kernels,
-                           out);
+    const batchnorm_infer_relu_args a = batchnorm_args_of<batchnorm_infer_relu_args>(request);
+    sr_cuda_making making(request, a, out);
+    add_factors(&making, a.shape, request->dtype[0], &cuda_batchnorm_relu_factor_kernel,
+                cuda_batchnorm_infer_relu_kernels, out);
+    add_signs(&making, request, a.shape, cuda_batchnorm_infer_signs_kernels);
+    return making.done();
 }
 
 // ---- batchnorm_relu_grad: x, dy, gamma, beta, mean, var, dx, dgamma, dbeta ----
@@ -698,10 +640,12 @@ sr_status sr_cuda_prepare_batchnorm_relu_grad(const sr_kernel_request *request, 
     return making.done();
 }
 
-// ---- batchnorm_add_relu_grad: x, y, a, b, gamma, mean, var, dz, dx, dgamma, dbeta ----
+// ---- batchnorm_add_relu_grad: x, signs, a, b, gamma, mean, var, dz, dx, dgamma, dbeta ----
 
 struct batchnorm_add_relu_grad_args {
-    const void *x, *y, *a, *b;
+    const void *x;
+    const uint8_t *signs;
+    const void *a, *b;
     const float *gamma, *mean, *var;
     void *dz, *dx;
     float *dgamma, *dbeta;
@@ -717,8 +661,9 @@ static __device__ void cuda_batchnorm_add_relu_grad_clip(const batchnorm_add_rel
     const int64_t i = sr_thread() * N, count = a.shape.rows * a.shape.channels;
     if (i >= count)
         return;
-    float y[N], dz[N], b[N];
-    sr_load_vector<T>(a.y, i, count, y);
+    bool above[N];
+    float dz[N], b[N];
+    load_signs(a.signs, i, count, a.shape.channels, above);
     sr_load_vector<T>(a.a, i, count, dz);
     if (a.b) {
         sr_load_vector<T>(a.b, i, count, b);
@@ -728,7 +673,7 @@ static __device__ void cuda_batchnorm_add_relu_grad_clip(const batchnorm_add_rel
     }
     SR_UNROLL
     for (int k = 0; k < N; k++)
-        dz[k] = y[k] > 0 ? dz[k] : 0.0f;
+        dz[k] = above[k] ? dz[k] : 0.0f;
     sr_store_vector<T>(a.dz, i, count, dz);
 }
 SR_CUDA_TYPED(cuda_batchnorm_add_relu_grad_clip, batchnorm_add_relu_grad_args, 256, 0)

@@ -24,7 +24,9 @@
 // sums, and neither counters nor a kernel that clears them.
 //
 // batchnorm_relu_grad needs no y: it computes its sign again, where it sums and where it applies.
-// batchnorm_add_relu_grad writes dz with the sums and reads it again, like x.
+// batchnorm_add_relu_grad writes dz with the sums and reads it again, like x; where y is above 0 it
+// knows by the bits that the forward kernel wrote. A thread's vector of a row is one byte of them,
+// or half a byte in f32; what slabs leave of a sector of 32 bytes, the next slabs use.
 //
 // Lanes side by side are cut one by one, so that each has the sums that it has alone, and their
 // slabs come one lane after the other.
@@ -41,7 +43,7 @@ struct moments {
     typedef nothing factors;
 
     template <class T, int N> struct rows {
-        enum { COUNT = 4, EARLY = true, FACTORS = 0 };
+        enum { COUNT = 4, EARLY = true, FACTORS = 0, TOGETHER = false };
         sr_packed<typename T::type, N> x[COUNT];
 
         template <class A>
@@ -214,7 +216,7 @@ template <class Gradient> struct products : gradient_sums {
     typedef typename Gradient::factors factors;
 
     template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { EARLY = true, FACTORS = Gradient::SUM_FACTORS };
+        enum { EARLY = true, FACTORS = Gradient::SUM_FACTORS, TOGETHER = false };
 
         template <class A>
         __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
@@ -239,14 +241,38 @@ template <class Gradient> struct products : gradient_sums {
     };
 };
 
+// The bits of N channels of a row, 8 or 4, the first of which is element 'at'; rows are whole
+// bytes.
+template <int N>
+static __device__ __forceinline__ unsigned signs_at(const uint8_t *signs, int64_t at) {
+    const unsigned bits = signs[at >> 3];
+    return N == 8 ? bits : bits >> (at & 4);
+}
+
+// Stores those of y. Of 4 channels, two neighbours have a byte, and all threads of the warp take
+// part.
+template <class T, int N>
+static __device__ __forceinline__ void put_signs(uint8_t *signs, int64_t at, bool exist,
+                                                 const sr_packed<typename T::type, N> &y) {
+    unsigned bits = 0;
+    SR_UNROLL
+    for (int k = 0; k < N; k++)
+        bits |= sr_element<T, N>(y, k) > 0 ? 1u << k : 0;
+    if (N == 4)
+        bits |= __shfl_down_sync(0xffffffffu, bits, 1) << 4;
+    if (exist && (N == 8 || (at & 4) == 0))
+        signs[at >> 3] = (uint8_t)bits;
+}
+
 // batchnorm_add_relu_grad: writes dz = a + b where y is above 0.
 struct clipped_products : gradient_sums {
     typedef means factors;
 
     template <class T, int N> struct rows {
-        enum { COUNT = 1, EARLY = true, FACTORS = 1 };
+        enum { COUNT = 1, EARLY = true, FACTORS = 1, TOGETHER = false };
         typedef typename T::type element;
-        sr_packed<element, N> x[COUNT], y[COUNT], first[COUNT], second[COUNT];
+        sr_packed<element, N> x[COUNT], first[COUNT], second[COUNT];
+        unsigned signs[COUNT];
 
         template <class A>
         __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
@@ -254,7 +280,7 @@ struct clipped_products : gradient_sums {
             for (int i = 0; i < COUNT; i++) {
                 const int64_t at = part.at(begin + i);
                 const bool exist = begin + i < part.rows;
-                y[i].load((const element *)a.y + at, exist, true);
+                signs[i] = exist ? signs_at<N>(a.signs, at) : 0;
                 first[i].load((const element *)a.a + at, exist, true);
                 second[i].load((const element *)a.b + at, exist && a.b, true);
                 x[i].load((const element *)a.x + at, exist, false);
@@ -269,12 +295,11 @@ struct clipped_products : gradient_sums {
             for (int i = 0; i < COUNT; i++) {
                 sr_packed<element, N> dz;
                 float v[N], g[N], more[N];
-                sr_unpack<T>(y[i], v);
                 sr_unpack<T>(first[i], g);
                 sr_unpack<T>(second[i], more);
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
-                    g[k] = v[k] > 0 ? a.b ? g[k] + more[k] : g[k] : 0.0f;
+                    g[k] = signs[i] >> k & 1 ? a.b ? g[k] + more[k] : g[k] : 0.0f;
                 sr_pack<T>(dz, g);
                 if (begin + i < part.rows)
                     dz.store((element *)a.dz + part.at(begin + i), false);
@@ -294,7 +319,7 @@ struct clipped_products : gradient_sums {
 // batchnorm_train, _infer: y = (x - mean) factor + beta
 struct normalise : normalising {
     template <class T, int N> struct rows {
-        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
+        enum { COUNT = 2, EARLY = true, FACTORS = 3, TOGETHER = false };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT];
 
@@ -326,7 +351,7 @@ struct normalise : normalising {
 // batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
 struct normalise_and_clip : normalising {
     template <class T, int N> struct rows {
-        enum { COUNT = 2, EARLY = true, FACTORS = 3 };
+        enum { COUNT = 2, EARLY = true, FACTORS = 3, TOGETHER = N == 4 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], z[COUNT];
 
@@ -368,6 +393,8 @@ struct normalise_and_clip : normalising {
                 sr_pack<T>(x[i], v);
                 if (begin + i < part.rows)
                     x[i].store((element *)a.y + part.at(begin + i), true);
+                if (N > 1 && a.signs)
+                    put_signs<T, N>(a.signs, part.at(begin + i), begin + i < part.rows, x[i]);
             }
         }
     };
@@ -389,7 +416,7 @@ template <class Gradient> struct differentiate {
     }
 
     template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { EARLY = Gradient::EARLY, FACTORS = Gradient::FACTORS };
+        enum { EARLY = Gradient::EARLY, FACTORS = Gradient::FACTORS, TOGETHER = false };
         typedef typename T::type element;
 
         template <class A>
@@ -420,17 +447,17 @@ template <class Gradient> struct differentiate {
 
 // ---- Functions: NAME has vectors, NAME_single single elements ----
 
-#define TENSOR_KERNELS(name, type, ...)                                                            \
+#define TENSOR_FUNCTION(name, type, elements, ...)                                                 \
     template <class T> static __device__ void name(const type &a) {                                \
-        constexpr int N = sr_lanes<T>;                                                             \
+        constexpr int N = elements;                                                                \
         __VA_ARGS__;                                                                               \
     }                                                                                              \
-    template <class T> static __device__ void name##_single(const type &a) {                       \
-        constexpr int N = 1;                                                                       \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, 2))                                       \
-    SR_CUDA_TYPED_WITH(name##_single, type, THREADS, 1, (THREADS, 2))
+    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, 2))
+
+#define TENSOR_VECTORS(name, type, ...) TENSOR_FUNCTION(name, type, sr_lanes<T>, __VA_ARGS__)
+#define TENSOR_KERNELS(name, type, ...)                                                            \
+    TENSOR_VECTORS(name, type, __VA_ARGS__)                                                        \
+    TENSOR_FUNCTION(name##_single, type, 1, __VA_ARGS__)
 
 struct tensor_train_args {
     const void *x;
@@ -512,6 +539,7 @@ struct tensor_train_relu_args {
     const float *gamma, *beta;
     void *y;
     float *mean, *var;
+    uint8_t *signs;
     uint32_t *counters;
     slab_cut cut;
     float eps;
@@ -526,6 +554,7 @@ struct tensor_infer_relu_args {
     const void *x, *z;
     const float *gamma, *beta, *mean, *var;
     void *y;
+    uint8_t *signs;
     uint32_t *counters;
     slab_cut cut;
     float eps;
@@ -550,7 +579,9 @@ SR_CUDA_KERNEL(tensor_batchnorm_relu_grad_clear, tensor_relu_grad_args, 256, 0) 
 }
 
 struct tensor_add_relu_grad_args {
-    const void *x, *y, *a, *b;
+    const void *x;
+    const uint8_t *signs;
+    const void *a, *b;
     const float *gamma, *mean, *var;
     void *dz, *dx;
     float *dgamma, *dbeta;
@@ -559,7 +590,7 @@ struct tensor_add_relu_grad_args {
     float eps;
     int64_t count;
 };
-TENSOR_KERNELS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args,
+TENSOR_VECTORS(tensor_batchnorm_add_relu_grad, tensor_add_relu_grad_args,
                run_norm<clipped_products, differentiate<written>, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_add_relu_grad_clear, tensor_add_relu_grad_args, 256, 0) {
     clear_counters(a);
@@ -567,7 +598,8 @@ SR_CUDA_KERNEL(tensor_batchnorm_add_relu_grad_clear, tensor_add_relu_grad_args, 
 
 // ---- Plans ----
 
-// The functions of a request: vectors where the channels are whole ones.
+// The functions of a request: vectors where the channels are whole ones, as they are where they
+// have signs.
 struct tensor_functions {
     const sr_cuda_kernel *const *vectors, *const *single;
 };
@@ -696,7 +728,7 @@ sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request
 sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
                                                     sr_prepared *out) {
     return prepare_sums(request, gradient_args_of<tensor_add_relu_grad_args>(request), 2, true,
-                        FUNCTIONS(tensor_batchnorm_add_relu_grad),
+                        {tensor_batchnorm_add_relu_grad_kernels, nullptr},
                         &tensor_batchnorm_add_relu_grad_clear_kernel, out);
 }
 

@@ -36,6 +36,18 @@ static bool supports_rows(const sr_kernel_request *request) {
            (p->rows / 64 + lanes) * p->channels <= INT32_MAX / 2;
 }
 
+// Rows of signs are whole bytes.
+static bool supports_signs(const sr_kernel_request *request) {
+    bool has_signs = false;
+    int count;
+    const sr_kernel_argument *argument = sr_kernel_arguments(request->kernel, &count);
+    for (int i = 0; i < count; i++)
+        has_signs |= argument[i].type == SR_ARG_U8 && request->dtype[i] != SR_DTYPE_COUNT;
+    return supports_rows(request) &&
+           (!has_signs ||
+            ((const sr_rows_params *)(const void *)request->params)->channels % 8 == 0);
+}
+
 // Lanes of 'samples' that share what is no sample, but for 'own'.
 static bool shares_all_but(const sr_kernel_request *request, int64_t samples, uint16_t own) {
     return request->lanes == 0 ||
@@ -121,10 +133,10 @@ static const sr_kernel_entry entries[] = {
     ENTRY(batchnorm_sums, supports_rows),
     ENTRY(batchnorm_dx, supports_rows),
     ENTRY(batchnorm_infer, supports_rows),
-    ENTRY(batchnorm_train_relu, supports_rows),
-    ENTRY(batchnorm_infer_relu, supports_rows),
+    ENTRY(batchnorm_train_relu, supports_signs),
+    ENTRY(batchnorm_infer_relu, supports_signs),
     ENTRY(batchnorm_relu_grad, supports_rows),
-    ENTRY(batchnorm_add_relu_grad, supports_rows),
+    ENTRY(batchnorm_add_relu_grad, supports_signs),
     ENTRY(conv2d, supports_depthwise),
     ENTRY(conv2d_dx, supports_depthwise),
     ENTRY(conv2d_dw, supports_depthwise),

@@ -263,8 +263,9 @@ static __device__ __forceinline__ void get_factors(const unit_part &part,
 
 // Goes over a thread's rows of a unit, some at a time, and loads the next ones while it works on
 // those. Rows has COUNT of them, load(a, part, begin) and work(a, part, begin, f, ...), which reads
-// its FACTORS first factors. 'before', which may have barriers, is called when the first rows are
-// on their way, or, where they must not be loaded EARLY, before that.
+// its FACTORS first factors. Where it works TOGETHER, all threads of a warp make as many turns,
+// also those without rows. 'before', which may have barriers, is called when the first rows are on
+// their way, or, where they must not be loaded EARLY, before that.
 template <class Rows, int N, class A, class Before, class... More>
 static __device__ __forceinline__ void for_rows(const A &a, const unit_part &part,
                                                 const Before &before, More &...more) {
@@ -277,7 +278,8 @@ static __device__ __forceinline__ void for_rows(const A &a, const unit_part &par
         now.load(a, part, 0);
     if (part.rows > 0) // of channels that exist
         get_factors<Rows::FACTORS>(part, f);
-    for (int begin = 0; begin < part.rows; begin += 2 * Rows::COUNT) {
+    const int end = Rows::TOGETHER ? (int)MOST_ROWS : part.rows;
+    for (int begin = 0; begin < end; begin += 2 * Rows::COUNT) {
         next.load(a, part, begin + Rows::COUNT);
         now.work(a, part, begin, f, more...);
         now.load(a, part, begin + 2 * Rows::COUNT);

@@ -4,8 +4,7 @@
 //
 //   i      the kernels that exist, but nothing computed twice to save memory, gradients of weights
 //          of all lanes in one launch, and weights that are rounded when they are updated
-//   ii     the sign of a ReLU behind a sum is kept as a bit, and its result not read for that
-//   ii'    the sums of a batch norm come from the epilogue of what wrote its x or dy
+//   ii     the sums of a batch norm come from the epilogue of what wrote its x or dy
 //   iii-a  every next convolution normalises and clips x as it reads it, and nobody writes that;
 //   the
 //          batch norm of a shortcut is applied where the shortcut is added
@@ -110,10 +109,22 @@ static void read_rounded(sr_gpu_kernel *k, const sr_gpu_program *p) {
     k->functions -= 1;
 }
 
+// What a kernel that is gone wrote beside its first output, which was computed again: signs, which
+// the kernel writes that has computed that first.
+static void keep_signs(sr_gpu_program *p, const sr_gpu_kernel *again) {
+    const int y = p->values[again->writes[0].value].original;
+    for (int i = 1; i < again->write_count; i++) {
+        set_write(writer_of(p, y), again->writes[i].value);
+        p->values[y].mask = again->writes[i].value;
+    }
+}
+
 static sr_status keep_values(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *k = &p->kernels[n];
         k->gone = k->family == SR_GPU_AGAIN;
+        if (k->gone)
+            keep_signs(p, k);
         if (k->raw >= 0)
             k->raw = p->values[k->raw].original;
         for (int i = 0; i < k->read_count; i++)
@@ -129,39 +140,6 @@ static sr_status keep_values(sr_gpu_program *p) {
 }
 
 // ---- ii ----
-
-// The batch norm that writes y with a bit for each element, its sign; *mask: these bits.
-static sr_status write_bits(sr_gpu_program *p, sr_gpu_kernel *b, int y, int *mask) {
-    const sr_gpu_value bits = {.bytes = (double)sr_info_count(&b->out) / 8,
-                               .root = UINT32_MAX - (uint32_t)p->value_count,
-                               .original = p->value_count,
-                               .mask = NONE};
-    SR_TRY(sr_gpu_value_add(p, &bits, mask));
-    p->values[y].mask = *mask;
-    set_write(b, *mask);
-    return SR_OK;
-}
-
-// A gradient that reads y, for its sign, reads bits instead.
-static sr_status keep_signs(sr_gpu_program *p) {
-    for (int n = 0; n < p->kernel_count; n++) {
-        sr_gpu_kernel *grad = &p->kernels[n];
-        if (!is(grad, SR_KERNEL_batchnorm_grad) || grad->shared < 0)
-            continue;
-        const int y = grad->reads[1].value;
-        sr_gpu_kernel *b = writer_of(p, y);
-        int mask = p->values[y].mask;
-        if (!is(b, SR_KERNEL_batchnorm_train) || !b->rectifies)
-            continue;
-        if (mask < 0)
-            SR_TRY(write_bits(p, b, y, &mask));
-        drop_read(grad, y);
-        set_read(grad, mask, 1);
-    }
-    return SR_OK;
-}
-
-// ---- ii' ----
 
 static bool is_batchnorm(const sr_gpu_kernel *k) {
     return is(k, SR_KERNEL_batchnorm_train) || is(k, SR_KERNEL_batchnorm_grad);
@@ -283,7 +261,8 @@ static void move_block_end(const sr_gpu_program *p, sr_gpu_kernel *b) {
         set_read(k, b->raw, 1);
         set_read(k, b->residual, 1);
         set_write(k, y);
-        set_write(k, mask);
+        if (mask >= 0)
+            set_write(k, mask);
         drop_read(b, b->raw);
         drop_read(b, b->residual);
         drop_write(b, y);
@@ -362,13 +341,6 @@ static void move_single(const sr_gpu_program *p, sr_gpu_kernel *b) {
     }
 }
 
-static bool reads_bits(const sr_gpu_program *p, const sr_gpu_kernel *b) {
-    for (int v = 0; v < p->value_count; v++)
-        if (p->values[v].mask >= 0 && reads(b, p->values[v].mask))
-            return true;
-    return false;
-}
-
 static sr_status move_block_ends(sr_gpu_program *p) {
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *b = &p->kernels[n];
@@ -379,7 +351,7 @@ static sr_status move_block_ends(sr_gpu_program *p) {
     }
     for (int n = 0; n < p->kernel_count; n++) {
         sr_gpu_kernel *b = &p->kernels[n];
-        if (is(b, SR_KERNEL_batchnorm_grad) && b->shared < 0 && !reads_bits(p, b))
+        if (is(b, SR_KERNEL_batchnorm_grad) && b->shared < 0)
             move_single(p, b);
     }
     return SR_OK;
@@ -423,8 +395,7 @@ const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
     {"built", "the kernels that exist, as they run", as_built},
     {"i", "nothing recomputed; gradients of weights for all lanes at once; weights rounded once",
      keep_values},
-    {"ii", "signs of ReLUs behind sums as bits", keep_signs},
-    {"ii'", "sums of batch norm in epilogues, so that it reads once", read_once},
+    {"ii", "sums of batch norm in epilogues, so that it reads once", read_once},
     {"iii-a", "batch norm and ReLU in prologues of every next convolution", use_prologues},
     {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", move_block_ends},
     {"iii-c", "gradients of x and w in one kernel", join_gradients},

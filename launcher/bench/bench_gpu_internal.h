@@ -168,7 +168,7 @@ typedef struct sr_gpu_step {
     sr_status (*apply)(sr_gpu_program *program);
 } sr_gpu_step;
 
-enum { SR_GPU_LEVELS = 7 };
+enum { SR_GPU_LEVELS = 6 };
 extern const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS];
 
 // ---- bench_gpu_limits.c: times ----

@@ -144,13 +144,15 @@ static sr_gpu_kernel describe(const builder *b, const sr_plan_launch_view *v, do
     return k;
 }
 
-// Batch norm with ReLU is a batch norm that rectifies.
-static void note_relu(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+// Batch norm with ReLU is a batch norm that rectifies; its signs follow its statistics.
+static void note_relu(const sr_gpu_program *p, const sr_plan_launch_view *v, sr_gpu_kernel *k) {
     switch ((int)k->id) {
     case SR_KERNEL_batchnorm_train_relu:
         k->id = SR_KERNEL_batchnorm_train;
         if (v->info[1].dtype != SR_DTYPE_COUNT)
             k->residual = k->reads[1].value;
+        if (k->write_count == 4)
+            p->values[k->writes[0].value].mask = k->writes[3].value;
         break;
     case SR_KERNEL_batchnorm_add_relu_grad:
         k->shared = k->writes[0].value;
@@ -175,12 +177,12 @@ static void note_prologue(sr_gpu_kernel *k) {
 }
 
 // What later levels need to know of the kernel's values.
-static void note_values(const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+static void note_values(const sr_gpu_program *p, const sr_plan_launch_view *v, sr_gpu_kernel *k) {
     if (normalises(k->id)) {
         note_prologue(k);
         return;
     }
-    note_relu(v, k);
+    note_relu(p, v, k);
     if (k->id == SR_KERNEL_batchnorm_train || k->id == SR_KERNEL_batchnorm_grad ||
         k->id == SR_KERNEL_batchnorm_moments)
         k->raw = k->reads[0].value;
@@ -233,7 +235,7 @@ static sr_status add_launches(const builder *b, const sr_plan *plan, double runs
         sr_plan_get_launch(plan, i, &view);
         sr_gpu_kernel k = describe(b, &view, runs);
         SR_TRY(add_uses(b, &view, &k));
-        note_values(&view, &k);
+        note_values(b->program, &view, &k);
         SR_TRY(add_kernel(b->program, &k));
     }
     return SR_OK;

@@ -57,6 +57,14 @@ static bool always(const sr_plan_launch_view *v) {
     return true;
 }
 
+// Signs of batch norm with ReLU, if it has any, are whole bytes of a row.
+static bool has_whole_signs(const sr_plan_launch_view *v) {
+    bool has_signs = false;
+    for (int i = 0; i < v->args; i++)
+        has_signs |= v->info[i].dtype == SR_U8;
+    return !has_signs || last_dim(&v->info[0]) % 8 == 0;
+}
+
 static bool is_for_libraries(const sr_plan_launch_view *v) {
     return is_16(v) || (v->info[0].dtype == SR_F32 && sr_kernels_tf32());
 }
@@ -123,10 +131,10 @@ static const struct serving {
     {SR_KERNEL_batchnorm_sums, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_dx, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_infer, SR_GPU_tensor, always},
-    {SR_KERNEL_batchnorm_train_relu, SR_GPU_tensor, always},
-    {SR_KERNEL_batchnorm_infer_relu, SR_GPU_tensor, always},
+    {SR_KERNEL_batchnorm_train_relu, SR_GPU_tensor, has_whole_signs},
+    {SR_KERNEL_batchnorm_infer_relu, SR_GPU_tensor, has_whole_signs},
     {SR_KERNEL_batchnorm_relu_grad, SR_GPU_tensor, always},
-    {SR_KERNEL_batchnorm_add_relu_grad, SR_GPU_tensor, always},
+    {SR_KERNEL_batchnorm_add_relu_grad, SR_GPU_tensor, has_whole_signs},
     {SR_KERNEL_conv2d, SR_GPU_tensor, is_depthwise},
     {SR_KERNEL_conv2d_dx, SR_GPU_tensor, is_depthwise},
     {SR_KERNEL_conv2d_dw, SR_GPU_tensor, is_depthwise},

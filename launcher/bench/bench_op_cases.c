@@ -184,7 +184,7 @@ static void offer_batchnorm(maker *m, sr_kernel_id kernel, int64_t size, int64_t
                                                         : sizeof(sr_batchnorm_params));
     (void)snprintf(c.shape, sizeof c.shape, "%dx%d %d", (int)size, (int)size, (int)channels);
     if (kernel == SR_KERNEL_batchnorm_train_relu && !sum)
-        c.request.dtype[1] = SR_DTYPE_COUNT; // no z
+        c.request.dtype[1] = c.request.dtype[7] = SR_DTYPE_COUNT; // neither z nor signs
     if (kernel == SR_KERNEL_batchnorm_train || kernel == SR_KERNEL_batchnorm_grad)
         c.twice = kernel == SR_KERNEL_batchnorm_grad ? 3 : 1; // one pass reduces, one applies
     offer(m, &c);

@@ -30,8 +30,8 @@ static sr_status run_stage(const part *p, int stage, void *const *arguments, voi
 // x, gamma, beta, mean, var, ...
 static sr_status run_norm(const sr_kernel_args *args, int64_t block, sr_worker *worker) {
     const norm_linear *n = args->state;
-    void *const arguments[] = {args->p[0], NULL,       args->p[1],     args->p[2],
-                               args->p[3], args->p[4], args->workspace};
+    void *const arguments[] = {args->p[0], NULL,       args->p[1],      args->p[2],
+                               args->p[3], args->p[4], args->workspace, NULL};
     return run_stage(&n->norm, 0, arguments, NULL, block, worker);
 }
 
@@ -67,6 +67,7 @@ static sr_status prepare_parts(const sr_kernel_request *request, norm_linear *n)
     const sr_dtype dtype = request->dtype[0];
     sr_kernel_request_init(&n->norm.request, request->device, SR_KERNEL_batchnorm_infer_relu, dtype,
                            &norm, sizeof norm);
+    n->norm.request.dtype[n->norm.request.args - 1] = SR_DTYPE_COUNT; // no signs
     sr_kernel_request_init(&n->product.request, request->device,
                            forward ? SR_KERNEL_linear : SR_KERNEL_linear_dw, dtype, &product,
                            sizeof product);

@@ -96,14 +96,25 @@ static sr_tensor lane_sum(sr_context *context, const sr_tensor *in, void *user) 
 BUILD(norm_given, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.0))
 BUILD(norm_given_eps, sr_batchnorm_infer(in[0], in[1], in[2], in[3], in[4], 0.1))
 
+static sr_dtype dtype_of(sr_tensor x) {
+    sr_info info = {.dtype = SR_F64};
+    (void)sr_tensor_info(x, &info);
+    return info.dtype;
+}
 static sr_tensor norm_relu(sr_context *context, const sr_tensor *in, void *user) {
     (void)context;
     (void)user;
-    sr_tensor out[3];
+    sr_tensor out[4];
     sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0}, in, out);
-    return out[0];
+    return sr_add(out[0], sr_cast(out[3], dtype_of(in[0]))); // of one channel: 0 or 1
 }
-BUILD(norm_given_relu, sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0}, in))
+static sr_tensor norm_given_relu(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    sr_tensor out[2];
+    sr_op_record(sr_op_find("batchnorm_infer_relu"), &(double){0}, in, out);
+    return sr_add(out[0], sr_cast(out[1], dtype_of(in[0])));
+}
 BUILD(norm_relu_linear, sr_op_record_one(sr_op_find("batchnorm_relu_linear"), &(double){0}, in))
 BUILD(norm_relu_linear_dw,
       sr_op_record_one(sr_op_find("batchnorm_relu_linear_dw"), &(double){0}, in))
@@ -149,11 +160,12 @@ WRONG(norm_without_mean,
 WRONG(norm_relu_shapes,
       sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0},
                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE, SR_NONE},
-                   (sr_tensor[3]){{0}}))
+                   (sr_tensor[4]){{0}}))
 WRONG(norm_given_relu_without_var,
-      sr_op_record_one(sr_op_find("batchnorm_infer_relu"), &(double){0},
-                       (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE,
-                                     ZEROS(SR_F32, 1, 4), SR_NONE}))
+      sr_op_record(sr_op_find("batchnorm_infer_relu"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE, SR_NONE,
+                                 ZEROS(SR_F32, 1, 4), SR_NONE},
+                   (sr_tensor[2]){{0}}))
 WRONG(norm_relu_linear_shapes,
       sr_op_record_one(sr_op_find("batchnorm_relu_linear"), &(double){0},
                        (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 3, 4), SR_NONE, SR_NONE,
@@ -172,9 +184,15 @@ WRONG(norm_relu_grad_shapes,
                    (sr_tensor[3]){{0}}))
 WRONG(norm_add_relu_grad_shapes,
       sr_op_record(sr_op_find("batchnorm_add_relu_grad"), &(double){0},
-                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4),
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_U8, 2, 3, 1),
                                  ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE,
                                  ZEROS(SR_F32, 1, 4), ZEROS(SR_F32, 1, 4)},
+                   (sr_tensor[4]){{0}}))
+WRONG(norm_add_relu_grad_signs,
+      sr_op_record(sr_op_find("batchnorm_add_relu_grad"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 9), ZEROS(SR_U8, 2, 3, 1),
+                                 ZEROS(SR_F32, 2, 3, 9), SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 9),
+                                 ZEROS(SR_F32, 1, 9)},
                    (sr_tensor[4]){{0}}))
 
 // ---- Pooling ----
@@ -436,7 +454,7 @@ const op_case op_cases_layers[] = {
      .params = 12,
      .info = {F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1)},
      .in = {{1, 3, 1, 3}, {2, -4, -3, 1}, {2}, {1}},
-     .want = {1, 0, 0, 4},
+     .want = {2, 0, 0, 5},
      .want_count = 4,
      .gradient = GRADIENT_NONE,
      .wrong = norm_relu_shapes,
@@ -449,7 +467,7 @@ const op_case op_cases_layers[] = {
      .high = 1.5,
      .info = {F64(2, 2, 1), F64(2, 2, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1)},
      .in = {{1, 3}, {-1, 5}, {2}, {1}, {2}, {4}},
-     .want = {0, 7},
+     .want = {0, 8},
      .want_count = 2,
      .gradient = GRADIENT_NONE,
      .wrong = norm_given_relu_without_var,
@@ -501,14 +519,35 @@ const op_case op_cases_layers[] = {
      .params = 112,
      .low = 0.5,
      .high = 1.5,
-     .info = {F64(2, 4, 1), F64(2, 4, 1), F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1),
+     .info = {F64(2, 4, 1),
+              {.dtype = SR_U8, .rank = 2, .dim = {4, 1}},
+              F64(2, 4, 1),
+              F64(2, 4, 1),
+              F64(1, 1),
+              F64(1, 1),
               F64(1, 1)},
-     .in = {{1, 3, 1, 3}, {-1, 2, 0, 5}, {1, 1, 1, 1}, {0, 1, 2, 3}, {2}, {2}, {1}},
+     .in = {{1, 3, 1, 3}, {0, 1, 0xfe, 5}, {1, 1, 1, 1}, {0, 1, 2, 3}, {2}, {2}, {1}},
      .want = {0, 0, 0, 6},
      .want_count = 4,
      .gradient = GRADIENT_NONE,
      .wrong = norm_add_relu_grad_shapes,
      .message = "batchnorm_add_relu_grad: inputs [3, 4] f32 and [4, 4] f32"},
+    {.op = "batchnorm_add_relu_grad",
+     .build = norm_add_relu_grad,
+     .inputs = 7,
+     .params = 112,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(2, 1, 9),
+              {.dtype = SR_U8, .rank = 2, .dim = {1, 2}},
+              F64(2, 1, 9),
+              F64(2, 1, 9),
+              F64(1, 9),
+              F64(1, 9),
+              F64(1, 9)},
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_add_relu_grad_signs,
+     .message = "batchnorm_add_relu_grad: signs are [3, 1] u8, expected [3, 2] u8"},
 
     // The same for a group of lanes, of one lane: batchnorm_group alone has no gradient of the
     // statistics.

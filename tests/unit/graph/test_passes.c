@@ -7,6 +7,7 @@
 #include "autograd/gradients.h"
 #include "graph/context.h"
 #include "graph/ops.h"
+#include "graph/plan_view.h"
 #include "kernels/base/cpuid.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/rng.h"
@@ -388,17 +389,33 @@ static void test_sums_are_joined_with_relu(void **state) {
     sr_text_release(&plain);
 }
 
-// Two blocks of a residual network, the second one with a convolution in its shortcut, and the
-// gradients; with statistics of the batch, or given ones.
+// Launches of operators of this name that write so many results.
+static int count_writers(const sr_plan *plan, const char *op, int results) {
+    int count = 0;
+    for (int i = 0; i < sr_plan_node_count(plan); i++) {
+        sr_plan_launch_view v;
+        int present = 0;
+        sr_plan_get_launch(plan, i, &v);
+        for (int k = v.inputs; k < v.args; k++)
+            present += v.info[k].dtype != SR_DTYPE_COUNT;
+        count += strcmp(v.op, op) == 0 && present == results;
+    }
+    return count;
+}
+
+static int with_signs, without_signs; // batch norms with ReLU in the plan of 'run_blocks'
+
+// Blocks of a residual network, all but the first one with a convolution in their shortcuts, and
+// the gradients; with statistics of the batch, or given ones.
 static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, bool trains,
-                           sr_text *text) {
+                           int blocks, sr_text *text) {
     const sr_conv2d_opts pointwise = {0};
     pass_network n;
     sr_target targets[3];
     sr_tensor variables[2], grads[2], h;
     begin_on(&n, device, optimize, dtype);
     h = n.x;
-    for (int block = 0; block < 2; block++) {
+    for (int block = 0; block < blocks; block++) {
         sr_tensor branch = h, shortcut = h;
         for (int i = 0; i < 2; i++) {
             branch = sr_conv2d(i == 0 ? branch : sr_relu(branch), n.w, pointwise);
@@ -416,7 +433,12 @@ static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, boo
     targets[0] = (sr_target){.tensor = grads[0], .after = n.w};
     targets[1] = (sr_target){.tensor = grads[1]};
     targets[2] = (sr_target){.tensor = h};
-    assert_ok(sr_plan_text(run(&n, targets, 3), text));
+    const sr_plan *plan = run(&n, targets, 3);
+    with_signs = count_writers(plan, "batchnorm_train_relu", 4) +
+                 count_writers(plan, "batchnorm_infer_relu", 2);
+    without_signs = count_writers(plan, "batchnorm_train_relu", 3) +
+                    count_writers(plan, "batchnorm_infer_relu", 1);
+    assert_ok(sr_plan_text(plan, text));
     sr_context_free(n.context);
     return n.hash;
 }
@@ -439,12 +461,14 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     for (int i = 0; i < 3; i++) {
         for (int trains = 0; trains < 2; trains++) {
             sr_text_clear(&text);
-            assert_true(run_blocks("cpu-async", 0, dtypes[i], trains, &text) ==
-                        run_blocks("cpu-async", -1, dtypes[i], trains, &plain));
+            const uint64_t alone = run_blocks("cpu-async", -1, dtypes[i], trains, 2, &plain);
+            assert_true(run_blocks("cpu-async", 0, dtypes[i], trains, 2, &text) == alone);
             assert_true(count_of(text.data, trains ? " batchnorm_train_relu/"
                                                    : " batchnorm_infer_relu/") >= 3);
             assert_int_equal(count_of(text.data, " batchnorm_relu_grad/"), trains ? 2 : 0);
             assert_int_equal(count_of(text.data, " batchnorm_add_relu_grad/"), trains ? 2 : 1);
+            assert_int_equal(with_signs, trains ? 2 : 1);
+            assert_true(without_signs >= 2);
             assert_null(strstr(text.data, " relu/"));
             if (trains)
                 assert_null(strstr(text.data, " relu_grad/"));
@@ -452,7 +476,7 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     }
     assert_null(strstr(plain.data, "_relu"));
     sr_text_clear(&text);
-    (void)run_blocks("cpu", 0, SR_F32, true, &text); // which has chains
+    (void)run_blocks("cpu", 0, SR_F32, true, 2, &text); // which has chains
     assert_null(strstr(text.data, " batchnorm_train_relu/"));
     sr_kernels_use_portable(false);
     sr_text_release(&text);
@@ -675,6 +699,23 @@ static void test_other_norms_are_left(void **state) {
     sr_context_free(n.context);
 }
 
+// Block ends that are computed again, for the gradients of weights and for their signs.
+static void test_joined_values_are_computed_again(void **state) {
+    (void)state;
+    enum { ENDS = 12 };
+    sr_text text;
+    sr_text_init(&text);
+    sr_kernels_use_portable(true);
+    const uint64_t alone = run_blocks("cpu-async", -1, SR_F32, true, ENDS, &text);
+    sr_text_clear(&text);
+    assert_true(run_blocks("cpu-async", 0, SR_F32, true, ENDS, &text) == alone);
+    assert_true(count_of(text.data, " batchnorm_infer_relu/") > 0);
+    assert_int_equal(count_of(text.data, " batchnorm_add_relu_grad/"), ENDS);
+    assert_int_equal(with_signs, ENDS);
+    sr_kernels_use_portable(false);
+    sr_text_release(&text);
+}
+
 // Values that are read step by step, with what the next ones need in memory.
 static uint64_t read_block(int optimize) {
     enum { READ = 3 };
@@ -734,6 +775,7 @@ int main(void) {
         cmocka_unit_test(test_prologues_are_chosen_by_shape),
         cmocka_unit_test(test_norms_are_joined_with_sums),
         cmocka_unit_test(test_other_norms_are_left),
+        cmocka_unit_test(test_joined_values_are_computed_again),
         cmocka_unit_test(test_joined_values_are_read),
         cmocka_unit_test(test_random_networks_keep_their_bits),
     };

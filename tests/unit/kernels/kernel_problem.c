@@ -41,6 +41,22 @@ static void *make_index(const problem *c, int64_t count) {
     return index;
 }
 
+// Where numbers in [-2, 2) are above 0; bits behind those of a row are set.
+static void *make_signs(const problem *c, int64_t count, uint32_t seed) {
+    const sr_batchnorm_params *p = (const void *)c->request.params;
+    const test_array *y = array_random(c->request.dtype[0], p->rows * p->channels, seed, -2, 2);
+    uint8_t *signs = sr_alloc((size_t)count + GUARD, "a test array");
+    assert_non_null(signs);
+    memset(signs, 0xff, (size_t)count);
+    for (int64_t i = 0; i < y->count; i++) {
+        const int64_t row = i / p->channels, channel = i % p->channels;
+        if (!(array_get(y, i) > 0))
+            signs[row * SR_SIGN_BYTES(p->channels) + channel / 8] &= (uint8_t) ~(1U << channel % 8);
+    }
+    (void)arrays_free(NULL);
+    return signs;
+}
+
 // Derived from the name, so that the numbers do not depend on the other kernels of the list.
 static uint32_t kernel_seed(sr_kernel_id kernel) {
     const char *name = sr_kernel_name(kernel);
@@ -112,6 +128,8 @@ static void *make_input(const problem *c, int i) {
         return fill_random(dtype, a->count, seed, 0, 256);
     if (a->role == INDEX)
         return make_index(c, a->count);
+    if (a->role == SIGNS)
+        return make_signs(c, a->count, seed);
     if (a->role == NUMBERS) // conversion rounds towards zero
         return fill_random(dtype, a->count, seed, -1.9, a->bound + 0.9);
     if (a->role == ORDER)
@@ -139,7 +157,7 @@ arrays make_inputs(const problem *c) {
 }
 
 bool is_result(const argument *a) {
-    return a->output || a->updated;
+    return a->role != NONE && (a->output || a->updated);
 }
 
 void free_arrays(arrays *a) {
@@ -214,7 +232,7 @@ void assert_close(const problem *c, const arrays *got, const arrays *want, const
                         strstr(entry->numerics_class, "attention") != NULL;
     for (int i = 0; i < c->request.args; i++) {
         const sr_dtype dtype = c->request.dtype[i];
-        if (!is_result(&c->arg[i]))
+        if (!is_result(&c->arg[i]) || c->arg[i].role == SIGNS) // which norm_relu.c checks
             continue;
         const double bound = spread ? fmax(largest(dtype, magnitude->p[i], c->arg[i].count),
                                            largest(dtype, want->p[i], c->arg[i].count))

@@ -188,7 +188,7 @@ void library_check(sr_kernel_id kernel, sr_dtype t, const void *params, size_t b
     sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
     for (int i = 0; i < count; i++) {
         c.arg[i] = (argument){.role = arguments[i].type == SR_ARG_T ? ACTIVATION : PARAMETER,
-                              .output = arguments[i].role == SR_ARG_OUT,
+                              .output = sr_argument_is_result(arguments[i].role),
                               .count = sr_kernel_argument_count(&c.request, i)};
         if (arguments[i].role == SR_ARG_OPT && !bias) {
             c.arg[i] = (argument){.role = NONE};

@@ -73,7 +73,7 @@ static inline const sr_kernel_entry *check_lanes(const sr_kernel_request *lane, 
         given[i] = array_random(lane->dtype[i], sr_kernel_argument_count(&all, i), (uint32_t)i + 31,
                                 least, 2);
         p[i] = given[i]->data;
-        if (arguments[i].role == SR_ARG_OUT)
+        if (sr_argument_is_result(arguments[i].role))
             result[i] = array_new(lane->dtype[i], sr_kernel_argument_count(lane, i));
     }
     assert_ok(sr_kernel_prepare_as(&all, sr_kernel_find(&all), 0, &together));

@@ -165,7 +165,7 @@ static problem problem_of(sr_kernel_id kernel, sr_dtype t, const void *params, s
     sr_kernel_request_init(&c.request, SR_DEVICE_CPU, kernel, t, params, bytes);
     for (int i = 0; i < count; i++)
         c.arg[i] = (argument){.role = roles[arguments[i].type],
-                              .output = arguments[i].role == SR_ARG_OUT,
+                              .output = sr_argument_is_result(arguments[i].role),
                               .count = sr_kernel_argument_count(&c.request, i)};
     return c;
 }

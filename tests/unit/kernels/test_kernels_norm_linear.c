@@ -57,7 +57,7 @@ static norm_case make_case(sr_dtype type, const int64_t shape[3], bool affine) {
     o.dy = array_random(type, n * k, 8, -1, 1);
     o.normalised = array_new(type, n * c);
     RUN(TENSOR, batchnorm_infer_relu, &norm, o.x, NULL, o.gamma, o.beta, o.mean, o.var,
-        o.normalised);
+        o.normalised, NULL);
     return o;
 }
 

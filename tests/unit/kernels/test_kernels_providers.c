@@ -316,9 +316,9 @@ static void check_arguments(const problem *c) {
     for (int i = 0; i < args; i++) {
         const bool present = c->arg[i].role != NONE;
         assert_int_equal(present ? c->arg[i].count : 0, sr_kernel_argument_count(&c->request, i));
-        assert_int_equal(c->arg[i].output, listed[i].role == SR_ARG_OUT);
+        assert_int_equal(c->arg[i].output, sr_argument_is_result(listed[i].role));
         assert_int_equal(c->arg[i].updated, listed[i].role == SR_ARG_UPD);
-        assert_true(present || listed[i].role == SR_ARG_OPT);
+        assert_true(present || listed[i].role == SR_ARG_OPT || listed[i].role == SR_ARG_OPT_OUT);
     }
 }
 

@@ -44,10 +44,12 @@ static const special_case by_rows[] = {
     {SR_KERNEL_batchnorm_moments, "xcc"},
     {SR_KERNEL_batchnorm_sums, "xxwvcc"},
     {SR_KERNEL_batchnorm_dx, "xxwwvwwy"},
-    {SR_KERNEL_batchnorm_train_relu, "xxwwycc"},
-    {SR_KERNEL_batchnorm_infer_relu, "xxwwwvy"},
+    {SR_KERNEL_batchnorm_train_relu, "xxwwycc-"},
+    {SR_KERNEL_batchnorm_train_relu, "xxwwyccb"},
+    {SR_KERNEL_batchnorm_infer_relu, "xxwwwvy-"},
+    {SR_KERNEL_batchnorm_infer_relu, "xxwwwvyb"},
     {SR_KERNEL_batchnorm_relu_grad, "xxwwwvycc"},
-    {SR_KERNEL_batchnorm_add_relu_grad, "xxxxwwvyycc"},
+    {SR_KERNEL_batchnorm_add_relu_grad, "xbxxwwvyycc"},
     {SR_KERNEL_softmax, "xy"},
     {SR_KERNEL_softmax_grad, "xxy"},
     {SR_KERNEL_log_softmax, "xy"},
@@ -128,6 +130,8 @@ static test_array *argument(char letter, sr_dtype t, uint32_t seed) {
         return array_new(other, COUNT);
     case 'h':
         return array_new(SR_F16, COUNT);
+    case 'b':
+        return array_random(SR_U8, ROWS * SR_SIGN_BYTES(CHANNELS), seed, 0, 256);
     case 'i':
         return array_new(SR_U8, COUNT);
     case 'c':
@@ -159,9 +163,10 @@ static void check(const char *provider, const special_case *c, sr_dtype t, const
     memcpy(request.params, params, bytes);
     for (; c->arguments[request.args] != '\0'; request.args++) {
         const int i = request.args;
-        args[i] = argument(c->arguments[i], t, (uint32_t)i + 1);
-        want[i] = argument(c->arguments[i], t, (uint32_t)i + 1);
-        request.dtype[i] = args[i]->dtype;
+        const bool absent = c->arguments[i] == '-';
+        args[i] = absent ? NULL : argument(c->arguments[i], t, (uint32_t)i + 1);
+        want[i] = absent ? NULL : argument(c->arguments[i], t, (uint32_t)i + 1);
+        request.dtype[i] = absent ? SR_DTYPE_COUNT : args[i]->dtype;
     }
     const sr_kernel_entry *entry = sr_kernel_find_in(&request, provider);
     if (entry) { // the provider test checks which entries must exist
@@ -169,7 +174,8 @@ static void check(const char *provider, const special_case *c, sr_dtype t, const
         assert_ok(kernel_try("reference", c->kernel, params, bytes, request.args, want));
     }
     for (int i = 0; i < request.args && entry; i++)
-        compare(entry, i, args[i], want[i]);
+        if (args[i])
+            compare(entry, i, args[i], want[i]);
     (void)arrays_free(NULL);
 }
 

@@ -252,8 +252,8 @@ static void check_relu(const char *provider, sr_dtype type, int64_t rows, int64_
                               .gamma = affine ? array_random(wide, channels, 3, -0.5, 1.5) : NULL,
                               .beta = affine ? array_random(wide, channels, 4, -1, 1) : NULL};
     test_array *const mean = array_new(wide, channels);
-    if (serves(provider, SR_KERNEL_batchnorm_train_relu, 7,
-               (test_array *[]){a.x, NULL, NULL, NULL, a.x, mean, mean}))
+    if (serves(provider, SR_KERNEL_batchnorm_train_relu, 8,
+               (test_array *[]){a.x, NULL, NULL, NULL, a.x, mean, mean, NULL}))
         check_norm_relu(provider, &a);
 }
 

@@ -89,10 +89,11 @@ static traffic now(void) {
     return (traffic){(double)loaded, (double)stored, (double)soft_gpu_count("launch")};
 }
 
+// Signs, of a bit for an element, are less than what is left out: their tests compare runs.
 static double smallest_pass(const problem *p) {
     double least = bytes_of(&p->info[0]);
     for (int i = 0; i < p->args; i++)
-        if (p->info[i].rank > 1 && bytes_of(&p->info[i]) < least)
+        if (p->info[i].rank > 1 && p->info[i].dtype != SR_U8 && bytes_of(&p->info[i]) < least)
             least = bytes_of(&p->info[i]);
     return least;
 }
@@ -104,18 +105,28 @@ static void check_bytes(const problem *p, const char *what, double got, double w
                  sr_kernel_name(p->id), what, got, want, more);
 }
 
-static void check(const problem *p, const char *expected_class) {
-    const char *class;
-    const traffic want = plan(p, &class), before = now();
-    assert_string_equal(class, expected_class);
+// What a run of a kernel of this class loads and stores.
+static traffic run(const problem *p, const char *class) {
+    const traffic before = now();
     assert_int_equal(kernel_try(class, p->id, p->params, p->params_bytes, p->args, p->array),
                      SR_OK);
     const traffic after = now();
-    check_bytes(p, "loads", after.loaded - before.loaded, want.loaded, p->more_loaded);
-    check_bytes(p, "stores", after.stored - before.stored, want.stored, p->more_stored);
-    if (after.launches - before.launches != want.launches) // both are whole numbers
-        fail_msg("%s is %.0f launches, not %.0f", sr_kernel_name(p->id),
-                 after.launches - before.launches, want.launches);
+    return (traffic){after.loaded - before.loaded, after.stored - before.stored,
+                     after.launches - before.launches};
+}
+
+// Returns what it counts.
+static traffic check(const problem *p, const char *expected_class) {
+    const char *class;
+    const traffic want = plan(p, &class);
+    assert_string_equal(class, expected_class);
+    const traffic got = run(p, class);
+    check_bytes(p, "loads", got.loaded, want.loaded, p->more_loaded);
+    check_bytes(p, "stores", got.stored, want.stored, p->more_stored);
+    if (got.launches != want.launches) // both are whole numbers
+        fail_msg("%s is %.0f launches, not %.0f", sr_kernel_name(p->id), got.launches,
+                 want.launches);
+    return got;
 }
 
 // ---- Cases ----
@@ -136,9 +147,14 @@ static problem begin_norm(sr_kernel_id id, int inputs) {
                      .more_stored = 4.0 * UNITS * FLOATS * CHANNELS};
 }
 
+// The signs of all rows.
+enum { SIGN_BYTES = ROWS * CHANNELS / 8 };
+
 static void test_batchnorm_train_relu(void **state) {
     (void)state;
-    for (int with_z = 0; with_z < 2; with_z++) {
+    traffic counted[2][2];
+    for (int i = 0; i < 4; i++) {
+        const int with_z = i / 2, with_signs = i % 2;
         problem p = begin_norm(SR_KERNEL_batchnorm_train_relu, 4);
         add_rows(&p, SR_BF16, ROWS, CHANNELS);
         if (with_z)
@@ -148,7 +164,15 @@ static void test_batchnorm_train_relu(void **state) {
         add_vectors(&p, 2, CHANNELS);
         add_rows(&p, SR_BF16, ROWS, CHANNELS);
         add_vectors(&p, 2, CHANNELS);
-        check(&p, "tensor");
+        if (with_signs)
+            add_rows(&p, SR_U8, ROWS, CHANNELS / 8);
+        else
+            add_absent(&p);
+        counted[with_z][with_signs] = check(&p, "tensor");
+    }
+    for (int z = 0; z < 2; z++) {
+        assert_true(counted[z][1].loaded == counted[z][0].loaded);
+        assert_true(counted[z][1].stored == counted[z][0].stored + SIGN_BYTES);
     }
 }
 
@@ -160,19 +184,30 @@ static void test_batchnorm_relu_grad(void **state) {
     add_vectors(&p, 4, CHANNELS);
     add_rows(&p, SR_F16, ROWS, CHANNELS);
     add_vectors(&p, 2, CHANNELS);
-    check(&p, "tensor");
+    (void)check(&p, "tensor");
 }
 
+// Beside what batchnorm_grad loads, whose dy is read twice, as a is once and dz is once: b, signs.
 static void test_batchnorm_add_relu_grad(void **state) {
     (void)state;
     problem p = begin_norm(SR_KERNEL_batchnorm_add_relu_grad, 7);
-    for (int i = 0; i < 4; i++)
-        add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_rows(&p, SR_U8, ROWS, CHANNELS / 8);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
     add_vectors(&p, 3, CHANNELS);
     add_rows(&p, SR_BF16, ROWS, CHANNELS);
     add_rows(&p, SR_BF16, ROWS, CHANNELS);
     add_vectors(&p, 2, CHANNELS);
-    check(&p, "tensor");
+    const traffic joined = check(&p, "tensor");
+    problem alone = begin_norm(SR_KERNEL_batchnorm_grad, 5);
+    add_rows(&alone, SR_BF16, ROWS, CHANNELS);
+    add_rows(&alone, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&alone, 3, CHANNELS);
+    add_rows(&alone, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&alone, 2, CHANNELS);
+    const traffic plain = check(&alone, "tensor");
+    assert_true(joined.loaded == plain.loaded + bytes_of(&p.info[3]) + SIGN_BYTES);
 }
 
 // Without gamma and beta, which each row loads from caches.
@@ -188,7 +223,7 @@ static void test_groupnorm(void **state) {
     add_absent(&p);
     add_rows(&p, SR_BF16, ROWS, WIDE);
     add_vectors(&p, 2, ROWS);
-    check(&p, "tensor");
+    (void)check(&p, "tensor");
 }
 
 static void test_groupnorm_with_sums(void **state) {
@@ -215,7 +250,7 @@ static void check_elements(sr_kernel_id id, int inputs, const char *class) {
     problem p = {.id = id, .params = &params, .params_bytes = sizeof params, .inputs = inputs};
     for (int i = 0; i <= inputs; i++)
         add_rows(&p, SR_BF16, ELEMENTS, 10);
-    check(&p, class);
+    (void)check(&p, class);
 }
 
 static void test_elements(void **state) {
@@ -250,7 +285,7 @@ static void test_maxpool2d_grad(void **state) {
     add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
     add(&p, SR_U8, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
     add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, SIDE, SIDE, WIDE});
-    check(&p, "reference");
+    (void)check(&p, "reference");
 }
 
 int main(void) {

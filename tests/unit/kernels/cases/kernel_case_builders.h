@@ -23,6 +23,7 @@ static inline sr_dtype dtype_of(arg_role role, sr_dtype t) {
     case TABLE:
         return SR_F32;
     case BYTES:
+    case SIGNS:
     case INDEX:
         return SR_U8;
     case KEY:

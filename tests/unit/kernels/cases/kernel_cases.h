@@ -19,6 +19,7 @@ typedef enum arg_role {
     POSITIVE,            // f32 in [0.5, 1.5)
     POSITIVE_ACTIVATION, // in [0.5, 1.5)
     BYTES,               // u8
+    SIGNS,               // u8: bits; as an output, those of another one
     KEY,                 // i32
     HYPER,               // f32[8] or f32[16] of an optimiser
     TABLE,               // f32: that of sr_update_params with pieces

@@ -150,11 +150,11 @@ void case_batchnorm_part(sr_kernel_id kernel) {
 }
 
 // The same with a sum and ReLU, with and without what may be absent.
-static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bool adds, bool train,
-                                   sr_dtype t) {
+static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bool adds, bool signs,
+                                   bool train, sr_dtype t) {
     const int64_t n = p->rows * p->channels, channels = p->channels;
-    problem c = train ? problem_of(SR_KERNEL_batchnorm_train_relu, 7, p, sizeof *p)
-                      : problem_of(SR_KERNEL_batchnorm_infer_relu, 7, p, sizeof *p);
+    problem c = train ? problem_of(SR_KERNEL_batchnorm_train_relu, 8, p, sizeof *p)
+                      : problem_of(SR_KERNEL_batchnorm_infer_relu, 8, p, sizeof *p);
     c.terms = (double)p->rows;
     set(&c, 0, ACTIVATION, t, n);
     set(&c, 1, adds ? ACTIVATION : NONE, t, n);
@@ -171,6 +171,7 @@ static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bo
         set(&c, 4, PARAMETER, t, channels);
         set(&c, 5, POSITIVE, t, channels);
     }
+    set_output(&c, 7, signs ? SIGNS : NONE, t, p->rows * SR_SIGN_BYTES(channels));
     check_problem(&c);
 }
 
@@ -205,6 +206,7 @@ static void batchnorm_add_relu_grad(const sr_batchnorm_params *p, bool affine, b
     c.terms = (double)p->rows;
     for (int i = 0; i < 4; i++)
         set(&c, i, i < 3 || adds ? ACTIVATION : NONE, t, p->rows * p->channels);
+    set(&c, 1, SIGNS, t, p->rows * SR_SIGN_BYTES(p->channels));
     set(&c, 4, affine ? PARAMETER : NONE, t, p->channels);
     set(&c, 5, PARAMETER, t, p->channels);
     set(&c, 6, POSITIVE, t, p->channels);
@@ -221,13 +223,14 @@ void case_batchnorm_relu(sr_kernel_id kernel) {
         const sr_batchnorm_params p = {row_shapes[k][0], row_shapes[k][1], 1e-2};
         for (int t = 0; t < TYPES; t++) {
             const bool affine = (k + (size_t)t) % 2 == 0, adds = (k + (size_t)t) % 3 != 0;
+            const bool signs = !kernel_cases_of_digests && (k + (size_t)t) % 4 != 0;
             if (kernel == SR_KERNEL_batchnorm_relu_grad)
                 batchnorm_relu_grad(&p, affine, types[t]);
             else if (kernel == SR_KERNEL_batchnorm_add_relu_grad)
                 batchnorm_add_relu_grad(&p, affine, adds, types[t]);
             else
-                batchnorm_forward_relu(&p, affine, adds, kernel == SR_KERNEL_batchnorm_train_relu,
-                                       types[t]);
+                batchnorm_forward_relu(&p, affine, adds, signs,
+                                       kernel == SR_KERNEL_batchnorm_train_relu, types[t]);
         }
     }
 }
