@@ -340,7 +340,7 @@ static double functions_of(const sr_plan_launch_view *v, sr_gpu_class numerics) 
     return functions;
 }
 
-// Tensors that a kernel of batch norm with sums has them of; 0: it is none.
+// Of how many tensors a kernel of batch norm has sums; 0: it has none.
 static int summed_inputs(const sr_plan_launch_view *v) {
     for (int i = 0; i < TRAFFIC; i++)
         if (traffic[i].id == v->id && traffic[i].numerics == SR_GPU_tensor && traffic[i].inputs > 0)
