@@ -353,11 +353,12 @@ typedef struct sr_fold_params {
 static inline int sr_fold_input(int part) {
     return part == 0 ? 0 : part + 1;
 }
-// Elements of an argument of fold_lanes.
+// Elements of the values of a part.
 static inline int64_t sr_fold_input_elements(const sr_fold_params *p, int part) {
     return part < p->parts ? (int64_t)(p->lanes - 1) * p->part[part].stride + p->part[part].count
                            : 0;
 }
+// The same of its result.
 static inline int64_t sr_fold_output_elements(const sr_fold_params *p) {
     int64_t end = 0;
     for (int i = 0; i < p->parts; i++)

@@ -120,8 +120,8 @@ static size_t peak_of(int64_t tokens) {
         sr_attention(in[Q], in[K], in[V], SR_NONE, (sr_attention_opts){.heads = HEADS});
     sr_gradients(y, sr_input(context, 3, &info), in, 3, grad);
     assert_ok(sr_compile(
-        context, (const sr_target[]){{grad[0], SR_NONE}, {grad[1], SR_NONE}, {grad[2], SR_NONE}}, 3,
-        &plan));
+        context, (const sr_target[]){{.tensor = grad[0]}, {.tensor = grad[1]}, {.tensor = grad[2]}},
+        3, &plan));
     const size_t peak = sr_plan_peak_bytes(plan);
     sr_context_free(context);
     return peak;

@@ -226,10 +226,11 @@ DOES(read_later, sr_read_later(SR_NONE, &untouched, sizeof untouched))
 DOES(keep, sr_keep(SR_NONE))
 DOES(info_of, sr_info info; assert_false(sr_tensor_info(SR_NONE, &info)))
 DOES(compile, sr_plan *plan;
-     assert_status(SR_E_ARGUMENT, sr_compile(a->context, &(sr_target){SR_NONE, SR_NONE}, 1, &plan)))
+     assert_status(SR_E_ARGUMENT,
+                   sr_compile(a->context, &(sr_target){.tensor = SR_NONE}, 1, &plan)))
 DOES(compile_lanes, sr_plan *plan;
      assert_status(SR_E_ARGUMENT,
-                   sr_compile_lanes(a->context, &(sr_target){SR_NONE, SR_NONE}, 1, 1, &plan)))
+                   sr_compile_lanes(a->context, &(sr_target){.tensor = SR_NONE}, 1, 1, &plan)))
 DOES(gradients_y, sr_tensor g; sr_gradients(SR_NONE, SR_NONE, &a->some, 1, &g);
      assert_true(sr_is_none(g)))
 DOES(gradients_x, sr_tensor xs[2] = {a->some}; sr_tensor g[2];
