@@ -41,52 +41,10 @@ static void count_uses(sr_fusion *f) {
         use(f, p->targets[t].value);
 }
 
-sr_program_node *sr_fusion_inner(const sr_fusion *f, uint32_t value) {
-    const sr_program_value *v = &f->p->values[value];
-    return v->node == SR_REF_NONE || v->kept || f->uses[value] != 1 ? NULL : &f->p->nodes[v->node];
-}
-
-bool sr_fusion_is_sum(const sr_fusion *f, const sr_program_node *node) {
-    const sr_program_value *values = f->p->values;
-    return node->op == &sr_op_add &&
-           sr_op_same_shape(&values[node->input[0]].info, &values[node->output[0]].info) &&
-           sr_op_same_shape(&values[node->input[1]].info, &values[node->output[0]].info);
-}
-
 // The node that writes a value, if that is such a sum which exactly one node reads; otherwise NULL.
 static sr_program_node *inner_sum(const sr_fusion *f, uint32_t value) {
     sr_program_node *sum = sr_fusion_inner(f, value);
     return sum && sr_fusion_is_sum(f, sum) ? sum : NULL;
-}
-
-// There is room for each node once, and once more.
-static void note_joined(sr_fusion *f, const sr_program_node *node) {
-    f->p->joined[f->p->joined_count++] = node->recorded;
-}
-
-void sr_fusion_remove(sr_fusion *f, const sr_program_node *node) {
-    f->gone[node - f->p->nodes] = true;
-    note_joined(f, node);
-}
-
-bool sr_fusion_has_class_of(const sr_fusion *f, const sr_program_node *node,
-                            const sr_program_node *of) {
-    const sr_kernel_entry *entry[2];
-    const sr_program_node *const nodes[2] = {node, of};
-    for (int i = 0; i < 2; i++) {
-        sr_view_arrays arrays = {0};
-        sr_node_view view;
-        sr_kernel_request request;
-        if (sr_node_request(f->context, nodes[i], &arrays, &view, &request) != SR_OK)
-            return false;
-        entry[i] = sr_kernel_find(&request);
-    }
-    return entry[0] && entry[1] && strcmp(entry[0]->numerics_class, entry[1]->numerics_class) == 0;
-}
-
-bool sr_fusion_is_before(const sr_fusion *f, uint32_t value, const sr_program_node *node) {
-    const uint32_t writer = value == SR_REF_NONE ? SR_REF_NONE : f->p->values[value].node;
-    return writer == SR_REF_NONE || writer < node - f->p->nodes;
 }
 
 // ---- Forward ----
@@ -205,7 +163,7 @@ static bool put_gradient(sr_fusion *f, sr_program_node *relu, sr_program_node *g
     for (int k = first; k < joined->op->outputs; k++)
         f->p->values[joined->output[k]].node = (uint32_t)(relu - f->p->nodes);
     sr_fusion_remove(f, gradient);
-    note_joined(f, relu);
+    sr_fusion_note(f, relu);
     *relu = *joined;
     return true;
 }
@@ -295,7 +253,7 @@ sr_status sr_pass_fuse(const sr_context *context) {
     sr_arena_init(&arena);
     sr_fusion f = {.context = context,
                    .p = p,
-                   .uses = sr_arena_alloc(&arena, p->value_count + 1),
+                   .uses = sr_arena_alloc(&arena, p->value_capacity),
                    .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {

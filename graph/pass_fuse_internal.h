@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the pass that joins operators share: pass_fuse.c has the walk over the nodes
-// and ReLUs, pass_fuse_norm.c normalisations over groups of channels.
+// and ReLUs, pass_fuse_norm.c normalisations over groups of channels, pass_fuse_values.c what both
+// ask.
 #ifndef SR_GRAPH_PASS_FUSE_INTERNAL_H
 #define SR_GRAPH_PASS_FUSE_INTERNAL_H
 
@@ -23,7 +24,9 @@ bool sr_fusion_is_before(const sr_fusion *f, uint32_t value, const sr_program_no
 // Whether a node would have a kernel of the numerics class of another one's.
 bool sr_fusion_has_class_of(const sr_fusion *f, const sr_program_node *node,
                             const sr_program_node *of);
-// Removes a node that has become part of another one.
+// Notes that a node's operator is part of a joined one.
+void sr_fusion_note(sr_fusion *f, const sr_program_node *node);
+// Removes a node that has become part of another one, and notes it.
 void sr_fusion_remove(sr_fusion *f, const sr_program_node *node);
 
 // Joins a sum with a normalisation that reads it, if there is one.

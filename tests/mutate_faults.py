@@ -46,7 +46,7 @@ FAULTS = [
     Fault("batch norm: running variance is the biased one", "trainer/models/layers.c",
           "rows / (rows > 1 ? rows - 1 : 1)", "rows / (rows > 1 ? rows : 1)",
           [NETWORKS]),
-    Fault("fusion: a sum takes batch norm before its other term is there", "graph/pass_fuse.c",
+    Fault("fusion: a sum takes batch norm before its other term is there", "graph/pass_fuse_values.c",
           "return writer == SR_REF_NONE || writer < node - f->p->nodes;",
           "return writer == SR_REF_NONE || f->p != NULL || writer < node - f->p->nodes;", ["test_passes"]),
     Fault("fusion: the gradient of another batch norm than that of y", "graph/pass_fuse.c",

@@ -9,7 +9,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_params.h"
 
-enum { MAX_ARGS = 11 };
+enum { MAX_ARGS = SR_KERNEL_MAX_ARGS };
 
 // How an argument is made, or what it is.
 typedef enum arg_role {
