@@ -266,7 +266,7 @@ static void print_engines(const machine *m, int pattern, int type, int shape, in
         }
         forget(&own, kept);
     }
-    for (int i = 0, at = 0; i < first.knobs && at < TIMED_TYPES40; i++)
+    for (int i = 0, at = 0; i < first.knobs && at < 240; i++)
         at += snprintf(knobs + at, sizeof knobs - (size_t)at, "%s%d=%lld", i ? " " : "",
                        (int)first.types[i], (long long)first.values[i]);
     shape_text(&shapes[shape], text);
