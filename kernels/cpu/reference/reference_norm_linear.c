@@ -80,7 +80,6 @@ static sr_status prepare_parts(const sr_kernel_request *request, norm_linear *n)
 }
 
 static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
-    static const sr_kernel_fn products[] = {run_first, run_second};
     norm_linear *n = sr_alloc(sizeof *n, "batch norm and a product");
     if (!n)
         return SR_E_MEMORY;
@@ -92,8 +91,9 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     }
     const sr_prepared *norm = &n->norm.prepared, *product = &n->product.prepared;
     sr_add_stage(out, run_norm, norm->stage[0].blocks);
-    for (int i = 0; i < product->stages; i++)
-        sr_add_stage(out, products[i], product->stage[i].blocks);
+    sr_add_stage(out, run_first, product->stage[0].blocks);
+    if (product->stages > 1)
+        sr_add_stage(out, run_second, product->stage[1].blocks);
     out->workspace = n->normalised + product->workspace;
     out->scratch = norm->scratch > product->scratch ? norm->scratch : product->scratch;
     out->state = n;

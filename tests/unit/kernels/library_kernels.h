@@ -82,7 +82,7 @@ static inline const sr_kernel_entry *check_lanes(const sr_kernel_request *lane, 
     for (int k = 0; k < lanes; k++) {
         for (int i = 0; i < lane->args; i++) {
             const int64_t one = sr_kernel_argument_count(lane, i);
-            const int64_t step = all.apart >> i & 1 ? given[i]->count / lanes : one;
+            const int64_t step = given[i] && (all.apart >> i & 1) ? given[i]->count / lanes : one;
             p[i] = result[i] ? result[i]->data : given[i] ? part_of_lane(given[i], step, k) : NULL;
         }
         device_run(device_of_test(), &alone, lane, p, 0);

@@ -482,13 +482,14 @@ static void check_sums(void **state, sr_dtype type, int64_t rows, int64_t channe
     test_array *b = rows_of(NOISE, type, rows, channels, 6);
     test_array *shift = shifted ? array_random(SR_F32, channels, 7, -1, 1) : NULL;
     test_array *s[] = {array_new(SR_F32, channels), array_new(SR_F32, channels)};
-    for (int turn = 0; turn < 2; turn++)
+    for (int turn = 0; turn < 2; turn++) {
         if (inputs == 1)
             kernel_run(TENSOR, SR_KERNEL_channel_sum, &p, sizeof p, 2,
                        (test_array *[]){a, s[turn]});
         else
             kernel_run(TENSOR, SR_KERNEL_channel_dot, &p, sizeof p, 4,
                        (test_array *[]){a, b, shift, s[turn]});
+    }
     assert_memory_equal(s[0]->data, s[1]->data, (size_t)channels * sizeof(float));
     for (int64_t channel = 0; channel < channels; channel++) {
         double sum = 0, size = 0;

@@ -231,12 +231,13 @@ static void put_nodes(sr_lane_tree *tree, const sr_lane_range *nodes, int count,
             sr_lane_part parts[2];
             for (int lane = nodes[i].begin; lane < nodes[i].end; lane++)
                 fill(lane, data[lane]);
-            for (int k = first; k < end; k++)
+            for (int k = first; k < end; k++) {
                 parts[end - 1 - k] = (sr_lane_part){
                     .data = sr_device_host_address(device, data[nodes[i].begin] + cuts[k]),
                     .stride = STRIDE,
                     .offset = cuts[k],
                     .count = cuts[k + 1] - cuts[k]};
+            }
             assert_int_equal(sr_lane_tree_put(tree, nodes[i], parts, end - first, stream, complete),
                              SR_OK);
             assert_true(!*complete || (turn == 1 && nodes[i].end == nodes[count - 1].end));
