@@ -327,6 +327,9 @@ static void test_refused_products(void **state) {
     expect_refused(ask_changed, "computes in fp32");
     changed = usual;
     changed.type = CUDA_R_32F;
+    expect_refused(ask_changed, "products of fp32 in TF32");
+    changed.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+    changed.result = CUDA_R_16BF;
     expect_refused(ask_changed, "no product of types");
     changed = usual;
     changed.result = CUDA_R_16F;

@@ -86,8 +86,8 @@ static void test_unsupported(void **state) {
     c.compute = CUDNN_DATA_BFLOAT16;
     refuse_engines(&c, "computed in 9");
     c = usual();
-    c.type = c.w_type = CUDNN_DATA_FLOAT;
-    refuse_engines(&c, "no engine: types 0, 0 and 0");
+    c.type = CUDNN_DATA_FLOAT;
+    refuse_engines(&c, "no engine: types 0, 9 and 0");
 }
 
 static void test_engines(void **state) {

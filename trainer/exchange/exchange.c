@@ -399,8 +399,9 @@ sr_status sr_exchange_put(sr_exchange *x, int lane, int segment, sr_address data
 }
 
 int sr_exchange_group(const sr_exchange *x, int segment) {
+    enum { SMALL = 16384 }; // elements: a launch takes longer than adding fewer of some lanes
     const sr_segment *s = &x->segments[segment];
-    return bucket_of(x, s->begin + s->count - 1) + 1;
+    return s->count <= SMALL ? bucket_of(x, s->begin + s->count - 1) + 1 : 0;
 }
 
 // Segments of a bucket are put with its group, but for the end of one that begins in it and belongs
@@ -408,7 +409,7 @@ int sr_exchange_group(const sr_exchange *x, int segment) {
 int sr_exchange_launches(const sr_exchange *x) {
     int launches = 0;
     for (int b = 0; b < x->bucket_count; b++) {
-        int own = 0, others = 0;
+        int own = 0, others = 0; // of the bucket's group, and not
         for (int i = 0; i < x->segment_count; i++) {
             const sr_segment *s = &x->segments[i];
             if (s->begin >= x->buckets[b].end || s->begin + s->count <= x->buckets[b].begin)

@@ -143,8 +143,8 @@ typedef struct sr_exchange_value {
 SR_NODISCARD sr_status sr_exchange_put_lanes(sr_exchange *x, int lane, int lanes,
                                              const sr_exchange_value *values, int count,
                                              sr_stream *stream);
-// The group of a segment, from 1: segments of a group complete the same bucket, and should be put
-// at a time.
+// The group of a segment, from 1: small segments that complete the same bucket, which should be put
+// at a time. 0: a large one, which is worth a launch and should not wait for others in memory.
 int sr_exchange_group(const sr_exchange *x, int segment);
 // The number of launches with which lanes side by side that are a node of the tree put all
 // segments, those of each group at a time.

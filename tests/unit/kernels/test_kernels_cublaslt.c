@@ -140,7 +140,7 @@ static void test_cases(void **state) {
 
 static void check_linear(int64_t n, int64_t channels, int64_t k) {
     const sr_linear_params p = {n, channels, k};
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         library_check(SR_KERNEL_linear, t, &p, sizeof p, true);
         library_check(SR_KERNEL_linear, t, &p, sizeof p, false);
         library_check(SR_KERNEL_linear_dx, t, &p, sizeof p, false);
@@ -216,7 +216,7 @@ static void test_tiles(void **state) {
     (void)state;
     if (!library_is_there(&cublaslt))
         return;
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         library_check(SR_KERNEL_linear_dw, t, &wide, sizeof wide, false);
         library_check(SR_KERNEL_linear_dw, t, &rest, sizeof rest, false);
         library_check(SR_KERNEL_conv2d_dw, t, &conv, sizeof conv, false);
@@ -264,7 +264,7 @@ static sr_matmul_params make_matmul(int64_t rows, int64_t terms, int64_t columns
 static void check_transposed(int64_t rows, int64_t terms, int64_t columns, const batch *batches,
                              double alpha, int transposed) {
     const sr_matmul_params p = make_matmul(rows, terms, columns, batches, alpha, transposed);
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++)
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++)
         library_check(SR_KERNEL_matmul, t, &p, sizeof p, false);
 }
 
@@ -333,7 +333,7 @@ static void check_lanes_of_linear(int64_t n, int64_t channels, int64_t k) {
     const sr_linear_params p = {n, channels, k};
     const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear, SR_KERNEL_linear_dx,
                                     SR_KERNEL_linear_dw};
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         for (int i = 0; i < 4; i++) { // the first one with a bias
             const sr_kernel_request lane = library_request(kernels[i], t, &p, sizeof p, i == 0);
             // Batches of matrices that are less aligned than one may have no algorithm.
@@ -367,6 +367,24 @@ static void test_lanes_of_slices(void **state) {
         library_request(SR_KERNEL_linear_dw, SR_BF16, &rest, sizeof rest, false);
     assert_string_equal(sr_kernel_find(&lane)->provider, cublaslt.provider);
     assert_false(sr_kernel_join_lanes(&lane, 2, 7, &all));
+}
+
+// fp32, whose factors are cut to TF32; weights and bias stay where they are.
+static void test_tf32(void **state) {
+    const sr_linear_params p = {12, 20, 7};
+    const sr_kernel_id kernels[] = {SR_KERNEL_linear, SR_KERNEL_linear, SR_KERNEL_linear_dx,
+                                    SR_KERNEL_linear_dw};
+    static const batch one = {{1, 1, 1}, {0}, {0}, 1, 1};
+    const sr_matmul_params product = make_matmul(7, 12, 5, &one, 0.5, 2);
+    (void)state;
+    if (!library_is_there(&cublaslt))
+        return;
+    for (int i = 0; i < 4; i++) { // the first one with a bias
+        library_check(kernels[i], SR_F32, &p, sizeof p, i == 0);
+        const sr_kernel_request lane = library_request(kernels[i], SR_F32, &p, sizeof p, i == 0);
+        library_check_lanes(&cublaslt, &lane, 0, i == 3);
+    }
+    library_check(SR_KERNEL_matmul, SR_F32, &product, sizeof product, false);
 }
 
 // shared: 2: all lanes have the same b.
@@ -403,6 +421,7 @@ static void test_lanes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_tf32, arrays_free),
         cmocka_unit_test_teardown(test_cases, arrays_free),
         cmocka_unit_test_teardown(test_remainders_of_linear, arrays_free),
         cmocka_unit_test_teardown(test_slices, arrays_free),

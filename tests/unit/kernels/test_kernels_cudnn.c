@@ -38,7 +38,7 @@ static void check_conv(int64_t side, int64_t channels, int64_t filters, int64_t 
                        int before, int behind, int dilation) {
     const sr_conv_params p =
         make_convolution(side, channels, filters, window, stride, before, behind, dilation);
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         library_check(SR_KERNEL_conv2d, t, &p, sizeof p, true);
         library_check(SR_KERNEL_conv2d, t, &p, sizeof p, false);
         library_check(SR_KERNEL_conv2d_dx, t, &p, sizeof p, false);
@@ -62,10 +62,28 @@ static void test_shapes(void **state) {
     check_conv(3, 8, 8, 3, 1, 4, 0, 1); // outputs of padding alone
 }
 
+// fp32, whose factors are cut to TF32: filters that stay where they are, and others.
+static void test_tf32(void **state) {
+    const sr_conv_params windows = make_convolution(4, 9, 16, 3, 1, 1, 1, 1),
+                         points = make_convolution(3, 16, 9, 1, 1, 0, 0, 1);
+    (void)state;
+    if (!library_is_there(&cudnn))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const sr_conv_params *p = i == 0 ? &windows : &points;
+        library_check(SR_KERNEL_conv2d, SR_F32, p, sizeof *p, i == 0);
+        library_check(SR_KERNEL_conv2d_dx, SR_F32, p, sizeof *p, false);
+        library_check(SR_KERNEL_conv2d_dw, SR_F32, p, sizeof *p, false);
+        const sr_kernel_request lane =
+            library_request(SR_KERNEL_conv2d, SR_F32, p, sizeof *p, i == 1);
+        library_check_lanes(&cudnn, &lane, 0, false);
+    }
+}
+
 // Of 'n' samples each. The gradients of weights run lane by lane.
 static void check_lanes_of(int64_t n, sr_conv_params p) {
     p.n = n;
-    for (sr_dtype t = SR_F32; t <= SR_F16; t++) {
+    for (sr_dtype t = SR_BF16; t <= SR_F16; t++) {
         for (int bias = 0; bias < 2; bias++) {
             const sr_kernel_request forward =
                 library_request(SR_KERNEL_conv2d, t, &p, sizeof p, bias);
@@ -94,6 +112,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_cases, arrays_free),
         cmocka_unit_test_teardown(test_shapes, arrays_free),
+        cmocka_unit_test_teardown(test_tf32, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

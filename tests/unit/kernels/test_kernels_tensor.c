@@ -77,7 +77,8 @@ static arrays run_reference(const problem *c, const arrays *inputs) {
 // many blocks as are planned.
 static bool ends_with_columns(sr_kernel_id kernel) {
     return kernel == SR_KERNEL_conv2d_dw || kernel == SR_KERNEL_groupnorm_grad ||
-           kernel == SR_KERNEL_groupnorm_add_grad;
+           kernel == SR_KERNEL_groupnorm_add_grad || kernel == SR_KERNEL_channel_sum ||
+           kernel == SR_KERNEL_channel_dot;
 }
 
 // Other last functions do the work, however many blocks they have.
