@@ -194,7 +194,7 @@ struct tile_rows {
     }
 };
 
-// Begins the copies of a step; an empty group if there is none.
+// Begins the copies of a step as one group, which is empty behind the last step.
 template <int WIDE>
 static __device__ __forceinline__ void copy_step(uint16_t *x, uint16_t *w,
                                                  const norm_linear_args &a, const linear_step &t) {

@@ -404,8 +404,8 @@ int sr_exchange_group(const sr_exchange *x, int segment) {
     return s->count <= SMALL ? bucket_of(x, s->begin + s->count - 1) + 1 : 0;
 }
 
-// Segments of a bucket are put with its group, but for the end of one that begins in it and belongs
-// to the group before.
+// Small segments of a bucket are put together. Large ones are put alone, and so is the end of one
+// that begins in the bucket and belongs to the group before.
 int sr_exchange_launches(const sr_exchange *x) {
     int launches = 0;
     for (int b = 0; b < x->bucket_count; b++) {

@@ -228,7 +228,7 @@ static void test_orders_of_samples(void **state) {
                                       .end = {4, 3, 1, 1, 1},
                                       .every = {1, 1, 1, 1, 1},
                                       .dims = 4};
-    // a part of the first of all dimensions: there is none left for the lanes
+    // y has a part of the first dimension, so lanes would need one more, and all are in use.
     const sr_rearrange_params part = {.count = 12,
                                       .elements = 24,
                                       .dim = {2, 1, 1, 2, 3},
