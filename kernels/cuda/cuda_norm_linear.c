@@ -4,7 +4,7 @@
 #include "kernels/base/memory.h"
 #include "kernels/cuda/cuda_lanes.h"
 #include "kernels/cuda/cuda_reference.h"
-#include "kernels/kernel_params.h"
+#include "kernels/norm_linear.h"
 
 typedef struct part {
     sr_kernel_request request;
@@ -48,20 +48,12 @@ static void free_parts(void *state) {
 
 static sr_status prepare_parts(const sr_kernel_request *request, norm_linear *n) {
     const sr_norm_linear_params *p = (const void *)request->params;
-    const sr_batchnorm_params norm = {.rows = p->n, .channels = p->c, .eps = p->eps};
-    const sr_linear_params product = {.n = p->n, .c = p->c, .k = p->k};
     const bool forward = request->kernel == SR_KERNEL_batchnorm_relu_linear;
-    const sr_dtype dtype = request->dtype[0];
-    sr_kernel_request_init(&n->norm.request, request->device, SR_KERNEL_batchnorm_infer_relu, dtype,
-                           &norm, sizeof norm);
-    n->norm.request.dtype[n->norm.request.args - 1] = SR_DTYPE_COUNT; // no signs
-    sr_kernel_request_init(&n->product.request, request->device,
-                           forward ? SR_KERNEL_linear : SR_KERNEL_linear_dw, dtype, &product,
-                           sizeof product);
+    sr_norm_linear_requests(request, &n->norm.request, &n->product.request);
     SR_TRY(sr_cuda_prepare_batchnorm_infer_relu(&n->norm.request, &n->norm.prepared));
     SR_TRY(forward ? sr_cuda_prepare_linear(&n->product.request, &n->product.prepared)
                    : sr_cuda_prepare_linear_dw(&n->product.request, &n->product.prepared));
-    n->normalised = sr_cuda_align((size_t)(p->n * p->c) * sr_dtype_size(dtype));
+    n->normalised = sr_cuda_align((size_t)(p->n * p->c) * sr_dtype_size(request->dtype[0]));
     return SR_OK;
 }
 

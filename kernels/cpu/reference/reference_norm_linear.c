@@ -3,6 +3,7 @@
 // and linear or linear_dw of that, stage by stage.
 #include "kernels/base/memory.h"
 #include "kernels/cpu/reference/reference_internal.h"
+#include "kernels/norm_linear.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -61,20 +62,12 @@ static void free_parts(void *state) {
 
 static sr_status prepare_parts(const sr_kernel_request *request, norm_linear *n) {
     const sr_norm_linear_params *p = (const void *)request->params;
-    const sr_batchnorm_params norm = {.rows = p->n, .channels = p->c, .eps = p->eps};
-    const sr_linear_params product = {.n = p->n, .c = p->c, .k = p->k};
     const bool forward = request->kernel == SR_KERNEL_batchnorm_relu_linear;
-    const sr_dtype dtype = request->dtype[0];
-    sr_kernel_request_init(&n->norm.request, request->device, SR_KERNEL_batchnorm_infer_relu, dtype,
-                           &norm, sizeof norm);
-    n->norm.request.dtype[n->norm.request.args - 1] = SR_DTYPE_COUNT; // no signs
-    sr_kernel_request_init(&n->product.request, request->device,
-                           forward ? SR_KERNEL_linear : SR_KERNEL_linear_dw, dtype, &product,
-                           sizeof product);
+    sr_norm_linear_requests(request, &n->norm.request, &n->product.request);
     SR_TRY(sr_reference_prepare_batchnorm_infer_relu(&n->norm.request, &n->norm.prepared));
     SR_TRY(forward ? sr_reference_prepare_linear(&n->product.request, &n->product.prepared)
                    : sr_reference_prepare_linear_dw(&n->product.request, &n->product.prepared));
-    const size_t bytes = (size_t)(p->n * p->c) * sr_dtype_size(dtype);
+    const size_t bytes = (size_t)(p->n * p->c) * sr_dtype_size(request->dtype[0]);
     n->normalised = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return SR_OK;
 }
