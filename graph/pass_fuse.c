@@ -4,6 +4,8 @@
 //
 //   relu(batchnorm(x))           -> batchnorm_relu(x)
 //   relu(add(batchnorm(x), z))   -> batchnorm_relu(x, z)
+//   batchnorm_train_relu(x, batchnorm_train(z))
+//                                -> batchnorm_train_pair_relu(x, z), batchnorm_moments(z)
 //   relu(add(a, b))              -> add_relu(a, b)
 //   batchnorm_grad(x, relu_grad(y, dy)), y = batchnorm_relu(x)
 //                                -> batchnorm_relu_grad(x, dy)
@@ -49,6 +51,27 @@ static sr_program_node *inner_sum(const sr_fusion *f, uint32_t value) {
 
 // ---- Forward ----
 
+// Makes a batch norm with ReLU normalise z, too, where that is the result of another one, of which
+// the statistics remain.
+static void join_second(sr_fusion *f, sr_program_node *norm) {
+    const uint32_t z = norm->input[1];
+    sr_program_node *second = z == SR_REF_NONE ? NULL : sr_fusion_inner(f, z);
+    if (!second || second->op != &sr_op_batchnorm_train || second->output[0] != z ||
+        memcmp(f->p->attrs + second->attr, f->p->attrs + norm->attr, norm->op->attr_size) != 0)
+        return;
+    const uint32_t *of = second->input, *statistics = second->output + 1;
+    const sr_program_node moments = sr_moments_of(second, f->moments);
+    sr_program_node pair = *norm;
+    pair.op = &sr_op_batchnorm_train_pair_relu;
+    const uint32_t inputs[] = {norm->input[0], of[0], norm->input[2], norm->input[3],
+                               of[1],          of[2], statistics[0],  statistics[1]};
+    memcpy(pair.input, inputs, sizeof inputs);
+    if (sr_fusion_has_class_of(f, &pair, norm) && sr_fusion_has_class_of(f, &moments, second)) {
+        *norm = pair;
+        *second = moments;
+    }
+}
+
 // Makes the batch norm that writes 'value', if one does, that kernel which adds z, if given, and
 // has the result of 'relu'.
 static bool join_batchnorm(sr_fusion *f, uint32_t value, uint32_t z, sr_program_node *relu) {
@@ -68,6 +91,8 @@ static bool join_batchnorm(sr_fusion *f, uint32_t value, uint32_t z, sr_program_
     f->p->values[joined.output[0]].node = (uint32_t)(norm - f->p->nodes);
     *norm = joined;
     sr_fusion_remove(f, relu);
+    if (trains)
+        join_second(f, norm);
     return true;
 }
 
@@ -93,7 +118,8 @@ static void fuse_relu(sr_fusion *f, sr_program_node *relu) {
 static sr_program_node *norm_relu_of(const sr_fusion *f, uint32_t y) {
     const uint32_t writer = f->p->values[y].node;
     sr_program_node *n = writer == SR_REF_NONE ? NULL : &f->p->nodes[writer];
-    return n && (n->op == &sr_op_batchnorm_train_relu || n->op == &sr_op_batchnorm_infer_relu)
+    return n && (n->op == &sr_op_batchnorm_train_relu ||
+                 n->op == &sr_op_batchnorm_train_pair_relu || n->op == &sr_op_batchnorm_infer_relu)
                ? n
                : NULL;
 }
@@ -249,10 +275,13 @@ sr_status sr_pass_fuse(const sr_context *context) {
     SR_TRY(sr_grow(&values, &p->value_capacity, p->value_count + p->node_count + 1,
                    sizeof *p->values, "program"));
     p->values = values;
+    uint32_t moments;
+    SR_TRY(sr_add_moments_attr(p, &moments));
     sr_arena arena;
     sr_arena_init(&arena);
     sr_fusion f = {.context = context,
                    .p = p,
+                   .moments = moments,
                    .uses = sr_arena_alloc(&arena, p->value_capacity),
                    .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;

@@ -10,6 +10,7 @@
 typedef struct sr_fusion {
     const sr_context *context;
     sr_program *p;
+    uint32_t moments; // attributes of batchnorm_moments
     uint8_t *uses;    // of values by nodes and targets, at most a few
     bool *gone;       // nodes
     sr_status status; // of memory for attributes

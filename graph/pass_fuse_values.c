@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What joining operators asks of a program (pass_fuse_internal.h).
+// What joining operators asks of a program, and what it leaves (pass_fuse_internal.h).
 #include <string.h>
 
 #include "graph/ops/op_internal.h"
 #include "graph/pass_fuse_internal.h"
+#include "kernels/base/memory.h"
 
 sr_program_node *sr_fusion_inner(const sr_fusion *f, uint32_t value) {
     const sr_program_value *v = &f->p->values[value];
@@ -35,6 +36,26 @@ bool sr_fusion_has_class_of(const sr_fusion *f, const sr_program_node *node,
         entry[i] = sr_kernel_find(&request);
     }
     return entry[0] && entry[1] && strcmp(entry[0]->numerics_class, entry[1]->numerics_class) == 0;
+}
+
+sr_program_node sr_moments_of(const sr_program_node *norm, uint32_t attr) {
+    sr_program_node moments = *norm;
+    moments.op = &sr_op_batchnorm_moments;
+    moments.attr = attr;
+    moments.output[0] = norm->output[1];
+    moments.output[1] = norm->output[2];
+    return moments;
+}
+
+sr_status sr_add_moments_attr(sr_program *p, uint32_t *attr) {
+    const int64_t lanes = 1;
+    void *attrs = p->attrs;
+    SR_TRY(sr_grow(&attrs, &p->attr_capacity, p->attr_count + sizeof lanes, 1, "program"));
+    p->attrs = attrs;
+    *attr = (uint32_t)p->attr_count;
+    memcpy(p->attrs + p->attr_count, &lanes, sizeof lanes);
+    p->attr_count += sizeof lanes;
+    return SR_OK;
 }
 
 // There is room for each node once, and once more.

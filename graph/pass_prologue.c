@@ -124,11 +124,7 @@ static bool is_read(const prologues *w, uint32_t value) {
 
 // Its statistics alone, if their bits are the same.
 static void leave_moments(const prologues *w, sr_program_node *node) {
-    sr_program_node moments = *node;
-    moments.op = &sr_op_batchnorm_moments;
-    moments.attr = w->moments;
-    moments.output[0] = node->output[1];
-    moments.output[1] = node->output[2];
+    const sr_program_node moments = sr_moments_of(node, w->moments);
     const sr_kernel_entry *before = entry_of(w, node), *after = entry_of(w, &moments);
     if (before && after && strcmp(before->numerics_class, after->numerics_class) == 0)
         *node = moments;
@@ -152,20 +148,14 @@ static void remove_unread(const prologues *w) {
     sr_program_remove(w->p, w->gone);
 }
 
-// Room for the nodes that may be removed, and for the attributes of batchnorm_moments: of one lane.
+// Room for the nodes that may be removed, and the attributes of batchnorm_moments.
 static sr_status make_room(prologues *w) {
     sr_program *p = w->p;
-    const int64_t lanes = 1;
-    void *joined = p->joined, *attrs = p->attrs;
+    void *joined = p->joined;
     SR_TRY(sr_grow(&joined, &p->joined_capacity, p->joined_count + p->node_count + 1,
                    sizeof *p->joined, "program"));
     p->joined = joined;
-    SR_TRY(sr_grow(&attrs, &p->attr_capacity, p->attr_count + sizeof lanes, 1, "program"));
-    p->attrs = attrs;
-    w->moments = (uint32_t)p->attr_count;
-    memcpy(p->attrs + p->attr_count, &lanes, sizeof lanes);
-    p->attr_count += sizeof lanes;
-    return SR_OK;
+    return sr_add_moments_attr(p, &w->moments);
 }
 
 // No node is moved across an update of a variable.

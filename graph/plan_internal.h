@@ -173,6 +173,10 @@ SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 SR_NODISCARD sr_status sr_pass_fuse(const sr_context *context);
 // Removes nodes from a program; values that they alone wrote have no use.
 void sr_program_remove(sr_program *program, const bool *gone);
+// What remains of a batchnorm_train, also with ReLU, whose y nothing reads; attr: the attributes of
+// a batchnorm_moments of one lane, which sr_add_moments_attr adds to a program's.
+sr_program_node sr_moments_of(const sr_program_node *norm, uint32_t attr);
+SR_NODISCARD sr_status sr_add_moments_attr(sr_program *program, uint32_t *attr);
 // pass_prologue.c: lets convolutions normalise what they read.
 SR_NODISCARD sr_status sr_pass_prologue(const sr_context *context);
 // Whether the device has a kernel for the request that is of a class of its own.

@@ -158,6 +158,7 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_dx] = grow_samples,
     [SR_KERNEL_batchnorm_infer] = grow_samples,
     [SR_KERNEL_batchnorm_train_relu] = grow_samples,
+    [SR_KERNEL_batchnorm_train_pair_relu] = grow_samples,
     [SR_KERNEL_batchnorm_infer_relu] = grow_samples,
     [SR_KERNEL_batchnorm_relu_grad] = grow_samples,
     [SR_KERNEL_batchnorm_add_relu_grad] = grow_samples,

@@ -306,6 +306,33 @@ const sr_op sr_op_batchnorm_train_relu = {
     .again = &sr_op_batchnorm_infer_relu,
 };
 
+static sr_status train_pair_relu_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(expect_relu(node, 1, 2, true));
+    out[0] = node->in[0];
+    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
+    out[3] = sr_op_signs_info(&node->in[0]);
+    return SR_OK;
+}
+
+static sr_status train_pair_relu_lower(const sr_node_view *node, sr_kernel_request *request) {
+    return lower(node, request, SR_KERNEL_batchnorm_train_pair_relu);
+}
+
+const sr_op sr_op_batchnorm_train_pair_relu = {
+    SR_OP_HEAD,
+    .name = "batchnorm_train_pair_relu",
+    .help = "max(batchnorm_train + batchnorm_infer of z, 0), and where it is above 0",
+    .inputs = 8,
+    .input_name = {"x", "z", "gamma", "beta", "z_gamma", "z_beta", "z_mean", "z_var"},
+    .required = 2,
+    .outputs = 4,
+    .attr_size = sizeof(batchnorm_attr),
+    .fields = fields,
+    .infer = train_pair_relu_infer,
+    .lower = train_pair_relu_lower,
+    .in_place = SR_IN_PLACE(0, 1),
+};
+
 static sr_status infer_relu_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(expect_relu(node, 1, 2, true));
     out[0] = node->in[0];

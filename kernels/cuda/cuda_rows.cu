@@ -114,8 +114,12 @@ static __device__ float *behind_leaves(float *leaf, const rows_shape &s) {
 }
 
 // gamma / sqrt(var + eps)
+static __device__ float factor_of(const float *gamma, const float *var, float eps,
+                                  int64_t channel) {
+    return (gamma ? gamma[channel] : 1.0f) / sqrtf(var[channel] + eps);
+}
 template <class A> static __device__ float factor_of(const A &a, int64_t channel) {
-    return (a.gamma ? a.gamma[channel] : 1.0f) / sqrtf(a.var[channel] + a.eps);
+    return factor_of(a.gamma, a.var, a.eps, channel);
 }
 
 // The statistics, and the factors of the channels.
@@ -484,9 +488,9 @@ SR_CUDA_KERNEL(cuda_batchnorm_train_relu_tree, batchnorm_train_relu_args, 512, 1
     join_factors(a);
 }
 
-// y = max(T((x - mean) factor + beta) + z, 0)
+// y = max(T((x - mean) factor + beta) + second, 0)
 template <class T, class A>
-static __device__ void apply_with_relu(const A &a, const float *factor) {
+static __device__ void apply_with_relu(const A &a, const void *second, const float *factor) {
     constexpr int N = sr_lanes<T>;
     const int64_t i = sr_thread() * N, channels = a.shape.channels, count = a.shape.rows * channels;
     if (i >= count)
@@ -497,8 +501,8 @@ static __device__ void apply_with_relu(const A &a, const float *factor) {
     SR_UNROLL
     for (int k = 0; k < N; k++)
         v[k] = T::rounded(v[k]);
-    if (a.z) {
-        sr_load_vector<T>(a.z, i, count, z);
+    if (second) {
+        sr_load_vector<T>(second, i, count, z);
         SR_UNROLL
         for (int k = 0; k < N; k++)
             v[k] = v[k] + z[k];
@@ -511,7 +515,7 @@ static __device__ void apply_with_relu(const A &a, const float *factor) {
 
 template <class T>
 static __device__ void cuda_batchnorm_train_relu(const batchnorm_train_relu_args &a) {
-    apply_with_relu<T>(a, behind_leaves(a.leaf, a.shape));
+    apply_with_relu<T>(a, a.z, behind_leaves(a.leaf, a.shape));
 }
 SR_CUDA_TYPED(cuda_batchnorm_train_relu, batchnorm_train_relu_args, 256, 0)
 
@@ -521,10 +525,10 @@ static __device__ void cuda_batchnorm_train_signs(const batchnorm_train_relu_arg
 }
 SR_CUDA_TYPED(cuda_batchnorm_train_signs, batchnorm_train_relu_args, 256, 0)
 
-// Argument 7 is the signs.
+// The last argument is the signs.
 static void add_signs(sr_cuda_making *making, const sr_kernel_request *request, const rows_shape &s,
                       const sr_cuda_kernel *const *signs) {
-    if (request->dtype[7] != SR_DTYPE_COUNT)
+    if (request->dtype[request->args - 1] != SR_DTYPE_COUNT)
         making->add_elements(signs[request->dtype[0]], s.rows * SR_SIGN_BYTES(s.channels));
 }
 
@@ -534,6 +538,70 @@ sr_status sr_cuda_prepare_batchnorm_train_relu(const sr_kernel_request *request,
     add_stages(&making, a.shape, request->dtype[0], cuda_batchnorm_train_relu_leaf_kernels,
                &cuda_batchnorm_train_relu_tree_kernel, cuda_batchnorm_train_relu_kernels, out);
     add_signs(&making, request, a.shape, cuda_batchnorm_train_signs_kernels);
+    return making.done();
+}
+
+// ---- batchnorm_train_pair_relu: x, z, gamma, beta, gamma, beta, mean, var of z, y, mean, var,
+// signs ----
+
+struct batchnorm_pair_args {
+    const void *x, *z;
+    const float *gamma, *beta, *z_gamma, *z_beta, *z_mean, *z_var;
+    void *y;
+    float *mean, *var;
+    uint8_t *signs;
+    float *leaf; // as in batchnorm_train, then the factors of z [C]
+    rows_shape shape;
+    float eps;
+};
+
+template <class T> static __device__ void cuda_batchnorm_pair_leaf(const batchnorm_pair_args &a) {
+    moments_of_leaf<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_pair_leaf, batchnorm_pair_args, 512, 1)
+
+SR_CUDA_KERNEL(cuda_batchnorm_pair_tree, batchnorm_pair_args, 512, 1) {
+    join_factors(a);
+}
+
+static __device__ float *factors_of_second(const batchnorm_pair_args &a) {
+    return behind_leaves(a.leaf, a.shape) + a.shape.channels;
+}
+
+SR_CUDA_KERNEL(cuda_batchnorm_pair_factor, batchnorm_pair_args, 256, 0) {
+    const int64_t c = sr_thread();
+    if (c < a.shape.channels)
+        factors_of_second(a)[c] = factor_of(a.z_gamma, a.z_var, a.eps, c);
+}
+
+// y has the batch norm of z before its sum with that of x.
+template <class T> static __device__ void cuda_batchnorm_pair_second(const batchnorm_pair_args &a) {
+    apply<T>(a.z, a.y, a.z_mean, factors_of_second(a), a.z_beta, a.shape);
+}
+SR_CUDA_TYPED(cuda_batchnorm_pair_second, batchnorm_pair_args, 256, 0)
+
+template <class T> static __device__ void cuda_batchnorm_pair_relu(const batchnorm_pair_args &a) {
+    apply_with_relu<T>(a, a.y, behind_leaves(a.leaf, a.shape));
+}
+SR_CUDA_TYPED(cuda_batchnorm_pair_relu, batchnorm_pair_args, 256, 0)
+
+template <class T> static __device__ void cuda_batchnorm_pair_signs(const batchnorm_pair_args &a) {
+    store_signs<T>(a);
+}
+SR_CUDA_TYPED(cuda_batchnorm_pair_signs, batchnorm_pair_args, 256, 0)
+
+sr_status sr_cuda_prepare_batchnorm_train_pair_relu(const sr_kernel_request *request,
+                                                    sr_prepared *out) {
+    const batchnorm_pair_args a = batchnorm_args_of<batchnorm_pair_args>(request);
+    const sr_dtype dtype = request->dtype[0];
+    const int64_t vectors = sr_cuda_vectors(dtype, a.shape.rows * a.shape.channels);
+    sr_cuda_making making(request, a, out);
+    making.add_elements(&cuda_batchnorm_pair_factor_kernel, a.shape.channels);
+    making.add_elements(cuda_batchnorm_pair_second_kernels[dtype], vectors);
+    add_stages(&making, a.shape, dtype, cuda_batchnorm_pair_leaf_kernels,
+               &cuda_batchnorm_pair_tree_kernel, cuda_batchnorm_pair_relu_kernels, out);
+    out->workspace += (size_t)a.shape.channels * sizeof(float);
+    add_signs(&making, request, a.shape, cuda_batchnorm_pair_signs_kernels);
     return making.done();
 }
 
@@ -557,7 +625,7 @@ SR_CUDA_KERNEL(cuda_batchnorm_relu_factor, batchnorm_infer_relu_args, 256, 0) {
 
 template <class T>
 static __device__ void cuda_batchnorm_infer_relu(const batchnorm_infer_relu_args &a) {
-    apply_with_relu<T>(a, a.factor);
+    apply_with_relu<T>(a, a.z, a.factor);
 }
 SR_CUDA_TYPED(cuda_batchnorm_infer_relu, batchnorm_infer_relu_args, 256, 0)
 

@@ -23,6 +23,8 @@ sr_status sr_tensor_prepare_batchnorm_sums(const sr_kernel_request *request, sr_
 sr_status sr_tensor_prepare_batchnorm_dx(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_train_relu(const sr_kernel_request *request,
                                                  sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_train_pair_relu(const sr_kernel_request *request,
+                                                      sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_infer_relu(const sr_kernel_request *request,
                                                  sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request, sr_prepared *out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch norm in numerics class "tensor": batchnorm_train, _moments, _infer, _grad, _sums and _dx,
-// with one read of DRAM for each input; and with ReLU: batchnorm_train_relu, _infer_relu,
-// _relu_grad and _add_relu_grad, with the bits of two kernels.
+// with one read of DRAM for each input; and with ReLU: batchnorm_train_relu, _train_pair_relu,
+// _infer_relu, _relu_grad and _add_relu_grad, with the bits of two kernels or three.
 //
 // The channels are cut into slabs of at most 128 bytes of a row, and the rows of a slab into units:
 // a thread has one vector of at most 16 bytes of each of MOST_ROWS rows. Statistics are the mean
@@ -103,10 +103,12 @@ template <class A> static __device__ float inverse_deviation(const A &a, int64_t
 }
 
 // gamma / sqrt(var + eps) of a channel
+static __device__ float factor_of(const float *gamma, float inverse, int64_t channel) {
+    return gamma ? gamma[channel] * inverse : inverse;
+}
 template <class A>
 static __device__ float factor_of(const A &a, int64_t channel, int64_t statistic) {
-    const float s = inverse_deviation(a, statistic);
-    return a.gamma ? a.gamma[channel] * s : s;
+    return factor_of(a.gamma, inverse_deviation(a, statistic), channel);
 }
 
 // y = (x - mean) factor + beta
@@ -119,9 +121,6 @@ struct means {
     template <class A>
     static __device__ void fill(const A &a, int64_t, int64_t statistic, float (&f)[MOST_FACTORS]) {
         f[0] = a.mean[statistic];
-        SR_UNROLL
-        for (int i = 1; i < MOST_FACTORS; i++)
-            f[i] = 0;
     }
 };
 
@@ -133,7 +132,6 @@ struct normalising {
         f[0] = a.mean[statistic];
         f[1] = factor_of(a, channel, statistic);
         f[2] = a.beta ? a.beta[channel] : 0.0f;
-        f[3] = f[4] = 0;
     }
 };
 
@@ -348,6 +346,31 @@ struct normalise : normalising {
     };
 };
 
+// y = max(y + z, 0)
+template <class T, int N>
+static __device__ __forceinline__ void clip_sum(sr_packed<typename T::type, N> &y,
+                                                const sr_packed<typename T::type, N> &z) {
+    float v[N], more[N];
+    sr_unpack<T>(y, v);
+    sr_unpack<T>(z, more);
+    SR_UNROLL
+    for (int k = 0; k < N; k++) {
+        v[k] += more[k];
+        v[k] = v[k] < 0 ? 0.0f : v[k];
+    }
+    sr_pack<T>(y, v);
+}
+
+// Stores a row of y, and its signs.
+template <class T, int N, class A>
+static __device__ __forceinline__ void put_result(const A &a, const unit_part &part, int row,
+                                                  const sr_packed<typename T::type, N> &y) {
+    if (row < part.rows)
+        y.store((typename T::type *)a.y + part.at(row), true);
+    if (N > 1 && a.signs)
+        put_signs<T, N>(a.signs, part.at(row), row < part.rows, y);
+}
+
 // batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
 struct normalise_and_clip : normalising {
     template <class T, int N> struct rows {
@@ -371,30 +394,70 @@ struct normalise_and_clip : normalising {
                                              const float (&f)[MOST_FACTORS][N]) {
             SR_UNROLL
             for (int i = 0; i < COUNT; i++) {
-                float v[N], more[N];
+                float v[N];
                 sr_unpack<T>(x[i], v);
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
                     v[k] = normalised(v[k], f[0][k], f[1][k], f[2][k]);
                 if (a.z) {
                     sr_pack<T>(x[i], v);
-                    sr_unpack<T>(x[i], v);
-                    sr_unpack<T>(z[i], more);
-                    SR_UNROLL
-                    for (int k = 0; k < N; k++) {
-                        v[k] += more[k];
-                        v[k] = v[k] < 0 ? 0.0f : v[k];
-                    }
+                    clip_sum<T, N>(x[i], z[i]);
                 } else { // numbers below 0 that are rounded to -0 stay that
                     SR_UNROLL
                     for (int k = 0; k < N; k++)
                         v[k] = v[k] < -T::vanishing ? 0.0f : v[k];
+                    sr_pack<T>(x[i], v);
+                }
+                put_result<T, N>(a, part, begin + i, x[i]);
+            }
+        }
+    };
+};
+
+// batchnorm_train_pair_relu: y = max(T((x - mean) factor + beta) + T((z - mean) factor + beta), 0),
+// with what z has of them behind what x has
+struct normalise_pair {
+    template <class A>
+    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
+                                float (&f)[MOST_FACTORS]) {
+        normalising::fill(a, channel, statistic, f);
+        f[3] = a.z_mean[statistic];
+        f[4] = factor_of(a.z_gamma, 1.0f / sqrtf(a.z_var[statistic] + a.eps), channel);
+        f[5] = a.z_beta ? a.z_beta[channel] : 0.0f;
+    }
+
+    template <class T, int N> struct rows {
+        enum { COUNT = 1, EARLY = true, FACTORS = 6, TOGETHER = N == 4 };
+        typedef typename T::type element;
+        sr_packed<element, N> x[COUNT], z[COUNT];
+
+        template <class A>
+        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
+            SR_UNROLL
+            for (int i = 0; i < COUNT; i++) {
+                const int64_t at = part.at(begin + i);
+                x[i].load((const element *)a.x + at, begin + i < part.rows, true);
+                z[i].load((const element *)a.z + at, begin + i < part.rows, true);
+            }
+        }
+
+        template <class A>
+        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
+                                             const float (&f)[MOST_FACTORS][N]) {
+            SR_UNROLL
+            for (int i = 0; i < COUNT; i++) {
+                float v[N], more[N];
+                sr_unpack<T>(x[i], v);
+                sr_unpack<T>(z[i], more);
+                SR_UNROLL
+                for (int k = 0; k < N; k++) {
+                    v[k] = normalised(v[k], f[0][k], f[1][k], f[2][k]);
+                    more[k] = normalised(more[k], f[3][k], f[4][k], f[5][k]);
                 }
                 sr_pack<T>(x[i], v);
-                if (begin + i < part.rows)
-                    x[i].store((element *)a.y + part.at(begin + i), true);
-                if (N > 1 && a.signs)
-                    put_signs<T, N>(a.signs, part.at(begin + i), begin + i < part.rows, x[i]);
+                sr_pack<T>(z[i], more);
+                clip_sum<T, N>(x[i], z[i]);
+                put_result<T, N>(a, part, begin + i, x[i]);
             }
         }
     };
@@ -547,6 +610,22 @@ struct tensor_train_relu_args {
 TENSOR_KERNELS(tensor_batchnorm_train_relu, tensor_train_relu_args,
                run_norm<moments, normalise_and_clip, T, N>(a))
 SR_CUDA_KERNEL(tensor_batchnorm_train_relu_clear, tensor_train_relu_args, 256, 0) {
+    clear_counters(a);
+}
+
+struct tensor_train_pair_relu_args {
+    const void *x, *z;
+    const float *gamma, *beta, *z_gamma, *z_beta, *z_mean, *z_var;
+    void *y;
+    float *mean, *var;
+    uint8_t *signs;
+    uint32_t *counters;
+    slab_cut cut;
+    float eps;
+};
+TENSOR_KERNELS(tensor_batchnorm_train_pair_relu, tensor_train_pair_relu_args,
+               run_norm<moments, normalise_pair, T, N>(a))
+SR_CUDA_KERNEL(tensor_batchnorm_train_pair_relu_clear, tensor_train_pair_relu_args, 256, 0) {
     clear_counters(a);
 }
 
@@ -705,6 +784,13 @@ sr_status sr_tensor_prepare_batchnorm_train_relu(const sr_kernel_request *reques
     return prepare_sums(request, args_of<tensor_train_relu_args>(request), 1, true,
                         FUNCTIONS(tensor_batchnorm_train_relu),
                         &tensor_batchnorm_train_relu_clear_kernel, out);
+}
+
+sr_status sr_tensor_prepare_batchnorm_train_pair_relu(const sr_kernel_request *request,
+                                                      sr_prepared *out) {
+    return prepare_sums(request, args_of<tensor_train_pair_relu_args>(request), 1, true,
+                        FUNCTIONS(tensor_batchnorm_train_pair_relu),
+                        &tensor_batchnorm_train_pair_relu_clear_kernel, out);
 }
 
 sr_status sr_tensor_prepare_batchnorm_moments(const sr_kernel_request *request, sr_prepared *out) {

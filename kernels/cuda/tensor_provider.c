@@ -134,6 +134,7 @@ static const sr_kernel_entry entries[] = {
     ENTRY(batchnorm_dx, supports_rows),
     ENTRY(batchnorm_infer, supports_rows),
     ENTRY(batchnorm_train_relu, supports_signs),
+    ENTRY(batchnorm_train_pair_relu, supports_signs),
     ENTRY(batchnorm_infer_relu, supports_signs),
     ENTRY(batchnorm_relu_grad, supports_rows),
     ENTRY(batchnorm_add_relu_grad, supports_signs),

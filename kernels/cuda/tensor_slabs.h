@@ -17,7 +17,7 @@ enum {
     WARPS = THREADS / 32,
     MOST_ROWS = 8,        // of a thread in a unit
     MOST_SLAB = 64,       // channels
-    MOST_FACTORS = 5,     // of a channel
+    MOST_FACTORS = 6,     // of a channel
     MOST_UNITS = 64,      // that are joined without groups
     LEAST_GROUP = 16,     // units of a group
     UNITS_OF_A_BLOCK = 2, // without counters
@@ -242,7 +242,7 @@ template <class Apply, class A>
 static __device__ void fill_factors(const A &a, const unit_place &at) {
     const joining j(a.cut);
     const int64_t channel = j.total_of(a.cut, at);
-    float f[MOST_FACTORS];
+    float f[MOST_FACTORS] = {};
     if (channel >= 0) {
         Apply::fill(a, channel, statistic_of(a.cut, at.lane, channel), f);
         SR_UNROLL

@@ -23,6 +23,7 @@ static const unsigned char families[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_train] = SR_GPU_BATCHNORM,
     [SR_KERNEL_batchnorm_grad] = SR_GPU_BATCHNORM_GRAD,
     [SR_KERNEL_batchnorm_train_relu] = SR_GPU_BATCHNORM,
+    [SR_KERNEL_batchnorm_train_pair_relu] = SR_GPU_BATCHNORM,
     [SR_KERNEL_batchnorm_relu_grad] = SR_GPU_BATCHNORM_GRAD,
     [SR_KERNEL_batchnorm_add_relu_grad] = SR_GPU_BATCHNORM_GRAD,
     [SR_KERNEL_maxpool2d] = SR_GPU_POOL,
@@ -148,6 +149,7 @@ static sr_gpu_kernel describe(const builder *b, const sr_plan_launch_view *v, do
 static void note_relu(const sr_gpu_program *p, const sr_plan_launch_view *v, sr_gpu_kernel *k) {
     switch ((int)k->id) {
     case SR_KERNEL_batchnorm_train_relu:
+    case SR_KERNEL_batchnorm_train_pair_relu:
         k->id = SR_KERNEL_batchnorm_train;
         if (v->info[1].dtype != SR_DTYPE_COUNT)
             k->residual = k->reads[1].value;

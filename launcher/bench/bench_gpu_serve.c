@@ -132,6 +132,7 @@ static const struct serving {
     {SR_KERNEL_batchnorm_dx, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_infer, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_train_relu, SR_GPU_tensor, has_whole_signs},
+    {SR_KERNEL_batchnorm_train_pair_relu, SR_GPU_tensor, has_whole_signs},
     {SR_KERNEL_batchnorm_infer_relu, SR_GPU_tensor, has_whole_signs},
     {SR_KERNEL_batchnorm_relu_grad, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_add_relu_grad, SR_GPU_tensor, has_whole_signs},

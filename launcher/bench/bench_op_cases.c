@@ -267,6 +267,8 @@ static void offer_joined(maker *m) {
         offer_batchnorm(
             m, norms[i].sum ? SR_KERNEL_batchnorm_add_relu_grad : SR_KERNEL_batchnorm_relu_grad,
             size, channels, true);
+        if (norms[i].sum)
+            offer_batchnorm(m, SR_KERNEL_batchnorm_train_pair_relu, size, channels, true);
     }
 }
 

@@ -149,6 +149,14 @@ sr_status sr_reference_prepare_batchnorm_train_relu(const sr_kernel_request *req
     return prepare_batchnorm(request, out, leaves, trees, rows);
 }
 
+sr_status sr_reference_prepare_batchnorm_train_pair_relu(const sr_kernel_request *request,
+                                                         sr_prepared *out) {
+    static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_leaf);
+    static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_pair_tree);
+    static const sr_kernel_fn rows[] = SR_REFERENCE_TYPES(batchnorm_pair_rows);
+    return prepare_batchnorm(request, out, leaves, trees, rows);
+}
+
 sr_status sr_reference_prepare_batchnorm_grad(const sr_kernel_request *request, sr_prepared *out) {
     static const sr_kernel_fn leaves[] = SR_REFERENCE_TYPES(batchnorm_grad_leaf);
     static const sr_kernel_fn trees[] = SR_REFERENCE_TYPES(batchnorm_grad_tree);

@@ -6,7 +6,7 @@
 #include "autograd/gradients.h"
 #include "graph/op.h"
 
-#define OP_CASE_INPUTS 7
+#define OP_CASE_INPUTS 8
 #define OP_CASE_VALUES 16
 
 enum op_case_gradient {

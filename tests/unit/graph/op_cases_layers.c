@@ -108,6 +108,13 @@ static sr_tensor norm_relu(sr_context *context, const sr_tensor *in, void *user)
     sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0}, in, out);
     return sr_add(out[0], sr_cast(out[3], dtype_of(in[0]))); // of one channel: 0 or 1
 }
+static sr_tensor norm_pair_relu(sr_context *context, const sr_tensor *in, void *user) {
+    (void)context;
+    (void)user;
+    sr_tensor out[4];
+    sr_op_record(sr_op_find("batchnorm_train_pair_relu"), &(double){0}, in, out);
+    return sr_add(out[0], sr_cast(out[3], dtype_of(in[0])));
+}
 static sr_tensor norm_given_relu(sr_context *context, const sr_tensor *in, void *user) {
     (void)context;
     (void)user;
@@ -160,6 +167,11 @@ WRONG(norm_without_mean,
 WRONG(norm_relu_shapes,
       sr_op_record(sr_op_find("batchnorm_train_relu"), &(double){0},
                    (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 4, 4), SR_NONE, SR_NONE},
+                   (sr_tensor[4]){{0}}))
+WRONG(norm_pair_relu_without_var,
+      sr_op_record(sr_op_find("batchnorm_train_pair_relu"), &(double){0},
+                   (sr_tensor[]){ZEROS(SR_F32, 2, 3, 4), ZEROS(SR_F32, 2, 3, 4), SR_NONE, SR_NONE,
+                                 SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 4), SR_NONE},
                    (sr_tensor[4]){{0}}))
 WRONG(norm_given_relu_without_var,
       sr_op_record(sr_op_find("batchnorm_infer_relu"), &(double){0},
@@ -459,6 +471,18 @@ const op_case op_cases_layers[] = {
      .gradient = GRADIENT_NONE,
      .wrong = norm_relu_shapes,
      .message = "batchnorm_train_relu: inputs [3, 4] f32 and [4, 4] f32"},
+    {.op = "batchnorm_train_pair_relu",
+     .build = norm_pair_relu,
+     .inputs = 8,
+     .params = 252,
+     .info = {F64(2, 4, 1), F64(2, 4, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1),
+              F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {2, -4, -3, 1}, {2}, {1}, {6}, {3}, {2}, {4}},
+     .want = {3, 0, 0, 4},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_pair_relu_without_var,
+     .message = "batchnorm_train_pair_relu: mean and var must be given"},
     {.op = "batchnorm_infer_relu",
      .build = norm_given_relu,
      .inputs = 6,

@@ -405,8 +405,9 @@ static int count_writers(const sr_plan *plan, const char *op, int results) {
 
 static int with_signs, without_signs; // batch norms with ReLU in the plan of 'run_blocks'
 
-// Blocks of a residual network, all but the first one with a convolution in their shortcuts, and
-// the gradients; with statistics of the batch, or given ones.
+// Blocks of a residual network, all but the first one with a convolution and a batch norm in their
+// shortcuts, in the third one with the same eps, and the gradients; with statistics of the batch,
+// or given ones.
 static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, bool trains,
                            int blocks, sr_text *text) {
     const sr_conv2d_opts pointwise = {0};
@@ -423,7 +424,9 @@ static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, boo
                             : sr_batchnorm_infer(branch, n.gamma, SR_NONE, n.beta, n.gamma, 2);
         }
         if (block > 0)
-            shortcut = sr_batchnorm_train(sr_conv2d(h, n.w, pointwise), SR_NONE, n.beta, 1e-3).y;
+            shortcut = sr_batchnorm_train(sr_conv2d(h, n.w, pointwise), SR_NONE, n.beta,
+                                          block == 2 ? 1e-5 : 1e-3)
+                           .y;
         h = sr_relu(block == 0 ? sr_add(shortcut, branch) : sr_add(branch, shortcut));
     }
     variables[0] = n.w;
@@ -435,6 +438,7 @@ static uint64_t run_blocks(const char *device, int optimize, sr_dtype dtype, boo
     targets[2] = (sr_target){.tensor = h};
     const sr_plan *plan = run(&n, targets, 3);
     with_signs = count_writers(plan, "batchnorm_train_relu", 4) +
+                 count_writers(plan, "batchnorm_train_pair_relu", 4) +
                  count_writers(plan, "batchnorm_infer_relu", 2);
     without_signs = count_writers(plan, "batchnorm_train_relu", 3) +
                     count_writers(plan, "batchnorm_infer_relu", 1);
@@ -461,13 +465,15 @@ static void test_batchnorm_is_joined_with_relu(void **state) {
     for (int i = 0; i < 3; i++) {
         for (int trains = 0; trains < 2; trains++) {
             sr_text_clear(&text);
-            const uint64_t alone = run_blocks("cpu-async", -1, dtypes[i], trains, 2, &plain);
-            assert_true(run_blocks("cpu-async", 0, dtypes[i], trains, 2, &text) == alone);
+            const uint64_t alone = run_blocks("cpu-async", -1, dtypes[i], trains, 3, &plain);
+            assert_true(run_blocks("cpu-async", 0, dtypes[i], trains, 3, &text) == alone);
             assert_true(count_of(text.data, trains ? " batchnorm_train_relu/"
                                                    : " batchnorm_infer_relu/") >= 3);
-            assert_int_equal(count_of(text.data, " batchnorm_relu_grad/"), trains ? 2 : 0);
-            assert_int_equal(count_of(text.data, " batchnorm_add_relu_grad/"), trains ? 2 : 1);
-            assert_int_equal(with_signs, trains ? 2 : 1);
+            assert_int_equal(count_of(text.data, " batchnorm_train_pair_relu/"), trains);
+            assert_int_equal(count_of(text.data, " batchnorm_moments/"), trains);
+            assert_int_equal(count_of(text.data, " batchnorm_relu_grad/"), trains ? 3 : 0);
+            assert_int_equal(count_of(text.data, " batchnorm_add_relu_grad/"), trains ? 3 : 2);
+            assert_int_equal(with_signs, trains ? 3 : 2);
             assert_true(without_signs >= 2);
             assert_null(strstr(text.data, " relu/"));
             if (trains)

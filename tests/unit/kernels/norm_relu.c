@@ -98,6 +98,28 @@ static void check_forward(const norm_problem *p, test_array *z) {
         assert_bits(p, "signs of batchnorm_train_relu in place", signs, bits);
 }
 
+// Of x with all factors, and z as it is or the other way about; both are centred and scaled.
+static void check_pair(const norm_problem *p) {
+    const norm_arguments *n = p->n;
+    test_array *gamma = n->gamma ? NULL : array_random(p->wide, n->channels, 93, -0.5, 1.5);
+    test_array *beta = n->gamma ? NULL : array_random(p->wide, n->channels, 94, -1, 1);
+    test_array *mean = array_new(p->wide, n->channels), *var = array_new(p->wide, n->channels);
+    test_array *second = array_new(p->type, p->count), *bits = has_signs(p) ? p->signs : NULL;
+    RUN(batchnorm_train, p->z, gamma, beta, second, mean, var);
+    const test_array *want = with_relu(p->y, second), *signs = signs_of(p, want);
+    RUN(batchnorm_train_pair_relu, n->x, p->z, n->gamma, n->beta, gamma, beta, mean, var, p->got,
+        p->statistics[0], p->statistics[1], bits);
+    assert_bits(p, "y of batchnorm_train_pair_relu", want, p->got);
+    assert_bits(p, "mean of batchnorm_train_pair_relu", p->mean, p->statistics[0]);
+    assert_bits(p, "var of batchnorm_train_pair_relu", p->var, p->statistics[1]);
+    if (bits)
+        assert_bits(p, "signs of batchnorm_train_pair_relu", signs, bits);
+    test_array *at = copy_of(p->z);
+    RUN(batchnorm_train_pair_relu, n->x, at, n->gamma, n->beta, gamma, beta, mean, var, at,
+        p->statistics[0], p->statistics[1], NULL);
+    assert_bits(p, "y of batchnorm_train_pair_relu in place", want, at);
+}
+
 // The gradients of batchnorm_grad for dz.
 typedef struct gradients {
     test_array *dx, *dgamma, *dbeta;
@@ -163,6 +185,7 @@ void check_norm_relu(const char *provider, const norm_arguments *n) {
     RUN(batchnorm_train, n->x, n->gamma, n->beta, p->y, p->mean, p->var);
     check_forward(p, NULL);
     check_forward(p, p->z);
+    check_pair(p);
     check_plain_gradient(p);
     if (has_signs(p)) {
         check_shared_gradient(p, NULL);

@@ -155,6 +155,7 @@ static bool is_per_lane(sr_kernel_id kernel) {
         SR_KERNEL_topk_hits,
         SR_KERNEL_attention_bias_grad,
         SR_KERNEL_batchnorm_train_relu,
+        SR_KERNEL_batchnorm_train_pair_relu,
         SR_KERNEL_batchnorm_relu_grad,
         SR_KERNEL_batchnorm_add_relu_grad,
         SR_KERNEL_batchnorm_relu_linear_dw,

@@ -46,6 +46,8 @@ static const special_case by_rows[] = {
     {SR_KERNEL_batchnorm_dx, "xxwwvwwy"},
     {SR_KERNEL_batchnorm_train_relu, "xxwwycc-"},
     {SR_KERNEL_batchnorm_train_relu, "xxwwyccb"},
+    {SR_KERNEL_batchnorm_train_pair_relu, "xxwwwwwvycc-"},
+    {SR_KERNEL_batchnorm_train_pair_relu, "xxwwwwwvyccb"},
     {SR_KERNEL_batchnorm_infer_relu, "xxwwwvy-"},
     {SR_KERNEL_batchnorm_infer_relu, "xxwwwvyb"},
     {SR_KERNEL_batchnorm_relu_grad, "xxwwwvycc"},

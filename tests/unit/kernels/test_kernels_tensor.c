@@ -480,13 +480,13 @@ static void check_lanes_of(sr_dtype type, int64_t rows, int64_t channels) {
         sr_kernel_id kernel;
         uint32_t varies; // all but gamma and beta; statistics that are given may be shared, too
     } kernels[] = {
-        {SR_KERNEL_batchnorm_train, 0x39},         {SR_KERNEL_batchnorm_moments, 0x07},
-        {SR_KERNEL_batchnorm_grad, 0xfb},          {SR_KERNEL_batchnorm_sums, 0x3f},
-        {SR_KERNEL_batchnorm_infer, 0x21},         {SR_KERNEL_batchnorm_dx, 0x83},
-        {SR_KERNEL_batchnorm_infer, 0x39},         {SR_KERNEL_batchnorm_dx, 0xfb},
-        {SR_KERNEL_batchnorm_infer_relu, 0xf3},    {SR_KERNEL_batchnorm_train_relu, 0xf3},
-        {SR_KERNEL_batchnorm_infer_relu, 0xc3},    {SR_KERNEL_batchnorm_relu_grad, 0x1f3},
-        {SR_KERNEL_batchnorm_add_relu_grad, 0x7ef}};
+        {SR_KERNEL_batchnorm_train, 0x39},          {SR_KERNEL_batchnorm_moments, 0x07},
+        {SR_KERNEL_batchnorm_grad, 0xfb},           {SR_KERNEL_batchnorm_sums, 0x3f},
+        {SR_KERNEL_batchnorm_infer, 0x21},          {SR_KERNEL_batchnorm_dx, 0x83},
+        {SR_KERNEL_batchnorm_infer, 0x39},          {SR_KERNEL_batchnorm_dx, 0xfb},
+        {SR_KERNEL_batchnorm_infer_relu, 0xf3},     {SR_KERNEL_batchnorm_train_relu, 0xf3},
+        {SR_KERNEL_batchnorm_infer_relu, 0xc3},     {SR_KERNEL_batchnorm_relu_grad, 0x1f3},
+        {SR_KERNEL_batchnorm_add_relu_grad, 0x7ef}, {SR_KERNEL_batchnorm_train_pair_relu, 0xfc3}};
     const sr_batchnorm_dx_params params = {rows, channels, eps, rows};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         const sr_kernel_id k = kernels[i].kernel;

@@ -87,9 +87,9 @@ static void check_sums(const sr_json *json, const sr_json *level) {
 // gradients of weights are sums of parts; and as built, weights are rounded first, of linear layers
 // with few rows.
 static bool may_move_more(const sr_json *row, int level) {
-    static const char *const operators[] = {"batchnorm_train", "batchnorm_train_relu",
-                                            "batchnorm_grad", "batchnorm_relu_grad",
-                                            "batchnorm_add_relu_grad"};
+    static const char *const operators[] = {"batchnorm_train",           "batchnorm_train_relu",
+                                            "batchnorm_train_pair_relu", "batchnorm_grad",
+                                            "batchnorm_relu_grad",       "batchnorm_add_relu_grad"};
     bool is_norm = false;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         is_norm |= is_text(row, "operator", operators[i]);
@@ -253,7 +253,8 @@ static void test_lanes(void **state) {
     assert_true(sum_of(level[0], "conv2d", "cudnn", "kernels") == 52 - 7);
     assert_true(sum_of(level[0], "batchnorm_relu_linear", "mma", "kernels") == 7);
     assert_true(sum_of(level[0], "batchnorm_relu_linear_dw", "mma", "kernels") == 7);
-    assert_true(sum_of(level[0], "batchnorm_moments", "tensor", "kernels") == 7);
+    assert_true(sum_of(level[0], "batchnorm_train_pair_relu", "tensor", "kernels") == 4);
+    assert_true(sum_of(level[0], "batchnorm_moments", "tensor", "kernels") == 7 + 4);
     assert_true(sum_of(level[0], "conv2d_dw", "cudnn", "kernels") == 8 * (16 + 3));
     assert_true(sum_of(level[0], "conv2d_dw", "cublaslt", "kernels") == 33 - 7);
     assert_true(sum_of(level[0], "conv2d", "mma", "kernels") == 1);

@@ -562,6 +562,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_batchnorm_sums] = case_batchnorm_part,
     [SR_KERNEL_batchnorm_dx] = case_batchnorm_part,
     [SR_KERNEL_batchnorm_train_relu] = case_batchnorm_relu,
+    [SR_KERNEL_batchnorm_train_pair_relu] = case_batchnorm_relu,
     [SR_KERNEL_batchnorm_infer_relu] = case_batchnorm_relu,
     [SR_KERNEL_batchnorm_relu_grad] = case_batchnorm_relu,
     [SR_KERNEL_batchnorm_add_relu_grad] = case_batchnorm_relu,

@@ -175,6 +175,27 @@ static void batchnorm_forward_relu(const sr_batchnorm_params *p, bool affine, bo
     check_problem(&c);
 }
 
+// The sum of two batch norms, of which the second one has given statistics.
+static void batchnorm_pair_relu(const sr_batchnorm_params *p, bool affine, bool signs, sr_dtype t) {
+    const int64_t n = p->rows * p->channels, channels = p->channels;
+    problem c = problem_of(SR_KERNEL_batchnorm_train_pair_relu, 12, p, sizeof *p);
+    c.terms = (double)p->rows;
+    set(&c, 0, ACTIVATION, t, n);
+    set(&c, 1, ACTIVATION, t, n);
+    for (int i = 2; i < 6; i++)
+        set(&c, i, affine == (i < 4) ? PARAMETER : NONE, t, channels);
+    set(&c, 6, PARAMETER, t, channels);
+    set(&c, 7, POSITIVE, t, channels);
+    set_output(&c, 8, ACTIVATION, t, n);
+    c.arg[8].bound = 200;
+    set_output(&c, 9, PARAMETER, t, channels);
+    set_output(&c, 10, PARAMETER, t, channels);
+    c.arg[9].bound = 2;
+    c.arg[10].bound = 16;
+    set_output(&c, 11, signs ? SIGNS : NONE, t, p->rows * SR_SIGN_BYTES(channels));
+    check_problem(&c);
+}
+
 // first: the first output.
 static void set_batchnorm_gradients(problem *c, int first, sr_dtype t) {
     const sr_batchnorm_params *p = (const void *)c->request.params;
@@ -228,6 +249,8 @@ void case_batchnorm_relu(sr_kernel_id kernel) {
                 batchnorm_relu_grad(&p, affine, types[t]);
             else if (kernel == SR_KERNEL_batchnorm_add_relu_grad)
                 batchnorm_add_relu_grad(&p, affine, adds, types[t]);
+            else if (kernel == SR_KERNEL_batchnorm_train_pair_relu)
+                batchnorm_pair_relu(&p, affine, signs, types[t]);
             else
                 batchnorm_forward_relu(&p, affine, adds, signs,
                                        kernel == SR_KERNEL_batchnorm_train_relu, types[t]);
