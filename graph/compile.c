@@ -48,7 +48,8 @@ static size_t count_joins(const sr_program *p) {
 static sr_status allocate(const sr_context *context, sr_plan *plan) {
     const sr_program *p = context->recording.program;
     TAKE(plan, program, p->byte_count);
-    TAKE(plan, values, p->value_count + p->node_count); // and at most one workspace per node
+    // And at most a workspace for each node, and something packed for two.
+    TAKE(plan, values, p->value_count + p->node_count + p->node_count / 2);
     TAKE(plan, launches, p->node_count);
     TAKE(plan, items, p->node_count * SR_KERNEL_STAGES);
     TAKE(plan, steps, p->node_count * SR_KERNEL_STAGES);
@@ -205,12 +206,9 @@ static uint32_t add_workspace(sr_plan *plan, size_t bytes, uint32_t runs) {
     if (!bytes)
         return SR_REF_NONE;
     uint32_t number = plan->value_count++;
-    plan->values[number] = (sr_plan_value){.info = {.dtype = SR_U8, .rank = 1},
-                                           .bytes = runs > 1 ? runs * sr_lane_stride(bytes) : bytes,
-                                           .lane_bytes = bytes,
-                                           .lanes = runs,
-                                           .root = number,
-                                           .first = SR_NO_STEP};
+    plan->values[number] = (sr_plan_value){
+        .info = {.dtype = SR_U8, .rank = 1}, .lanes = runs, .root = number, .first = SR_NO_STEP};
+    sr_plan_set_workspace(&plan->values[number], bytes);
     return number;
 }
 
@@ -281,7 +279,8 @@ static sr_status add_launch(const sr_context *context, const origin *from, sr_pl
                           .file = recorded->file,
                           .line = recorded->line,
                           .layer = from->layer,
-                          .backward = from->backward};
+                          .backward = from->backward,
+                          .packed = SR_REF_NONE};
     launch->args = request.args;
     launch->first_pointer = plan->arg_count;
     plan->arg_count += (uint32_t)launch->args;
@@ -488,6 +487,7 @@ static sr_status compile(const sr_context *context, sr_plan *plan) {
     SR_TRY(mark_lanes(p, plan));
     plan->first_workspace = plan->value_count;
     SR_TRY(add_launches(context, plan));
+    sr_pass_packing(plan);
     mark_targets(p, plan);
     plan->optimize = context->optimize >= 0;
     plan->asynchronous = sr_device_get_properties(context->device)->asynchronous;

@@ -104,12 +104,15 @@ static const sr_address *arguments_of(const sr_executor *e, const sr_launch *l, 
 static sr_status launch(sr_executor *e, uint32_t number) {
     const sr_launch *l = &e->plan->launches[number];
     const sr_shared_prepared *shared = &e->plan->prepared[l->prepared];
+    const sr_address packed = l->packed == SR_REF_NONE ? sr_address_none() : e->table[l->packed];
     sr_address moved[SR_KERNEL_MAX_ARGS];
     for (uint32_t lane = 0; lane < l->runs; lane++) {
         const sr_kernel_call call = {.prepared = &shared->prepared,
                                      .request = &shared->request,
                                      .p = arguments_of(e, l, lane, moved),
                                      .workspace = sr_executor_workspace(e, l, lane),
+                                     .packed = packed,
+                                     .is_packed = l->packed != SR_REF_NONE && !l->packs,
                                      .site = {l->op->name, l->file, l->line}};
         SR_TRY(sr_stream_launch(e->stream, &call));
     }

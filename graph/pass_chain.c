@@ -329,6 +329,8 @@ static void live_in_step(sr_plan *plan, uint32_t step) {
                 live_until(plan, l->arg[i], step);
         if (l->workspace != SR_REF_NONE)
             live_until(plan, l->workspace, step);
+        if (l->packed != SR_REF_NONE)
+            live_until(plan, l->packed, step);
     }
 }
 

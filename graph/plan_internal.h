@@ -47,6 +47,8 @@ typedef struct sr_launch {
     uint32_t runs;     // of its kernel, one for each lane; 1: it computes all lanes, or none varies
     uint32_t prepared; // index in plan->prepared
     uint32_t workspace; // value number of its workspace, or SR_REF_NONE
+    uint32_t packed;    // of what it packs, if others use that, too, or SR_REF_NONE
+    bool packs;         // it is the first of them
     int args;
     uint32_t arg[SR_KERNEL_MAX_ARGS]; // value numbers, SR_REF_NONE for absent ones
     uint32_t first_pointer;           // index of its first argument among those of all launches
@@ -108,8 +110,8 @@ struct sr_plan {
     uint64_t last_use;   // of the cache
     uint16_t generation; // of the step that used it last
 
-    sr_plan_value *values; // the program's, then workspaces
-    uint32_t value_count, first_workspace;
+    sr_plan_value *values; // the program's, then workspaces, then what is packed
+    uint32_t value_count, first_workspace, first_packed;
     sr_launch *launches;
     uint32_t launch_count;
     uint32_t arg_count; // of all launches
@@ -154,6 +156,11 @@ static inline size_t sr_plan_aligned(size_t bytes) {
 static inline size_t sr_plan_stride(const sr_plan_value *v) {
     return v->lanes > 1 ? sr_lane_stride(v->lane_bytes) : 0;
 }
+// Sets the bytes of a workspace of one run; each has its own.
+static inline void sr_plan_set_workspace(sr_plan_value *v, size_t bytes) {
+    v->lane_bytes = bytes;
+    v->bytes = v->lanes > 1 ? v->lanes * sr_lane_stride(bytes) : bytes;
+}
 // Whether the value has its own memory in the range.
 static inline bool sr_plan_in_range(const sr_plan *plan, uint32_t value) {
     const sr_plan_value *v = &plan->values[value];
@@ -181,6 +188,8 @@ SR_NODISCARD sr_status sr_add_moments_attr(sr_program *program, uint32_t *attr);
 SR_NODISCARD sr_status sr_pass_prologue(const sr_context *context);
 // Whether the device has a kernel for the request that is of a class of its own.
 bool sr_is_faster_product(const sr_kernel_request *request);
+// pass_packing.c: lets launches share what their kernels pack of one argument.
+void sr_pass_packing(sr_plan *plan);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.

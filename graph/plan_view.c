@@ -38,6 +38,8 @@ void sr_plan_get_launch(const sr_plan *plan, int launch, sr_plan_launch_view *ou
                                  .args = l->args,
                                  .inputs = l->op->inputs,
                                  .workspace = memory_of(plan, l->workspace),
+                                 .packed = memory_of(plan, l->packed),
+                                 .packs = l->packs,
                                  .first_step = -1};
     for (int i = 0; i < l->args; i++) {
         out->value[i] = memory_of(plan, l->arg[i]);
@@ -69,7 +71,8 @@ bool sr_plan_get_memory(const sr_plan *plan, uint32_t value, sr_plan_memory_view
                                  .bytes = sr_plan_aligned(v->bytes),
                                  .first = (int)v->first,
                                  .last = (int)v->last,
-                                 .workspace = value >= plan->first_workspace};
+                                 .workspace =
+                                     value >= plan->first_workspace && value < plan->first_packed};
     return true;
 }
 

@@ -24,7 +24,9 @@ typedef struct sr_plan_launch_view {
     sr_info info[SR_KERNEL_MAX_ARGS];   // of a lane; dtype SR_DTYPE_COUNT: absent
     uint32_t value[SR_KERNEL_MAX_ARGS]; // the value whose memory it uses; SR_PLAN_NO_VALUE: absent
     uint32_t workspace;                 // likewise
-    int first_step, last_step;          // the steps in which its stages run
+    uint32_t packed;           // likewise: what it packs of an argument and others use, too
+    bool packs;                // it is the first of them
+    int first_step, last_step; // the steps in which its stages run
 } sr_plan_launch_view;
 
 // launch: 0 .. sr_plan_node_count - 1.

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define SR_KERNEL_ABI 7            // version of the structs below
+#define SR_KERNEL_ABI 8            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
 #define SR_KERNEL_STAGES 3         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
@@ -144,13 +144,25 @@ typedef struct sr_kernel_stage {
     uint32_t leaves;  // bit i: argument i is not touched
 } sr_kernel_stage;
 
+// What a kernel makes of an argument before it computes, such as weights of another type or in
+// another order. It lies at the end of the kernel's workspace, unless the caller gives it memory of
+// its own. Then it lasts: kernels whose packings have equal layouts and bytes may take one that
+// another of them has made of the same argument.
+typedef struct sr_kernel_packing {
+    size_t bytes; // 0: the kernel packs nothing
+    int argument;
+    uint64_t layout;
+} sr_kernel_packing;
+
 // What a launch is given.
 typedef struct sr_kernel_launch {
     const sr_address *p; // one address per argument of the request
     const void *params;  // of the request
     void *state;         // of prepare
     sr_address workspace;
-    void *stream; // the device's native type, such as cudaStream_t
+    sr_address packed; // memory for the packed argument, which the workspace then ends before; none
+    bool is_packed;    // it is there already
+    void *stream;      // the device's native type, such as cudaStream_t
 } sr_kernel_launch;
 
 // A kernel made ready for one request; runs any number of times. On a CPU it has stages, on other
@@ -160,9 +172,10 @@ typedef struct sr_prepared {
     sr_kernel_stage stage[SR_KERNEL_STAGES];
     // Enqueues the kernel. How it is divided depends only on the request, as with blocks.
     sr_status (*launch)(const sr_kernel_launch *launch);
-    size_t workspace; // bytes
-    size_t scratch;   // bytes per worker of a CPU
-    void *state;      // immutable while running: several threads run blocks at once
+    size_t workspace;          // bytes
+    sr_kernel_packing packing; // of a launch; a part of the workspace
+    size_t scratch;            // bytes per worker of a CPU
+    void *state;               // immutable while running: several threads run blocks at once
     void (*state_free)(void *state);
     const struct sr_kernel_entry *entry; // this and the next are filled by sr_kernel_prepare
     uint64_t number;                     // that no other has in this process, from 1
@@ -182,6 +195,8 @@ typedef struct sr_kernel_call {
     const sr_kernel_request *request; //
     const sr_address *p;              // one address per argument; copied
     sr_address workspace;
+    sr_address packed; // as in sr_kernel_launch
+    bool is_packed;    //
     sr_kernel_site site;
 } sr_kernel_call;
 

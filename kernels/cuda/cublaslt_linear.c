@@ -28,8 +28,9 @@ typedef struct prepared_product {
     bool folds;                 // whether there are several
     int lanes;
     size_t rest_at[2]; // bytes of x and dy before the rest
-    size_t bytes[2];   // of weights and bias, or of the sums of slices and the rest, in the
+    size_t bytes[2];   // of the sums of slices and the rest, or of nothing and the bias, in the
                        // workspace, before that of the plans
+    size_t weights_at; // in the workspace, behind that of the plans
 } prepared_product;
 
 // ---- What is asked for ----
@@ -169,7 +170,7 @@ static sr_status find_plans(const sr_kernel_request *request, plans *out, bool *
 
 // ---- Launches ----
 
-// A launch's workspace: weights and bias, or sums, and what the plans need.
+// A launch's workspace: bias, or sums, and what the plans need, and weights.
 typedef struct place {
     void *part[2], *plan;
 } place;
@@ -180,44 +181,52 @@ static place place_of(const prepared_product *s, sr_address workspace) {
                    .plan = (void *)(at + s->bytes[0] + s->bytes[1])};
 }
 
+// Weights, and where there is one, the bias.
+typedef struct parameters {
+    const void *weights, *bias;
+} parameters;
+
 // Those of fp32 stay where they are.
-static sr_status round_parameters(const prepared_product *s, place *at, sr_address weights,
-                                  sr_address bias, void *stream) {
+static sr_status round_parameters(const prepared_product *s, const sr_kernel_launch *launch,
+                                  parameters *out) {
     sr_cuda_round_args arguments = s->round;
-    if (s->dtype == SR_F32) {
-        at->part[0] = sr_cuda_pointer(weights);
-        at->part[1] = sr_cuda_pointer(bias);
+    const bool has_bias = arguments.count[1] > 0;
+    arguments.from[0] = sr_cuda_pointer(launch->p[1]);
+    arguments.from[1] = has_bias ? sr_cuda_pointer(launch->p[2]) : NULL;
+    *out = (parameters){arguments.from[0], arguments.from[1]};
+    if (s->dtype == SR_F32)
         return SR_OK;
-    }
-    arguments.from[0] = sr_cuda_pointer(weights);
-    arguments.from[1] = sr_cuda_pointer(bias);
-    arguments.to[0] = at->part[0];
-    arguments.to[1] = arguments.count[1] > 0 ? at->part[1] : NULL;
-    return sr_cuda_round(s->dtype, &arguments, stream);
+    out->weights = arguments.to[0] = sr_cuda_packed(launch, s->weights_at);
+    out->bias = arguments.to[1] = has_bias ? place_of(s, launch->workspace).part[1] : NULL;
+    if (launch->is_packed)
+        arguments.count[0] = 0;
+    if (launch->is_packed && !has_bias)
+        return SR_OK;
+    return sr_cuda_round(s->dtype, &arguments, launch->stream);
 }
 
 // x, w, bias, y
 static sr_status launch_linear(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    place at = place_of(s, launch->workspace);
-    SR_TRY(round_parameters(s, &at, launch->p[1], launch->p[2], launch->stream));
+    parameters rounded;
+    SR_TRY(round_parameters(s, launch, &rounded));
     const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
-                                       .b = at.part[0],
-                                       .bias = s->round.count[1] > 0 ? at.part[1] : NULL,
+                                       .b = rounded.weights,
+                                       .bias = rounded.bias,
                                        .c = sr_cuda_pointer(launch->p[3]),
-                                       .workspace = at.plan};
+                                       .workspace = place_of(s, launch->workspace).plan};
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
 // dy, w, dx
 static sr_status launch_linear_dx(const sr_kernel_launch *launch) {
     const prepared_product *s = launch->state;
-    place at = place_of(s, launch->workspace);
-    SR_TRY(round_parameters(s, &at, launch->p[1], (sr_address){0}, launch->stream));
+    parameters rounded;
+    SR_TRY(round_parameters(s, launch, &rounded));
     const sr_cublaslt_memory memory = {.a = sr_cuda_pointer(launch->p[0]),
-                                       .b = at.part[0],
+                                       .b = rounded.weights,
                                        .c = sr_cuda_pointer(launch->p[2]),
-                                       .workspace = at.plan};
+                                       .workspace = place_of(s, launch->workspace).plan};
     return sr_cublaslt_plan_execute(s->plan.whole, launch->stream, &memory);
 }
 
@@ -273,8 +282,8 @@ static void prepare_round(const sr_kernel_request *request, prepared_product *s)
     s->round.count[0] = sr_kernel_argument_count(request, 1);
     if (product.bias)
         s->round.count[1] = product.p.columns;
-    for (int i = 0; i < 2 && s->dtype != SR_F32; i++)
-        s->bytes[i] = sr_cuda_align((size_t)s->round.count[i] * sr_dtype_size(s->dtype));
+    if (s->dtype != SR_F32)
+        s->bytes[1] = sr_cuda_align((size_t)s->round.count[1] * sr_dtype_size(s->dtype));
 }
 
 static void prepare_fold(const sr_kernel_request *request, prepared_product *s) {
@@ -316,6 +325,11 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
     out->workspace = s->bytes[0] + s->bytes[1] + (whole > rest ? whole : rest);
     if (out->workspace > 0)
         out->workspace += SR_CUDA_LIBRARY_ALIGNMENT;
+    if (s->round.count[0] > 0 && s->dtype != SR_F32) {
+        s->weights_at = out->workspace;
+        out->packing = sr_cuda_packing(1, s->dtype, s->round.count[0], 1, 1);
+        out->workspace += out->packing.bytes;
+    }
     out->launch = launch_of(request->kernel);
     out->state = s;
     out->state_free = sr_free;

@@ -44,8 +44,9 @@ struct sr_cuda_batch {
     cudaStream_t stream;
     batch_item *items;
     size_t count, item_capacity;
-    // What identifies each item: the number of its prepared kernel, the addresses of its arguments
-    // and of its workspace; or CLEARS, address, bytes; or COPIES, to, from, bytes.
+    // What identifies each item: the number of its prepared kernel, the addresses of its arguments,
+    // of its workspace and of what is packed, and whether that is there; or CLEARS, address, bytes;
+    // or COPIES, to, from, bytes.
     uint64_t *words;
     size_t word_count, word_capacity;
     bool repeats; // no kernel is without a number
@@ -108,12 +109,14 @@ sr_status sr_cuda_batch_add(sr_cuda_batch *b, const sr_kernel_call *call) {
     batch_item item = {.prepared = call->prepared, .request = call->request, .site = call->site};
     if (!item.site.what)
         item.site.what = call->prepared->entry->name;
-    SR_TRY(add(b, &item, args + 2));
+    SR_TRY(add(b, &item, args + 4));
     uint64_t *words = b->words + first;
     words[0] = call->prepared->number;
     for (size_t i = 0; i < args; i++)
         words[i + 1] = call->p[i].at;
     words[args + 1] = call->workspace.at;
+    words[args + 2] = call->packed.at;
+    words[args + 3] = call->is_packed;
     b->repeats = b->repeats && call->prepared->number != 0;
     return SR_OK;
 }
@@ -156,12 +159,15 @@ static sr_status run_item(const sr_cuda_batch *b, const batch_item *item) {
     sr_address p[SR_KERNEL_MAX_ARGS];
     if (!item->prepared)
         return run_words(b, item, words);
-    for (int i = 0; i < item->request->args; i++)
+    const int args = item->request->args;
+    for (int i = 0; i < args; i++)
         p[i].at = words[i + 1];
     const sr_kernel_launch launch = {.p = p,
                                      .params = item->request->params,
                                      .state = item->prepared->state,
-                                     .workspace = {words[item->request->args + 1]},
+                                     .workspace = {words[args + 1]},
+                                     .packed = {words[args + 2]},
+                                     .is_packed = words[args + 3] != 0,
                                      .stream = b->stream};
     return item->prepared->launch(&launch);
 }
@@ -198,9 +204,10 @@ typedef struct memory_range {
     bool writes;
 } memory_range;
 
+enum { RANGES = SR_KERNEL_MAX_ARGS + 2 }; // of an item: arguments, workspace, what is packed
+
 // Lists the memory of an item.
-static int list_ranges(const sr_cuda_batch *b, const batch_item *item,
-                       memory_range out[SR_KERNEL_MAX_ARGS + 1]) {
+static int list_ranges(const sr_cuda_batch *b, const batch_item *item, memory_range out[RANGES]) {
     const sr_kernel_request *r = item->request;
     const uint64_t *at = b->words + item->first_word + 1;
     int known, count = 0;
@@ -214,14 +221,19 @@ static int list_ranges(const sr_cuda_batch *b, const batch_item *item,
             i < known && (arguments[i].role == SR_ARG_IN || arguments[i].role == SR_ARG_OPT);
         out[count++] = (memory_range){at[i], at[i] + bytes, !reads};
     }
-    if (at[r->args])
-        out[count++] = (memory_range){at[r->args], at[r->args] + item->prepared->workspace, true};
+    const uint64_t workspace = at[r->args], packed = at[r->args + 1];
+    const size_t packing = item->prepared->packing.bytes;
+    if (workspace)
+        out[count++] = (memory_range){
+            workspace, workspace + item->prepared->workspace - (packed ? packing : 0), true};
+    if (packed)
+        out[count++] = (memory_range){packed, packed + packing, at[r->args + 2] == 0};
     return count;
 }
 
 // Whether two runs of a kernel may run side by side: neither writes what the other uses.
 static bool are_apart(const sr_cuda_batch *b, const batch_item *x, const batch_item *y) {
-    memory_range xs[SR_KERNEL_MAX_ARGS + 1], ys[SR_KERNEL_MAX_ARGS + 1];
+    memory_range xs[RANGES], ys[RANGES];
     const int x_count = list_ranges(b, x, xs), y_count = list_ranges(b, y, ys);
     for (int i = 0; i < x_count; i++)
         for (int k = 0; k < y_count; k++)

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/cuda_internal.h"
 #include "kernels/cuda/cuda_plan.h"
+#include "kernels/cuda/cuda_round.h"
 
 static dim3 extent(const uint32_t sizes[3]) {
     return (dim3){.x = sizes[0], .y = sizes[1], .z = sizes[2]};
@@ -54,6 +55,11 @@ sr_status sr_cuda_launch(const sr_kernel_launch *launch) {
     for (int i = 0; i < workspace; i++)
         arguments[i] = launch->p[i].at;
     arguments[workspace] = launch->workspace.at;
+    if (plan->packs >= 0) {
+        arguments[workspace + 1] = (uint64_t)sr_cuda_packed(launch, plan->packed_at);
+        if (launch->is_packed)
+            arguments[plan->packs] = 0;
+    }
     for (int i = 0; i < plan->parts; i++)
         SR_TRY(sr_cuda_launch_part(&plan->part[i], arguments, launch->stream));
     return SR_OK;

@@ -16,6 +16,7 @@ sr_status sr_cuda_plan_create(const sr_kernel_request *request, const void *argu
     if (!p)
         return SR_E_MEMORY;
     p->pointers = request->args + 1;
+    p->packs = -1;
     p->bytes = bytes;
     memcpy(p->arguments, arguments, bytes);
     out->launch = sr_cuda_launch;
@@ -23,6 +24,13 @@ sr_status sr_cuda_plan_create(const sr_kernel_request *request, const void *argu
     out->state_free = sr_free;
     *plan = p;
     return SR_OK;
+}
+
+void sr_cuda_plan_pack(sr_cuda_plan *plan, const sr_kernel_packing *packing, sr_prepared *out) {
+    plan->packs = packing->argument;
+    plan->packed_at = out->workspace;
+    out->packing = *packing;
+    out->workspace += packing->bytes;
 }
 
 sr_status sr_cuda_plan_add(sr_cuda_plan *plan, const sr_cuda_kernel *kernel, int64_t blocks,

@@ -2,9 +2,10 @@
 // Prepared CUDA kernels: which functions a request launches, on which grid, with which arguments.
 //
 // A function of a .cu file takes one struct by value. It begins with the pointers of the request's
-// arguments, in the order of kernel_list.def, and that of the workspace; what follows is the
-// kernel's own: params, strides, factors. There are no pointers elsewhere in it. A request is one
-// or more functions with the same struct, launched one after the other on a stream (cuda_launch.c).
+// arguments, in the order of kernel_list.def, that of the workspace, and that of the packed
+// argument if there is one; what follows is the kernel's own: params, strides, factors. There are
+// no pointers elsewhere in it. A request is one or more functions with the same struct, launched
+// one after the other on a stream (cuda_launch.c).
 #ifndef SR_KERNELS_CUDA_PLAN_H
 #define SR_KERNELS_CUDA_PLAN_H
 
@@ -44,6 +45,8 @@ typedef struct sr_cuda_part {
 typedef struct sr_cuda_plan {
     int parts, pointers; // pointers: of the request's arguments and the workspace
     sr_cuda_part part[SR_CUDA_PARTS];
+    int packs;        // the argument that is packed, which is NULL where it is already; -1: none
+    size_t packed_at; // in the workspace
     size_t bytes;
     uint64_t arguments[SR_CUDA_ARGUMENT_BYTES / 8];
 } sr_cuda_plan;
@@ -57,6 +60,8 @@ SR_NODISCARD sr_status sr_cuda_plan_add(sr_cuda_plan *plan, const sr_cuda_kernel
                                         int64_t blocks, int threads, size_t shared);
 // Adds a part of any grid. SR_E_UNSUPPORTED beyond the limits of a grid.
 SR_NODISCARD sr_status sr_cuda_plan_add_part(sr_cuda_plan *plan, const sr_cuda_part *part);
+// Lets the plan pack an argument, behind the workspace so far.
+void sr_cuda_plan_pack(sr_cuda_plan *plan, const sr_kernel_packing *packing, sr_prepared *out);
 // From now on kernels of this process may be on the GPU before those in front have ended.
 void sr_cuda_launch_overlapping(void);
 // Enqueues one function with its struct of arguments (cuda_launch.c).

@@ -18,7 +18,7 @@ typedef struct cudnn_conv {
     sr_dtype dtype;
     sr_cudnn_filter_args filter, bias; // without addresses
     bool in_place;                     // the parameter is the filter
-    size_t filter_bytes;               // else in the workspace, before that of the plan
+    size_t filter_at;                  // else in the workspace, behind that of the plan
 } cudnn_conv;
 
 static const sr_conv_params *params_of(const sr_kernel_request *request) {
@@ -27,19 +27,21 @@ static const sr_conv_params *params_of(const sr_kernel_request *request) {
 
 // ---- Launches ----
 
-// A launch's workspace: the filter, and what the plan needs.
+// A launch's workspace: what the plan needs, and the filter.
 typedef struct place {
     void *filter, *plan;
 } place;
 
-static place place_of(const cudnn_conv *c, sr_address workspace, sr_address parameter) {
-    const uintptr_t at = sr_cuda_align((size_t)workspace.at);
-    return (place){.filter = c->in_place ? sr_cuda_pointer(parameter) : (void *)at,
-                   .plan = (void *)(at + c->filter_bytes)};
+static place place_of(const cudnn_conv *c, const sr_kernel_launch *launch, int parameter) {
+    return (place){.filter = c->in_place ? sr_cuda_pointer(launch->p[parameter])
+                                         : sr_cuda_packed(launch, c->filter_at),
+                   .plan = (void *)sr_cuda_align((size_t)launch->workspace.at)};
 }
 
-static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, void *stream) {
-    if (c->in_place)
+static sr_status round_filter(const cudnn_conv *c, const sr_kernel_launch *launch, void *to) {
+    const sr_address from = launch->p[1];
+    void *const stream = launch->stream;
+    if (c->in_place || launch->is_packed)
         return SR_OK;
     if (c->filter.taps == 1) { // both orders are the same
         sr_cuda_round_args round = {
@@ -55,10 +57,10 @@ static sr_status round_filter(const cudnn_conv *c, sr_address from, void *to, vo
 // x, w, bias, y
 static sr_status launch_conv2d(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace, launch->p[1]);
+    const place at = place_of(c, launch, 1);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
                                             sr_cuda_pointer(launch->p[3])};
-    SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
+    SR_TRY(round_filter(c, launch, at.filter));
     SR_TRY(sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan));
     if (c->bias.count == 0)
         return SR_OK;
@@ -71,17 +73,17 @@ static sr_status launch_conv2d(const sr_kernel_launch *launch) {
 // dy, w, dx
 static sr_status launch_conv2d_dx(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace, launch->p[1]);
+    const place at = place_of(c, launch, 1);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[2]), at.filter,
                                             sr_cuda_pointer(launch->p[0])};
-    SR_TRY(round_filter(c, launch->p[1], at.filter, launch->stream));
+    SR_TRY(round_filter(c, launch, at.filter));
     return sr_cudnn_plan_execute(c->plan, launch->stream, memory, at.plan);
 }
 
 // x, dy, dw
 static sr_status launch_conv2d_dw(const sr_kernel_launch *launch) {
     const cudnn_conv *c = launch->state;
-    const place at = place_of(c, launch->workspace, launch->p[2]);
+    const place at = place_of(c, launch, 2);
     void *const memory[SR_CUDNN_TENSORS] = {sr_cuda_pointer(launch->p[0]), at.filter,
                                             sr_cuda_pointer(launch->p[1])};
     sr_cudnn_filter_args arguments = c->filter;
@@ -118,11 +120,17 @@ static sr_status prepare(const sr_kernel_request *request, sr_prepared *out) {
         .filter = {.count = count, .channels = p->c, .taps = p->r * p->s},
         .in_place = sr_kernel_activation(request) == SR_F32 && p->r * p->s == 1,
     };
-    if (!c->in_place)
-        c->filter_bytes = sr_cuda_align((size_t)count * sr_dtype_size(c->dtype));
     if (request->kernel == SR_KERNEL_conv2d && request->dtype[2] != SR_DTYPE_COUNT)
         c->bias = (sr_cudnn_filter_args){.count = p->n * p->p * p->q * p->k, .channels = p->k};
-    out->workspace = SR_CUDA_LIBRARY_ALIGNMENT + c->filter_bytes + sr_cudnn_plan_workspace(plan);
+    out->workspace = c->filter_at = sr_cudnn_plan_workspace(plan) > 0
+                                        ? SR_CUDA_LIBRARY_ALIGNMENT + sr_cudnn_plan_workspace(plan)
+                                        : 0;
+    if (!c->in_place) {
+        const sr_kernel_packing packing = sr_cuda_packing(1, c->dtype, count, p->c, p->r * p->s);
+        out->workspace += packing.bytes;
+        if (request->kernel != SR_KERNEL_conv2d_dw)
+            out->packing = packing;
+    }
     out->launch = launch_of(request->kernel);
     out->state = c;
     out->state_free = sr_free;

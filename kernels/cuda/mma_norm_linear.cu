@@ -23,6 +23,7 @@
 #include "kernels/cuda/cuda_mma.h"
 #include "kernels/cuda/cuda_mma_provider.h"
 #include "kernels/cuda/cuda_prepare.h"
+#include "kernels/cuda/cuda_round.h"
 #include "kernels/cuda/cuda_sum.h"
 #include "kernels/cuda/cuda_vector.h"
 #include "kernels/kernel_lanes.h"
@@ -111,28 +112,24 @@ struct norm_linear_args {
     const void *x;
     const float *gamma, *beta, *mean, *var, *w, *bias;
     void *y;
-    void *workspace; // factors of the statistics, then w as T [k][c]
+    float *factors;    // of the statistics
+    uint16_t *weights; // w as T
     linear_shape s;
     float eps;
-
-    __device__ float *factors(void) const { return (float *)workspace; }
-    __device__ uint16_t *weights(void) const {
-        return (uint16_t *)(void *)(factors() + s.statistics);
-    }
 };
 
 template <class T> static __device__ void pack(const norm_linear_args &a) {
     const int64_t i = sr_thread();
     if (i < a.s.statistics)
-        a.factors()[i] = factor_of(a, i % a.s.c, i);
-    if (i * VECTOR < (int64_t)a.s.k * a.s.c) {
+        a.factors[i] = factor_of(a, i % a.s.c, i);
+    if (a.w && i * VECTOR < (int64_t)a.s.k * a.s.c) {
         float w[VECTOR];
         uint32_t pair[VECTOR / 2];
         sr_get(a.w + i * VECTOR, w);
         SR_UNROLL
         for (int k = 0; k < VECTOR; k += 2)
             pair[k / 2] = T::pair(w[k], w[k + 1]);
-        sr_put((uint32_t *)(void *)(a.weights() + i * VECTOR), pair);
+        sr_put((uint32_t *)(void *)(a.weights + i * VECTOR), pair);
     }
 }
 
@@ -221,7 +218,7 @@ static __device__ __forceinline__ void copy_step(uint16_t *x, uint16_t *w,
             const int32_t k = t.first_column<COLUMNS>(s) + row;
             const bool exists = inside && k < s.k;
             const int64_t from = (int64_t)k * s.c + channel;
-            sr_copy_async<16>(at<1>(to, row, vector), a.weights() + (exists ? from : 0), exists);
+            sr_copy_async<16>(at<1>(to, row, vector), a.weights + (exists ? from : 0), exists);
         }
     }
     sr_copy_commit();
@@ -240,7 +237,7 @@ static __device__ __forceinline__ void normalise_step(uint16_t *x, const norm_li
     const int64_t first = t.tile / s.lane_tiles * s.lane_statistics;
     norm_factors f;
     get_factors(f, a, first, channel);
-    sr_get(a.factors() + first + channel, f.factor);
+    sr_get(a.factors + first + channel, f.factor);
     uint16_t *tile = x + t.stage_of_x() * (ROWS * DEPTH);
     SR_UNROLL_BY(1)
     for (int row = row0; row < ROWS; row += THREADS / VECTORS)
@@ -628,7 +625,11 @@ sr_status sr_mma_prepare_batchnorm_relu_linear(const sr_kernel_request *request,
                         vectors > s.statistics ? vectors : s.statistics);
     making.add_grid(product, s.tiles < BLOCKS ? s.tiles : (int32_t)BLOCKS,
                     sr_blocks_for(s.columns, s.group), 1, wide * TALL * WARP, 1, tile_bytes(wide));
-    out->workspace = (size_t)s.statistics * sizeof(float) + (size_t)weights * sizeof(uint16_t);
+    out->workspace = (size_t)s.statistics * sizeof(float);
+    if (making.status == SR_OK) {
+        const sr_kernel_packing packing = sr_cuda_packing(5, request->dtype[0], weights, 1, 1);
+        sr_cuda_plan_pack(making.plan, &packing, out);
+    }
     return making.done();
 }
 

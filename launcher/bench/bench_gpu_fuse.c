@@ -2,8 +2,8 @@
 // Levels of fusion: which kernels become one, and what they no longer read and write
 // (bench_gpu_internal.h).
 //
-//   i      the kernels that exist, but nothing computed twice to save memory, gradients of weights
-//          of all lanes in one launch, and weights that are rounded when they are updated
+//   i      the kernels that exist, but nothing computed twice to save memory, and gradients of
+//          weights of all lanes in one launch
 //   ii     the sums of a batch norm come from the epilogue of what wrote its x or dy
 //   iii-a  every next convolution normalises and clips x as it reads it, and nobody writes that;
 //   the
@@ -95,20 +95,6 @@ static bool is(const sr_gpu_kernel *k, sr_kernel_id id) {
 
 // ---- i ----
 
-static bool reads_weights(const sr_gpu_kernel *k) {
-    return k->id == SR_KERNEL_conv2d || k->id == SR_KERNEL_conv2d_dx || k->id == SR_KERNEL_linear ||
-           k->id == SR_KERNEL_linear_dx;
-}
-
-// w, which is the second argument, in the type of the activations.
-static void read_rounded(sr_gpu_kernel *k, const sr_gpu_program *p) {
-    const double size = (double)sr_dtype_size(k->dtype) / sizeof(float);
-    for (int i = 0; i < k->read_count; i++)
-        if (i == 1 && p->values[k->reads[i].value].given)
-            k->reads[i].times = size;
-    k->functions -= 1;
-}
-
 // What a kernel that is gone wrote beside its first output, which was computed again: signs, which
 // the kernel writes that has computed that first.
 static void keep_signs(sr_gpu_program *p, const sr_gpu_kernel *again) {
@@ -129,10 +115,6 @@ static sr_status keep_values(sr_gpu_program *p) {
             k->raw = p->values[k->raw].original;
         for (int i = 0; i < k->read_count; i++)
             k->reads[i].value = p->values[k->reads[i].value].original;
-        if (k->numerics != SR_GPU_cudnn && k->numerics != SR_GPU_cublaslt)
-            continue;
-        if (reads_weights(k))
-            read_rounded(k, p);
         if (k->measured > 0)
             k->repeats = 1;
     }
@@ -393,8 +375,7 @@ static sr_status as_built(sr_gpu_program *p) {
 
 const sr_gpu_step sr_gpu_steps[SR_GPU_LEVELS] = {
     {"built", "the kernels that exist, as they run", as_built},
-    {"i", "nothing recomputed; gradients of weights for all lanes at once; weights rounded once",
-     keep_values},
+    {"i", "nothing recomputed; gradients of weights for all lanes at once", keep_values},
     {"ii", "sums of batch norm in epilogues, so that it reads once", read_once},
     {"iii-a", "batch norm and ReLU in prologues of every next convolution", use_prologues},
     {"iii-b", "block ends in the next 1x1, gradients of batch norm in prologues", move_block_ends},

@@ -71,6 +71,7 @@ typedef struct sr_gpu_value {
     int original;          // the value of which it is a recomputation, or itself
     int mask;              // value of a bit for each element, with the signs; -1: none
     bool given, is_vector; // is_vector: of channels, or a number
+    bool is_packed;        // weights as kernels take them: not a result of the one that makes it
 } sr_gpu_value;
 
 // How often all bytes of a value pass through memory, and how often the second-level cache serves
@@ -152,6 +153,9 @@ void sr_gpu_serve(const sr_plan_launch_view *view, int lanes, const sr_gpu *gpu,
 // is more than it must be.
 sr_gpu_use sr_gpu_passes(const sr_plan_launch_view *view, const sr_gpu *gpu, int argument,
                          sr_gpu_kernel *kernel);
+// Bytes of an argument that its kernel packs first, and the functions that do it; 0: it does not.
+double sr_gpu_packs(const sr_plan_launch_view *view, const sr_gpu_kernel *kernel, int argument,
+                    double *functions);
 const char *sr_gpu_class_name(sr_gpu_class numerics);
 
 // ---- bench_gpu_times.c: what cuDNN was measured to take ----

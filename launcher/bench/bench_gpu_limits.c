@@ -17,11 +17,11 @@ static void add_uses(const sr_gpu_program *p, const sr_gpu_use *uses, int count,
     }
 }
 
-// Inputs and outputs once; what the kernel wrote itself is no input.
+// Inputs and outputs once; what the kernel wrote itself is no input, and what it packed no output.
 static double least_bytes(const sr_gpu_program *p, const sr_gpu_kernel *k) {
     double bytes = 0;
     for (int i = 0; i < k->write_count; i++)
-        bytes += p->values[k->writes[i].value].bytes;
+        bytes += p->values[k->writes[i].value].is_packed ? 0 : p->values[k->writes[i].value].bytes;
     for (int i = 0; i < k->read_count; i++) {
         bool own = false;
         for (int j = 0; j < k->write_count; j++)

@@ -59,7 +59,9 @@ typedef struct builder {
     const sr_gpu *gpu;
     int lanes;           // side by side
     uint32_t first_root; // roots of earlier plans are below
-    int *current;        // what the memory of each root holds now, plus 1; 0: nothing yet
+    uint32_t plan_values;
+    int *current; // what the memory of each root holds now, plus 1; 0: nothing yet
+    int *packed;  // of each root, what kernels have packed of it, plus 1; 0: nothing
 } builder;
 
 static sr_status add_value(const builder *b, const sr_plan_launch_view *v, int argument, bool given,
@@ -78,7 +80,38 @@ static sr_status add_value(const builder *b, const sr_plan_launch_view *v, int a
     return SR_OK;
 }
 
+// The first kernel packs weights for all, which is a write (*made; its value is -1: none); those
+// that run for each lane do it for themselves.
+static sr_status use_packed(const builder *b, const sr_plan_launch_view *v, int argument,
+                            sr_gpu_kernel *k, sr_gpu_use *made) {
+    int *const packed = &b->packed[v->value[argument]];
+    double functions = 0;
+    const sr_gpu_value value = {.bytes = sr_gpu_packs(v, k, argument, &functions),
+                                .root = b->first_root + b->plan_values + v->value[argument],
+                                .original = b->program->value_count,
+                                .mask = -1,
+                                .is_packed = true};
+    if (value.bytes == 0)
+        return SR_OK;
+    if (*packed > 0) {
+        const bool rounds_bias = v->id == SR_KERNEL_linear && v->info[2].dtype != SR_DTYPE_COUNT;
+        k->reads[k->read_count - 1] = (sr_gpu_use){.value = *packed - 1, .times = k->repeats};
+        k->functions += rounds_bias ? 1 : 0;
+        return SR_OK;
+    }
+    SR_TRY(sr_gpu_value_add(b->program, &value, &made->value));
+    made->times = k->repeats;
+    k->reads[k->read_count++] = *made;
+    k->functions += functions;
+    if (!k->why)
+        k->why = "weights are packed first, and read from there";
+    if (k->repeats == 1)
+        *packed = made->value + 1;
+    return SR_OK;
+}
+
 static sr_status add_uses(const builder *b, const sr_plan_launch_view *v, sr_gpu_kernel *k) {
+    sr_gpu_use made = {.value = -1};
     for (int i = 0; i < v->args; i++) {
         const bool reads = i < v->inputs;
         int value;
@@ -91,9 +124,13 @@ static sr_status add_uses(const builder *b, const sr_plan_launch_view *v, sr_gpu
         use.value = value;
         if (reads || use.times > 0 || use.cached > 0)
             k->reads[k->read_count++] = use;
-        if (!reads)
+        if (reads)
+            SR_TRY(use_packed(b, v, i, k, &made));
+        else
             k->writes[k->write_count++] = (sr_gpu_use){.value = value, .times = 1};
     }
+    if (made.value >= 0)
+        k->writes[k->write_count++] = made;
     return SR_OK;
 }
 
@@ -246,18 +283,20 @@ static sr_status add_launches(const builder *b, const sr_plan *plan, double runs
 sr_status sr_gpu_program_add(sr_gpu_program *p, const sr_plan *plan, const sr_gpu *gpu,
                              double runs) {
     const int first = p->kernel_count;
-    builder b = {.program = p, .gpu = gpu, .lanes = sr_plan_lanes(plan)};
+    builder b = {.program = p,
+                 .gpu = gpu,
+                 .lanes = sr_plan_lanes(plan),
+                 .plan_values = sr_plan_value_count(plan)};
     for (int i = 0; i < p->value_count; i++)
         if (p->values[i].root >= b.first_root)
             b.first_root = p->values[i].root + 1;
-    b.current =
-        sr_alloc_array((size_t)sr_plan_value_count(plan) + 1, sizeof *b.current, "plan for a GPU");
-    if (!b.current)
-        return SR_E_MEMORY;
-    const sr_status status = add_launches(&b, plan, runs);
+    b.current = sr_alloc_array((size_t)b.plan_values + 1, sizeof *b.current, "plan for a GPU");
+    b.packed = sr_alloc_array((size_t)b.plan_values + 1, sizeof *b.packed, "plan for a GPU");
+    const sr_status status = b.current && b.packed ? add_launches(&b, plan, runs) : SR_E_MEMORY;
     if (status == SR_OK)
         find_recomputed(p, first);
     sr_free(b.current);
+    sr_free(b.packed);
     return status;
 }
 

@@ -248,18 +248,26 @@ typedef struct traffic_row {
     int inputs;                    // of a slab, in rows of what is read again; else 0
     const char *why;
     int functions; // 0: in rows of the other kinds
+    bool packs;    // functions: of packing
 } traffic_row;
 
 static const traffic_row traffic[] = {
 #define SR_CUDA_PASSES(class, kernel, argument, passes, columns, why)                              \
-    {SR_GPU_##class, SR_KERNEL_##kernel, argument, passes, columns, 0, why, 0},
+    {SR_GPU_##class, SR_KERNEL_##kernel, argument, passes, columns, 0, why, 0, false},
 #define SR_CUDA_AGAIN(class, kernel, argument, inputs, why)                                        \
-    {SR_GPU_##class, SR_KERNEL_##kernel, argument, 0, 0, inputs, why, 0},
+    {SR_GPU_##class, SR_KERNEL_##kernel, argument, 0, 0, inputs, why, 0, false},
+#define SR_CUDA_PACKS(class, kernel, number, count)                                                \
+    {.numerics = SR_GPU_##class,                                                                   \
+     .id = SR_KERNEL_##kernel,                                                                     \
+     .argument = (number),                                                                         \
+     .functions = (count),                                                                         \
+     .packs = true},
 #define SR_CUDA_FUNCTIONS(class, kernel, count)                                                    \
     {.numerics = SR_GPU_##class, .id = SR_KERNEL_##kernel, .functions = (count)},
 #include "kernels/cuda/traffic.def"
 #undef SR_CUDA_PASSES
 #undef SR_CUDA_AGAIN
+#undef SR_CUDA_PACKS
 #undef SR_CUDA_FUNCTIONS
 };
 enum { TRAFFIC = sizeof traffic / sizeof *traffic };
@@ -323,12 +331,29 @@ sr_gpu_use sr_gpu_passes(const sr_plan_launch_view *v, const sr_gpu *gpu, int ar
     return use;
 }
 
+// Those of 16 bits are rounded; cuDNN's filters have another order.
+double sr_gpu_packs(const sr_plan_launch_view *v, const sr_gpu_kernel *k, int argument,
+                    double *functions) {
+    const sr_conv_params *conv = v->params;
+    const bool orders = k->numerics == SR_GPU_cudnn && conv->r * conv->s > 1;
+    for (int i = 0; i < TRAFFIC; i++) {
+        const traffic_row *r = &traffic[i];
+        if (!r->packs || r->numerics != k->numerics || r->id != v->id || r->argument != argument ||
+            !(is_16(v) || orders))
+            continue;
+        *functions = r->functions;
+        return (double)sr_info_count(&v->info[argument]) * (double)sr_dtype_size(k->dtype);
+    }
+    return 0;
+}
+
 // ---- Kernels ----
 
 static double functions_of(const sr_plan_launch_view *v, sr_gpu_class numerics) {
     double functions = 1;
     for (int i = 0; i < TRAFFIC; i++)
-        if (traffic[i].numerics == numerics && traffic[i].id == v->id && traffic[i].functions)
+        if (traffic[i].numerics == numerics && traffic[i].id == v->id && traffic[i].functions &&
+            !traffic[i].packs)
             functions = traffic[i].functions;
     if (numerics == SR_GPU_cudnn && v->id == SR_KERNEL_conv2d && !is_absent(&v->info[2]))
         functions += 1; // its bias

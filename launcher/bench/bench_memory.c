@@ -63,6 +63,8 @@ static sr_status add_launch(builder *b, int launch) {
     sr_plan_get_launch(b->plan, launch, &view);
     for (int i = view.inputs; i < view.args; i++)
         SR_TRY(open_span(b, view.value[i], launch, view.last_step, view.op, &view.info[i]));
+    if (view.packs)
+        SR_TRY(open_span(b, view.packed, launch, view.first_step, "packed", NULL));
     return open_span(b, view.workspace, launch, view.first_step, "workspace", NULL);
 }
 

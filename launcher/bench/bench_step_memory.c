@@ -82,8 +82,7 @@ static sr_status print_largest(const sr_plan *plan, const sr_memory_timeline *t)
         sr_plan_get_launch(plan, s->writer, &from);
         (void)snprintf(life, sizeof life, "%d..%d", s->first + 1, s->last + 1);
         (void)printf("%-10s %-22s %-14s %-22s %s:%d\n", sr_text_bytes(s->bytes, bytes),
-                     sr_info_text(&s->info, shape), life,
-                     t->kinds[s->kind].name == from.op ? from.op : "workspace", from.file,
+                     sr_info_text(&s->info, shape), life, t->kinds[s->kind].name, from.file,
                      from.line);
     }
     if (count > LARGEST)

@@ -146,8 +146,10 @@ static sr_status run_once(const sr_prepared *prepared, const sr_kernel_request *
     sr_kernel_args args = {p, request->params, prepared->state, workspace, 0};
     sr_status status = SR_OK;
     assert_true(workspace && scratch);
-    if (prepared->launch)
+    if (prepared->launch) {
         device_run(device_of_test(), prepared, request, p, reverse ? 0xff : 0);
+        device_run_packed(device_of_test(), prepared, request, p, reverse ? 0xff : 0);
+    }
     if (reverse)
         memset(workspace, 0xff, prepared->workspace);
     for (int s = 0; s < prepared->stages; s++) {

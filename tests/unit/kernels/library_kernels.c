@@ -47,6 +47,7 @@ static void run(const library *l, const problem *c, const sr_prepared *prepared,
         device_run(device_of_test(), prepared, request, again.p, fills[i]);
         if (memcmp(again.p[result], first.p[result], bytes_of(c, result)) != 0)
             fail_msg("%s: run %zu has other bits", prepared->entry->name, i + 2);
+        device_run_packed(device_of_test(), prepared, request, first.p, fills[i]);
         free_arrays(&again);
     }
     free_arrays(&first);

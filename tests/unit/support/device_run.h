@@ -15,5 +15,9 @@ const char *device_for(sr_dtype type);
 // copies them back. Every byte of the workspace is 'fill' before.
 void device_run(sr_device *device, const sr_prepared *prepared, const sr_kernel_request *request,
                 void *const *p, int fill);
+// Launches what device_run has, if it packs an argument, with memory for that: what packs it, and
+// what finds it there, has the results that are in 'p'.
+void device_run_packed(sr_device *device, const sr_prepared *prepared,
+                       const sr_kernel_request *request, void *const *p, int fill);
 
 #endif
