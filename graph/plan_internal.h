@@ -176,7 +176,7 @@ void sr_program_remove(sr_program *program, const bool *gone);
 // pass_prologue.c: lets convolutions normalise what they read.
 SR_NODISCARD sr_status sr_pass_prologue(const sr_context *context);
 // Whether the device has a kernel for the request that is of a class of its own.
-bool sr_is_faster_product(const sr_kernel_request *request);
+bool sr_is_faster_kernel(const sr_kernel_request *request);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.
 void sr_pass_in_place(sr_plan *plan);
 // pass_chain.c: joins stages that stream over the same rows into steps.
