@@ -28,7 +28,7 @@ sr_status sr_context_create(const sr_context_options *options, sr_context **out)
         context->owns_device = true;
     }
     context->recomputes = !sr_device_get_properties(context->device)->asynchronous;
-    context->takes_prologue = sr_is_faster_product;
+    context->takes_prologue = sr_is_faster_kernel;
     SR_TRY_GOTO(sr_context_register(context), fail);
     sr_context_use(context);
     *out = context;

@@ -47,9 +47,10 @@ sr_device *sr_context_device(sr_context *context);
 // them, which takes less memory, more time, and gives the same bits. Until the first call they do
 // so on CPUs, where what is kept falls out of the cache.
 void sr_context_set_recomputing(sr_context *context, bool on);
-// Which products take batch norm and ReLU along on devices with streams (pass_prologue.c): until
-// the first call, those for which the device has a kernel of another class than "reference". For
-// plans as those of another device, before the first plan is compiled.
+// Which products and max poolings take batch norm and ReLU along on devices with streams
+// (pass_prologue.c, pass_fuse_pool.c): until the first call, those for which the device has a
+// kernel of another class than "reference". For plans as those of another device, before the first
+// plan is compiled.
 void sr_context_set_prologues(sr_context *context,
                               bool (*takes)(const struct sr_kernel_request *request));
 

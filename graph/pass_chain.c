@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains: stages of consecutive launches that stream over the same rows run block by block.
 //
-// A kernel has up to three stages, and a stage of independent blocks may declare which arguments
+// A kernel has up to four stages, and a stage of independent blocks may declare which arguments
 // its blocks stream over (kernels/kernel.h). If the next stage streams over the same rows, both
 // become one step: for every unit of rows the blocks of the first stage run, then those of the
 // second, while the rows are in the second-level cache. So normalisation, addition and relu read

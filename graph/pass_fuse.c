@@ -15,7 +15,8 @@
 //                                   beside y then
 //   relu_grad(y, add(a, b))      -> add_relu_grad(y, a, b)
 //
-// and normalisations over groups of channels with sums before or behind them (pass_fuse_norm.c).
+// and normalisations over groups of channels with sums before or behind them (pass_fuse_norm.c),
+// and then max pooling with what these are for batch norm (pass_fuse_pool.c).
 //
 // Such a kernel rounds where the two would write a value, or rounding commutes with what follows,
 // so this is bit-neutral. Those of batch norm are made where they are in the numerics class of the
@@ -247,6 +248,21 @@ static void fuse(sr_fusion *f) {
     }
 }
 
+static void fuse_pools(sr_fusion *f) {
+    for (size_t i = 0; i < f->p->node_count && !f->p->nodes[i].op->updates; i++)
+        if (!f->gone[i] && f->p->nodes[i].op == &sr_op_maxpool2d)
+            sr_fuse_pool(f, &f->p->nodes[i]);
+}
+
+// Joins nodes by one walk over those that there are.
+static void join_nodes(sr_fusion *f, void (*walk)(sr_fusion *f)) {
+    memset(f->uses, 0, f->p->value_capacity);
+    memset(f->gone, 0, f->p->node_count * sizeof *f->gone);
+    count_uses(f);
+    walk(f);
+    sr_program_remove(f->p, f->gone);
+}
+
 // A value that is gone has no use, and so no memory; its node is the first one, to be a valid
 // number.
 void sr_program_remove(sr_program *p, const bool *gone) {
@@ -286,9 +302,8 @@ sr_status sr_pass_fuse(const sr_context *context) {
                    .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
-        count_uses(&f);
-        fuse(&f);
-        sr_program_remove(p, f.gone);
+        join_nodes(&f, fuse);
+        join_nodes(&f, fuse_pools);
     }
     sr_arena_release(&arena);
     return status == SR_OK ? f.status : status;

@@ -34,5 +34,7 @@ void sr_fusion_remove(sr_fusion *f, const sr_program_node *node);
 void sr_fuse_sum_norm(sr_fusion *f, sr_program_node *sum);
 // Joins the gradient of a normalisation with a sum that reads it, if there is one.
 void sr_fuse_norm_sum(sr_fusion *f, sr_program_node *gradient);
+// Joins max pooling with the batch norm before it, and their gradients, once all others are joined.
+void sr_fuse_pool(sr_fusion *f, const sr_program_node *pool);
 
 #endif

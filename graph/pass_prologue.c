@@ -81,7 +81,7 @@ static bool is_pointwise(const prologues *w, const sr_program_node *node) {
            p->p == p->h && p->q == p->w && p->pad_top == 0 && p->pad_left == 0;
 }
 
-bool sr_is_faster_product(const sr_kernel_request *request) {
+bool sr_is_faster_kernel(const sr_kernel_request *request) {
     const sr_kernel_entry *entry = sr_kernel_find(request);
     return entry && !sr_kernel_is_reference(entry);
 }

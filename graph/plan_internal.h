@@ -187,7 +187,7 @@ SR_NODISCARD sr_status sr_add_moments_attr(sr_program *program, uint32_t *attr);
 // pass_prologue.c: lets convolutions normalise what they read.
 SR_NODISCARD sr_status sr_pass_prologue(const sr_context *context);
 // Whether the device has a kernel for the request that is of a class of its own.
-bool sr_is_faster_product(const sr_kernel_request *request);
+bool sr_is_faster_kernel(const sr_kernel_request *request);
 // pass_packing.c: lets launches share what their kernels pack of one argument.
 void sr_pass_packing(sr_plan *plan);
 // pass_inplace.c: lets outputs reuse the memory of inputs that are last used there.

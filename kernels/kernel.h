@@ -40,7 +40,7 @@ extern "C" {
 
 #define SR_KERNEL_ABI 8            // version of the structs below
 #define SR_KERNEL_MAX_ARGS 16      // tensors of one kernel
-#define SR_KERNEL_STAGES 3         // of one run
+#define SR_KERNEL_STAGES 4         // of one run
 #define SR_KERNEL_PARAMS_BYTES 192 // of a kernel's parameters
 #define SR_KERNEL_LANE_ALIGN 64    // bytes: of the arguments of lanes that are apart
 

@@ -15,7 +15,8 @@ _Static_assert(offsetof(sr_conv_params, n) == 0 && offsetof(sr_linear_params, n)
                    offsetof(sr_rows_params, rows) == 0 && offsetof(sr_axis_params, rows) == 0 &&
                    offsetof(sr_sort_params, rows) == 0 &&
                    offsetof(sr_batchnorm_params, rows) == 0 &&
-                   offsetof(sr_norm_linear_params, n) == 0,
+                   offsetof(sr_norm_linear_params, n) == 0 &&
+                   offsetof(sr_norm_pool_params, pool) == 0,
                "");
 _Static_assert(offsetof(sr_groupnorm_params, samples) == 0 &&
                    offsetof(sr_count_params, count) == 0 && offsetof(sr_concat_params, rows) == 0 &&
@@ -164,6 +165,9 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_batchnorm_add_relu_grad] = grow_samples,
     [SR_KERNEL_batchnorm_relu_linear] = grow_samples,
     [SR_KERNEL_batchnorm_relu_linear_dw] = grow_samples,
+    [SR_KERNEL_batchnorm_train_relu_maxpool] = grow_samples,
+    [SR_KERNEL_batchnorm_infer_relu_maxpool] = grow_samples,
+    [SR_KERNEL_batchnorm_relu_maxpool_grad] = grow_samples,
     [SR_KERNEL_groupnorm] = grow_samples,
     [SR_KERNEL_groupnorm_grad] = grow_samples,
     [SR_KERNEL_add_groupnorm] = grow_add_groupnorm,

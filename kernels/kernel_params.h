@@ -248,6 +248,19 @@ typedef struct sr_pool_params {
     int32_t gap_h, gap_w; // maxpool2d: pixels left out between neighbours of a window
 } sr_pool_params;
 
+// batchnorm_train_relu_maxpool and the like: batch norm of the pool's x.
+typedef struct sr_norm_pool_params {
+    sr_pool_params pool;
+    double eps;
+} sr_norm_pool_params;
+
+static inline int64_t sr_norm_pool_inputs(const sr_norm_pool_params *p) {
+    return p->pool.n * p->pool.h * p->pool.w * p->pool.c;
+}
+static inline int64_t sr_norm_pool_outputs(const sr_norm_pool_params *p) {
+    return p->pool.n * p->pool.p * p->pool.q * p->pool.c;
+}
+
 // How resize2d computes a pixel (kernels/resize.h).
 enum {
     SR_FILTER_NEAREST,

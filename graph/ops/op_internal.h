@@ -111,6 +111,10 @@ sr_status sr_op_expect_draws(const sr_node_view *node, int input, double probabi
 // Fills the attributes of add_groupnorm from those of groupnorm and drop_path, or NULL without.
 void sr_op_join_groupnorm(const void *norm, const void *drop, void *out);
 
+// ---- Batch norm with ReLU before max pooling (op_norm_pool.c) ----
+// Fills their attributes from those of batch norm and maxpool2d.
+void sr_op_join_maxpool(const void *norm, const void *pool, void *out);
+
 // ---- Normalisation over rows of channels (op_batchnorm.c) ----
 // Input 0 is an activation with at least two dimensions.
 sr_status sr_op_expect_rows(const sr_node_view *node);

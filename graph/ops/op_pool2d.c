@@ -4,38 +4,12 @@
 // through the index).
 #include <stdio.h>
 
-#include "graph/ops/op_internal.h"
+#include "graph/ops/op_pool_internal.h"
 
 // Kernels keep the offset of the maximum inside its window in one byte.
 #define MAX_WINDOW 255
 
-typedef struct pool_attr {
-    int32_t window_h, window_w, stride_h, stride_w, pad_h, pad_w;
-    int64_t h, w;             // gradients: size of dx
-    int32_t gap_h, gap_w;     // as in sr_pool_params
-    int32_t ceil_mode;        // 1: a last window may reach beyond the padding
-    int32_t same;             // 1: the sides are padded so that y is as large as x / stride
-    int32_t extra_h, extra_w; // more padding at the bottom and on the right
-    int32_t after_h, after_w; // with ceil_mode, no window begins in this many pixels at the end
-} pool_attr;
-
-static const sr_attr_field fields[] = {SR_ATTR(pool_attr, window_h, 1, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, window_w, 1, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, stride_h, 1, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, stride_w, 1, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, pad_h, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, pad_w, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, h, 0, SR_ATTR_EXTENT),
-                                       SR_ATTR(pool_attr, w, 0, SR_ATTR_EXTENT),
-                                       SR_ATTR(pool_attr, gap_h, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, gap_w, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, ceil_mode, 0, SR_ATTR_FLAG),
-                                       SR_ATTR(pool_attr, same, 0, SR_ATTR_FLAG),
-                                       SR_ATTR(pool_attr, extra_h, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, extra_w, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, after_h, 0, SR_ATTR_SIDE),
-                                       SR_ATTR(pool_attr, after_w, 0, SR_ATTR_SIDE),
-                                       {0}};
+static const sr_attr_field fields[] = {SR_POOL_FIELDS, {0}};
 
 // Positions of a window along a side, as in torch: with ceil_mode a window that begins in the
 // padding after the picture is left out.
@@ -53,7 +27,7 @@ static bool is_within(int64_t count, int64_t size, int32_t stride, sr_op_sides p
     return (count - 1) * stride < size + pad.before - after;
 }
 
-static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
+static sr_status expect_window(const sr_node_view *node, const sr_pool_attr *a) {
     if (a->window_h < 1 || a->window_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
         a->pad_w < 0 || a->pad_h > a->window_h / 2 || a->pad_w > a->window_w / 2) {
         return SR_FAIL(SR_E_SHAPE,
@@ -76,9 +50,8 @@ static sr_status expect_window(const sr_node_view *node, const pool_attr *a) {
     return SR_OK;
 }
 
-static sr_status pool_params(const sr_node_view *node, const sr_info *x, const sr_info *y,
-                             sr_pool_params *out) {
-    const pool_attr *a = node->attr;
+sr_status sr_op_pool_params(const sr_node_view *node, const sr_pool_attr *a, const sr_info *x,
+                            const sr_info *y, sr_pool_params *out) {
     const sr_op_sides high = sr_op_sides_of(x->dim[1], a->window_h, 1 + (int64_t)a->gap_h,
                                             a->stride_h, a->pad_h, a->extra_h, a->same);
     const sr_op_sides wide = sr_op_sides_of(x->dim[2], a->window_w, 1 + (int64_t)a->gap_w,
@@ -122,58 +95,61 @@ static sr_status pool_params(const sr_node_view *node, const sr_info *x, const s
 static sr_status lower_forward(const sr_node_view *node, sr_kernel_request *request,
                                sr_kernel_id kernel) {
     sr_pool_params p;
-    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    SR_TRY(sr_op_pool_params(node, node->attr, &node->in[0], NULL, &p));
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
 static sr_status lower_gradient(const sr_node_view *node, sr_kernel_request *request,
                                 sr_kernel_id kernel) {
     sr_pool_params p;
-    SR_TRY(pool_params(node, &node->out[0], &node->in[0], &p));
+    SR_TRY(sr_op_pool_params(node, node->attr, &node->out[0], &node->in[0], &p));
     return sr_op_lower(request, kernel, &p, sizeof p);
 }
 
 // dx of a pooling gradient: its size is in the attributes.
 static sr_status infer_gradient(const sr_node_view *node, sr_info *out) {
-    const pool_attr *a = node->attr;
+    const sr_pool_attr *a = node->attr;
     sr_pool_params p;
     SR_TRY(sr_op_expect_activation(node, 0, "dy", 4));
     const sr_info x = {.dtype = node->in[0].dtype,
                        .rank = 4,
                        .dim = {node->in[0].dim[0], a->h, a->w, node->in[0].dim[3]}};
-    SR_TRY(pool_params(node, &x, &node->in[0], &p));
+    SR_TRY(sr_op_pool_params(node, node->attr, &x, &node->in[0], &p));
     out[0] = x;
     return SR_OK;
 }
 
-static pool_attr gradient_attr(const sr_node_view *node) {
-    pool_attr attr = *(const pool_attr *)node->attr;
+static sr_pool_attr gradient_attr(const sr_node_view *node) {
+    sr_pool_attr attr = *(const sr_pool_attr *)node->attr;
     attr.h = node->in[0].dim[1];
     attr.w = node->in[0].dim[2];
     return attr;
 }
 
-static pool_attr forward_attr(const sr_node_view *node) {
-    pool_attr attr = *(const pool_attr *)node->attr;
+static sr_pool_attr forward_attr(const sr_node_view *node) {
+    sr_pool_attr attr = *(const sr_pool_attr *)node->attr;
     attr.h = attr.w = 0;
     return attr;
 }
 
 // ---- maxpool2d: x -> y, index ----
 
-static sr_status max_infer(const sr_node_view *node, sr_info *out) {
-    const pool_attr *a = node->attr;
+sr_status sr_op_maxpool_infer(const sr_node_view *node, const sr_pool_attr *a, const sr_info *x,
+                              sr_info *y, sr_info *index) {
     sr_pool_params p;
-    SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
-    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    SR_TRY(sr_op_pool_params(node, a, x, NULL, &p));
     if ((int64_t)a->window_h * a->window_w > MAX_WINDOW)
         return SR_FAIL(SR_E_SHAPE,
                        "%s: a window of %dx%d has more than %d elements; pool in several steps",
                        node->op->name, a->window_h, a->window_w, MAX_WINDOW);
-    out[0] = (sr_info){.dtype = node->in[0].dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
-    out[1] = out[0];
-    out[1].dtype = SR_U8;
+    *y = *index = (sr_info){.dtype = x->dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
+    index->dtype = SR_U8;
     return SR_OK;
+}
+
+static sr_status max_infer(const sr_node_view *node, sr_info *out) {
+    SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
+    return sr_op_maxpool_infer(node, node->attr, &node->in[0], &out[0], &out[1]);
 }
 
 static sr_status max_lower(const sr_node_view *node, sr_kernel_request *request) {
@@ -183,7 +159,7 @@ static sr_status max_lower(const sr_node_view *node, sr_kernel_request *request)
 static void max_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                            const bool *wanted, sr_tensor *grad_in) {
     (void)context;
-    const pool_attr attr = gradient_attr(node);
+    const sr_pool_attr attr = gradient_attr(node);
     if (wanted[0] && !sr_is_none(grad_out[0]))
         grad_in[0] = sr_op_binary(&sr_op_maxpool2d_grad, &attr, grad_out[0], node->output[1]);
 }
@@ -196,7 +172,7 @@ const sr_op sr_op_maxpool2d = {
     .input_name = {"x"},
     .required = 1,
     .outputs = 2,
-    .attr_size = sizeof(pool_attr),
+    .attr_size = sizeof(sr_pool_attr),
     .fields = fields,
     .infer = max_infer,
     .lower = max_lower,
@@ -205,14 +181,17 @@ const sr_op sr_op_maxpool2d = {
     .once = true,
 };
 
+sr_status sr_op_expect_index(const sr_node_view *node, int i, const sr_info *dy) {
+    if (node->in[i].dtype == SR_U8 && sr_op_same_shape(dy, &node->in[i]))
+        return SR_OK;
+    char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
+    return SR_FAIL(SR_E_SHAPE, "%s: index %s must be u8 in the shape of dy %s", node->op->name,
+                   sr_info_text(&node->in[i], right), sr_info_text(dy, left));
+}
+
 static sr_status max_grad_infer(const sr_node_view *node, sr_info *out) {
     SR_TRY(infer_gradient(node, out));
-    if (node->in[1].dtype != SR_U8 || !sr_op_same_shape(&node->in[0], &node->in[1])) {
-        char left[SR_INFO_TEXT], right[SR_INFO_TEXT];
-        return SR_FAIL(SR_E_SHAPE, "%s: index %s must be u8 in the shape of dy %s", node->op->name,
-                       sr_info_text(&node->in[1], right), sr_info_text(&node->in[0], left));
-    }
-    return SR_OK;
+    return sr_op_expect_index(node, 1, &node->in[0]);
 }
 
 static sr_status max_grad_lower(const sr_node_view *node, sr_kernel_request *request) {
@@ -227,7 +206,7 @@ const sr_op sr_op_maxpool2d_grad = {
     .input_name = {"dy", "index"},
     .required = 2,
     .outputs = 1,
-    .attr_size = sizeof(pool_attr),
+    .attr_size = sizeof(sr_pool_attr),
     .fields = fields,
     .infer = max_grad_infer,
     .lower = max_grad_lower,
@@ -238,7 +217,7 @@ const sr_op sr_op_maxpool2d_grad = {
 static sr_status avg_infer(const sr_node_view *node, sr_info *out) {
     sr_pool_params p;
     SR_TRY(sr_op_expect_activation(node, 0, "x", 4));
-    SR_TRY(pool_params(node, &node->in[0], NULL, &p));
+    SR_TRY(sr_op_pool_params(node, node->attr, &node->in[0], NULL, &p));
     out[0] = (sr_info){.dtype = node->in[0].dtype, .rank = 4, .dim = {p.n, p.p, p.q, p.c}};
     return SR_OK;
 }
@@ -250,7 +229,7 @@ static sr_status avg_lower(const sr_node_view *node, sr_kernel_request *request)
 static void avg_derivative(sr_context *context, const sr_node_view *node, const sr_tensor *grad_out,
                            const bool *wanted, sr_tensor *grad_in) {
     (void)context;
-    const pool_attr attr = gradient_attr(node);
+    const sr_pool_attr attr = gradient_attr(node);
     if (wanted[0])
         grad_in[0] = sr_op_unary(&sr_op_avgpool2d_grad, &attr, grad_out[0]);
 }
@@ -263,7 +242,7 @@ const sr_op sr_op_avgpool2d = {
     .input_name = {"x"},
     .required = 1,
     .outputs = 1,
-    .attr_size = sizeof(pool_attr),
+    .attr_size = sizeof(sr_pool_attr),
     .fields = fields,
     .infer = avg_infer,
     .lower = avg_lower,
@@ -277,7 +256,7 @@ static sr_status avg_grad_lower(const sr_node_view *node, sr_kernel_request *req
 static void avg_grad_derivative(sr_context *context, const sr_node_view *node,
                                 const sr_tensor *grad_out, const bool *wanted, sr_tensor *grad_in) {
     (void)context;
-    const pool_attr attr = forward_attr(node);
+    const sr_pool_attr attr = forward_attr(node);
     if (wanted[0])
         grad_in[0] = sr_op_unary(&sr_op_avgpool2d, &attr, grad_out[0]);
 }
@@ -290,7 +269,7 @@ const sr_op sr_op_avgpool2d_grad = {
     .input_name = {"dy"},
     .required = 1,
     .outputs = 1,
-    .attr_size = sizeof(pool_attr),
+    .attr_size = sizeof(sr_pool_attr),
     .fields = fields,
     .infer = infer_gradient,
     .lower = avg_grad_lower,
@@ -303,45 +282,45 @@ static int gap_of(int dilation) {
     return dilation > 0 ? dilation - 1 : dilation; // 0: dense
 }
 
-static pool_attr attr_of(sr_pool2d_opts opts) {
+static sr_pool_attr attr_of(sr_pool2d_opts opts) {
     const int window_w = opts.window_w == 0 ? opts.window : opts.window_w;
     const int stride_w = opts.stride_w == 0 ? opts.stride : opts.stride_w;
-    return (pool_attr){.window_h = opts.window,
-                       .window_w = window_w,
-                       .stride_h = opts.stride == 0 ? opts.window : opts.stride,
-                       .stride_w = stride_w == 0 ? window_w : stride_w,
-                       .pad_h = opts.pad,
-                       .pad_w = opts.has_pad_w ? opts.pad_w : opts.pad,
-                       .gap_h = gap_of(opts.dilation),
-                       .gap_w = gap_of(opts.dilation_w == 0 ? opts.dilation : opts.dilation_w),
-                       .ceil_mode = opts.ceil_mode,
-                       .extra_h = opts.extra_bottom,
-                       .extra_w = opts.extra_right,
-                       .same = opts.same};
+    return (sr_pool_attr){.window_h = opts.window,
+                          .window_w = window_w,
+                          .stride_h = opts.stride == 0 ? opts.window : opts.stride,
+                          .stride_w = stride_w == 0 ? window_w : stride_w,
+                          .pad_h = opts.pad,
+                          .pad_w = opts.has_pad_w ? opts.pad_w : opts.pad,
+                          .gap_h = gap_of(opts.dilation),
+                          .gap_w = gap_of(opts.dilation_w == 0 ? opts.dilation : opts.dilation_w),
+                          .ceil_mode = opts.ceil_mode,
+                          .extra_h = opts.extra_bottom,
+                          .extra_w = opts.extra_right,
+                          .same = opts.same};
 }
 
-static pool_attr whole_attr(int64_t h, int64_t w) {
-    return (pool_attr){.window_h = (int32_t)h,
-                       .window_w = (int32_t)w,
-                       .stride_h = (int32_t)h,
-                       .stride_w = (int32_t)w};
+static sr_pool_attr whole_attr(int64_t h, int64_t w) {
+    return (sr_pool_attr){.window_h = (int32_t)h,
+                          .window_w = (int32_t)w,
+                          .stride_h = (int32_t)h,
+                          .stride_w = (int32_t)w};
 }
 
-static sr_tensor record_max(const pool_attr *attr, sr_tensor x) {
+static sr_tensor record_max(const sr_pool_attr *attr, sr_tensor x) {
     sr_tensor out[2] = {SR_NONE, SR_NONE};
     sr_op_record(&sr_op_maxpool2d, attr, &x, out);
     return out[0];
 }
 
 sr_tensor sr_maxpool2d(sr_tensor x, sr_pool2d_opts opts) {
-    const pool_attr attr = attr_of(opts);
+    const sr_pool_attr attr = attr_of(opts);
     if (opts.count_pad)
         return sr_op_refused(SR_FAIL(SR_E_SHAPE, "count_pad is for average pooling"), "maxpool2d");
     return record_max(&attr, x);
 }
 
 // Whether there is padding that sr_op_avgpool2d would accept.
-static bool pads_count(const pool_attr *a) {
+static bool pads_count(const sr_pool_attr *a) {
     return (a->pad_h > 0 || a->pad_w > 0 || a->extra_h > 0 || a->extra_w > 0) && a->pad_h >= 0 &&
            a->pad_w >= 0 && a->pad_h <= a->window_h / 2 && a->pad_w <= a->window_w / 2 &&
            a->extra_h >= 0 && a->extra_w >= 0;
@@ -349,7 +328,7 @@ static bool pads_count(const pool_attr *a) {
 
 // Padding that counts is a part of the picture: zeros around it.
 sr_tensor sr_avgpool2d(sr_tensor x, sr_pool2d_opts opts) {
-    pool_attr attr = attr_of(opts);
+    sr_pool_attr attr = attr_of(opts);
     if (attr.gap_h != 0 || attr.gap_w != 0)
         return sr_op_refused(SR_FAIL(SR_E_SHAPE, "dilation is for maximum pooling"), "avgpool2d");
     if (opts.count_pad && opts.same)
@@ -384,14 +363,14 @@ static bool expect_adaptive(sr_tensor x, const char *name, int height, int width
 }
 
 // Whether the windows have one size, that of 'attr'; others overlap by a pixel here and there.
-static bool is_regular(const sr_info *x, int height, int width, pool_attr *attr) {
+static bool is_regular(const sr_info *x, int height, int width, sr_pool_attr *attr) {
     *attr = whole_attr(x->dim[1] / height, x->dim[2] / width);
     return x->dim[1] % height == 0 && x->dim[2] % width == 0;
 }
 
 sr_tensor sr_adaptive_avgpool2d(sr_tensor x, int height, int width) {
     sr_info info;
-    pool_attr attr;
+    sr_pool_attr attr;
     if (!expect_adaptive(x, "adaptive_avgpool2d", height, width, &info))
         return sr_op_failed();
     if (is_regular(&info, height, width, &attr))
@@ -412,7 +391,7 @@ static sr_tensor maxima_along(sr_tensor x, int axis, int64_t n, int64_t count) {
 
 sr_tensor sr_adaptive_maxpool2d(sr_tensor x, int height, int width) {
     sr_info info;
-    pool_attr attr;
+    sr_pool_attr attr;
     if (!expect_adaptive(x, "adaptive_maxpool2d", height, width, &info))
         return sr_op_failed();
     if (height > MAX_WINDOW || width > MAX_WINDOW)
@@ -435,7 +414,7 @@ sr_tensor sr_global_avgpool(sr_tensor x) {
     sr_info info;
     if (!sr_op_argument(x, "global_avgpool: x", &info))
         return sr_op_failed();
-    const pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
+    const sr_pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
     return without_pixels(sr_op_unary(&sr_op_avgpool2d, &attr, x), &info);
 }
 
@@ -445,7 +424,7 @@ sr_tensor sr_global_maxpool(sr_tensor x) {
     sr_info info;
     if (!sr_op_argument(x, "global_maxpool: x", &info))
         return sr_op_failed();
-    pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
+    sr_pool_attr attr = whole_attr(info.dim[1], info.dim[2]);
     if (info.dim[1] * info.dim[2] > MAX_WINDOW) {
         attr = whole_attr(1, info.dim[2]);
         x = record_max(&attr, x);

@@ -38,6 +38,15 @@ static inline int32_t sr_slab_wide_bits(int64_t rows, int64_t channels, int64_t 
     return bits;
 }
 
+// ---- Batch norm with ReLU before max pooling in class "tensor" (tensor_batchnorm_pool.cu) ----
+
+// Whether there are functions for windows of such sides, distances and gaps.
+static inline bool sr_norm_pool_has_windows(int32_t window_h, int32_t window_w, int32_t stride_h,
+                                            int32_t stride_w, int32_t gap_h, int32_t gap_w) {
+    return window_h == window_w && (window_h == 2 || window_h == 3) && stride_h == 2 &&
+           stride_w == 2 && gap_h == 0 && gap_w == 0;
+}
+
 // ---- Gradients of weights by cuBLASLt (cublaslt_linear.c): slices of rows ----
 
 // Slices of equally many rows one after the other, and the rows behind them.

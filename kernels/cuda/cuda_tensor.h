@@ -30,6 +30,13 @@ sr_status sr_tensor_prepare_batchnorm_infer_relu(const sr_kernel_request *reques
 sr_status sr_tensor_prepare_batchnorm_relu_grad(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_batchnorm_add_relu_grad(const sr_kernel_request *request,
                                                     sr_prepared *out);
+// tensor_batchnorm_pool.cu
+sr_status sr_tensor_prepare_batchnorm_train_relu_maxpool(const sr_kernel_request *request,
+                                                         sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_infer_relu_maxpool(const sr_kernel_request *request,
+                                                         sr_prepared *out);
+sr_status sr_tensor_prepare_batchnorm_relu_maxpool_grad(const sr_kernel_request *request,
+                                                        sr_prepared *out);
 // Those of depthwise convolutions.
 sr_status sr_tensor_prepare_conv2d(const sr_kernel_request *request, sr_prepared *out);
 sr_status sr_tensor_prepare_conv2d_dx(const sr_kernel_request *request, sr_prepared *out);

@@ -31,212 +31,12 @@
 // Lanes side by side are cut one by one, so that each has the sums that it has alone, and their
 // slabs come one lane after the other.
 
-#include "kernels/cuda/cuda_tensor.h"
-#include "kernels/cuda/tensor_slabs.h"
+#include "kernels/cuda/tensor_batchnorm.h"
 
-// ---- Statistics of units: 'rows' adds some rows of a thread to its sums, for which it may need
-// factors; 'finish' stores a total ----
-
-// batchnorm_train, _moments
-struct moments {
-    typedef join_statistics join;
-    typedef nothing factors;
-
-    template <class T, int N> struct rows {
-        enum { COUNT = 4, EARLY = true, FACTORS = 0, TOGETHER = false };
-        sr_packed<typename T::type, N> x[COUNT];
-
-        template <class A>
-        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
-            SR_UNROLL
-            for (int i = 0; i < COUNT; i++)
-                x[i].load((const typename T::type *)a.x + part.at(begin + i), begin + i < part.rows,
-                          false);
-        }
-
-        // The mean and the centred squares of channel k of these rows, of which 'count' exist, each
-        // with the weight 'inverse'.
-        __device__ __forceinline__ partial_sum get(int k, int count, float inverse) const {
-            partial_sum out = {0, 0};
-            float v[COUNT];
-            SR_UNROLL
-            for (int i = 0; i < COUNT; i++) {
-                v[i] = sr_element<T, N>(x[i], k); // zero where there is no row
-                out.first += v[i];
-            }
-            out.first *= inverse;
-            SR_UNROLL
-            for (int i = 0; i < COUNT; i++) {
-                const float d = v[i] - out.first;
-                out.second = i < count ? __fmaf_rn(d, d, out.second) : out.second;
-            }
-            return out;
-        }
-
-        template <class A>
-        __device__ __forceinline__ void work(const A &, const unit_part &part, int begin,
-                                             const float (&)[MOST_FACTORS][N],
-                                             partial_sum (&sum)[N]) const {
-            const int left = part.rows - begin, count = left < COUNT ? left : (int)COUNT;
-            if (count <= 0)
-                return;
-            const float inverse = count == COUNT ? 1.0f / (float)COUNT : 1.0f / (float)count;
-            const join_statistics join((float)begin, (float)count);
-            SR_UNROLL
-            for (int k = 0; k < N; k++) {
-                const partial_sum more = get(k, count, inverse);
-                sum[k] = begin == 0 ? more : join(sum[k], more);
-            }
-        }
-    };
-
-    template <class A>
-    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
-        a.mean[statistic] = total.first;
-        a.var[statistic] = total.second / (float)a.cut.rows;
-    }
-};
-
-// 1 / sqrt(var + eps) of a channel
-template <class A> static __device__ float inverse_deviation(const A &a, int64_t statistic) {
-    return 1.0f / sqrtf(a.var[statistic] + a.eps);
-}
-
-// gamma / sqrt(var + eps) of a channel
-static __device__ float factor_of(const float *gamma, float inverse, int64_t channel) {
-    return gamma ? gamma[channel] * inverse : inverse;
-}
-template <class A>
-static __device__ float factor_of(const A &a, int64_t channel, int64_t statistic) {
-    return factor_of(a.gamma, inverse_deviation(a, statistic), channel);
-}
-
-// y = (x - mean) factor + beta
-static __device__ __forceinline__ float normalised(float x, float mean, float factor, float beta) {
-    return __fmaf_rn(x - mean, factor, beta);
-}
-
-// Factors: the mean,
-struct means {
-    template <class A>
-    static __device__ void fill(const A &a, int64_t, int64_t statistic, float (&f)[MOST_FACTORS]) {
-        f[0] = a.mean[statistic];
-    }
-};
-
-// or all factors of y.
-struct normalising {
-    template <class A>
-    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
-                                float (&f)[MOST_FACTORS]) {
-        f[0] = a.mean[statistic];
-        f[1] = factor_of(a, channel, statistic);
-        f[2] = a.beta ? a.beta[channel] : 0.0f;
-    }
-};
-
-// The gradient of y: dy as it is (batchnorm_grad, _sums, _dx),
-struct given {
-    typedef means factors;
-    enum { EARLY = true, SUM_FACTORS = 1, FACTORS = 4 };
-
-    template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
-
-    template <class A> static __device__ float beta(const A &, int64_t) { return 0; }
-
-    template <class T>
-    static __device__ __forceinline__ float of(float dy, float, float, float, float) {
-        return dy;
-    }
-};
-
-// or where y is above 0 (batchnorm_relu_grad),
-struct clipped {
-    typedef normalising factors;
-    enum { EARLY = true, SUM_FACTORS = 3, FACTORS = 5 };
-
-    template <class A> static __device__ const void *memory(const A &a) { return a.dy; }
-
-    template <class A> static __device__ float beta(const A &a, int64_t channel) {
-        return a.beta ? a.beta[channel] : 0.0f;
-    }
-
-    template <class T>
-    static __device__ __forceinline__ float of(float dy, float x, float mean, float factor,
-                                               float beta) {
-        return normalised(x, mean, factor, beta) > T::vanishing ? dy : 0.0f;
-    }
-};
-
-// or what the sums wrote (batchnorm_add_relu_grad).
+// The gradient of y: what the sums wrote (batchnorm_add_relu_grad).
 struct written : given {
     enum { EARLY = false };
     template <class A> static __device__ const void *memory(const A &a) { return a.dz; }
-};
-
-// dy, and dy (x - mean)
-struct gradient_sums {
-    typedef join_sums join;
-
-    static __device__ __forceinline__ void add(float dy, float x, float mean, partial_sum &sum) {
-        sum.first += dy;
-        sum.second = __fmaf_rn(dy, x - mean, sum.second);
-    }
-
-    template <class A>
-    static __device__ void finish(const A &a, int64_t statistic, const partial_sum &total) {
-        a.dbeta[statistic] = total.first;
-        a.dgamma[statistic] = total.second * inverse_deviation(a, statistic);
-    }
-};
-
-// Rows of x and of a gradient.
-template <class T, int N> struct row_pairs {
-    enum { COUNT = 2 };
-    typedef typename T::type element;
-    sr_packed<element, N> x[COUNT], dy[COUNT];
-
-    // last: they are not read again.
-    __device__ __forceinline__ void load_both(const void *all_x, const void *all_dy,
-                                              const unit_part &part, int begin, bool last) {
-        SR_UNROLL
-        for (int i = 0; i < COUNT; i++) {
-            const int64_t at = part.at(begin + i);
-            const bool exist = begin + i < part.rows;
-            dy[i].load((const element *)all_dy + at, exist, last);
-            x[i].load((const element *)all_x + at, exist, last);
-        }
-    }
-};
-
-// batchnorm_grad, _sums, _relu_grad
-template <class Gradient> struct products : gradient_sums {
-    typedef typename Gradient::factors factors;
-
-    template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { EARLY = true, FACTORS = Gradient::SUM_FACTORS, TOGETHER = false };
-
-        template <class A>
-        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
-            this->load_both(a.x, a.dy, part, begin, false);
-        }
-
-        template <class A>
-        __device__ __forceinline__ void work(const A &, const unit_part &, int,
-                                             const float (&f)[MOST_FACTORS][N],
-                                             partial_sum (&sum)[N]) const {
-            SR_UNROLL
-            for (int i = 0; i < this->COUNT; i++) {
-                float v[N], g[N];
-                sr_unpack<T>(this->x[i], v);
-                sr_unpack<T>(this->dy[i], g);
-                SR_UNROLL
-                for (int k = 0; k < N; k++)
-                    add(Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[2][k]), v[k],
-                        f[0][k], sum[k]);
-            }
-        }
-    };
 };
 
 // The bits of N channels of a row, 8 or 4, the first of which is element 'at'; rows are whole
@@ -266,7 +66,7 @@ static __device__ __forceinline__ void put_signs(uint8_t *signs, int64_t at, boo
 struct clipped_products : gradient_sums {
     typedef means factors;
 
-    template <class T, int N> struct rows {
+    template <class T, int N> struct rows : loaded_ahead {
         enum { COUNT = 1, EARLY = true, FACTORS = 1, TOGETHER = false };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], first[COUNT], second[COUNT];
@@ -316,7 +116,7 @@ struct clipped_products : gradient_sums {
 
 // batchnorm_train, _infer: y = (x - mean) factor + beta
 struct normalise : normalising {
-    template <class T, int N> struct rows {
+    template <class T, int N> struct rows : loaded_ahead {
         enum { COUNT = 2, EARLY = true, FACTORS = 3, TOGETHER = false };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT];
@@ -373,7 +173,7 @@ static __device__ __forceinline__ void put_result(const A &a, const unit_part &p
 
 // batchnorm_train_relu, _infer_relu: y = max(T((x - mean) factor + beta) + z, 0)
 struct normalise_and_clip : normalising {
-    template <class T, int N> struct rows {
+    template <class T, int N> struct rows : loaded_ahead {
         enum { COUNT = 2, EARLY = true, FACTORS = 3, TOGETHER = N == 4 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], z[COUNT];
@@ -426,7 +226,7 @@ struct normalise_pair {
         f[5] = a.z_beta ? a.z_beta[channel] : 0.0f;
     }
 
-    template <class T, int N> struct rows {
+    template <class T, int N> struct rows : loaded_rows {
         enum { COUNT = 1, EARLY = true, FACTORS = 6, TOGETHER = N == 4 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], z[COUNT];
@@ -462,65 +262,6 @@ struct normalise_pair {
         }
     };
 };
-
-// batchnorm_grad, _dx, _relu_grad, _add_relu_grad: dx = gamma s (dy - dbeta / M - (x - mean) s
-// dgamma / M), of M rows, with s = 1 / sqrt(var + eps)
-template <class Gradient> struct differentiate {
-    template <class A>
-    static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
-                                float (&f)[MOST_FACTORS]) {
-        const float s = inverse_deviation(a, statistic), inverse = 1.0f / (float)a.count;
-        const float factor = factor_of(a, channel, statistic);
-        f[0] = a.mean[statistic];
-        f[1] = factor;
-        f[2] = -(a.dbeta[statistic] * inverse) * factor;
-        f[3] = -(s * (a.dgamma[statistic] * inverse)) * factor;
-        f[4] = Gradient::beta(a, channel);
-    }
-
-    template <class T, int N> struct rows : row_pairs<T, N> {
-        enum { EARLY = Gradient::EARLY, FACTORS = Gradient::FACTORS, TOGETHER = false };
-        typedef typename T::type element;
-
-        template <class A>
-        __device__ __forceinline__ void load(const A &a, const unit_part &part, int begin) {
-            this->load_both(a.x, Gradient::memory(a), part, begin, true);
-        }
-
-        template <class A>
-        __device__ __forceinline__ void work(const A &a, const unit_part &part, int begin,
-                                             const float (&f)[MOST_FACTORS][N]) {
-            SR_UNROLL
-            for (int i = 0; i < this->COUNT; i++) {
-                float v[N], g[N];
-                sr_unpack<T>(this->x[i], v);
-                sr_unpack<T>(this->dy[i], g);
-                SR_UNROLL
-                for (int k = 0; k < N; k++) {
-                    g[k] = Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[4][k]);
-                    g[k] = __fmaf_rn(v[k] - f[0][k], f[3][k], __fmaf_rn(g[k], f[1][k], f[2][k]));
-                }
-                sr_pack<T>(this->dy[i], g);
-                if (begin + i < part.rows)
-                    this->dy[i].store((element *)a.dx + part.at(begin + i), true);
-            }
-        }
-    };
-};
-
-// ---- Functions: NAME has vectors, NAME_single single elements ----
-
-#define TENSOR_FUNCTION(name, type, elements, ...)                                                 \
-    template <class T> static __device__ void name(const type &a) {                                \
-        constexpr int N = elements;                                                                \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    SR_CUDA_TYPED_WITH(name, type, THREADS, 1, (THREADS, 2))
-
-#define TENSOR_VECTORS(name, type, ...) TENSOR_FUNCTION(name, type, sr_lanes<T>, __VA_ARGS__)
-#define TENSOR_KERNELS(name, type, ...)                                                            \
-    TENSOR_VECTORS(name, type, __VA_ARGS__)                                                        \
-    TENSOR_FUNCTION(name##_single, type, 1, __VA_ARGS__)
 
 struct tensor_train_args {
     const void *x;
@@ -695,70 +436,17 @@ static const sr_cuda_kernel *function_of(const sr_kernel_request *request,
     return (elements_of(request) > 1 ? functions.vectors : functions.single)[request->dtype[0]];
 }
 
-// Lanes with sums of their own; those that share their factors are one matrix.
-static int lanes_of(const sr_kernel_request *request) {
-    return request->per_lane != 0 ? request->lanes : 1;
+static norm_matrix matrix_of(const sr_kernel_request *request) {
+    const sr_rows_params *p = sr_cuda_params<sr_rows_params>(request);
+    return matrix_of(request, p->rows, p->channels, elements_of(request));
 }
 
-static int64_t rows_of(const sr_kernel_request *request) {
-    return sr_cuda_params<sr_rows_params>(request)->rows / lanes_of(request);
-}
-
-// Threads across a slab, as a power of two. inputs: tensors that are read twice.
-static int32_t wide_bits_of(const sr_kernel_request *request, int inputs) {
-    return sr_slab_wide_bits(rows_of(request), sr_cuda_params<sr_rows_params>(request)->channels,
-                             elements_of(request), (int64_t)sr_dtype_size(request->dtype[0]),
-                             inputs);
-}
-
-static slab_cut cut_of(const sr_kernel_request *request, int inputs) {
-    slab_cut s = {};
-    s.rows = rows_of(request);
-    s.channels = sr_cuda_params<sr_rows_params>(request)->channels;
-    s.lanes = lanes_of(request);
-    s.wide_bits = wide_bits_of(request, inputs);
-    for (s.slab_bits = s.wide_bits; 1 << s.slab_bits < elements_of(request) << s.wide_bits;)
-        s.slab_bits++;
-    s.slabs = (int32_t)sr_blocks_for(s.channels, 1 << s.slab_bits);
-    s.units = (int32_t)sr_blocks_for(s.rows, (int64_t)MOST_ROWS << (THREAD_BITS - s.wide_bits));
-    s.all_slabs = s.lanes * s.slabs;
-    s.all_units = (uint32_t)s.all_slabs * (uint32_t)s.units;
-    s.group = s.units;
-    if (s.units > MOST_UNITS)
-        for (s.group = LEAST_GROUP; (int64_t)s.group * s.group < s.units;)
-            s.group *= 2;
-    s.groups = (int32_t)sr_blocks_for(s.units, s.group);
-    return s;
-}
-
-// Kernels with sums; clear: the function that clears the counters.
 template <class A>
-static sr_status prepare_sums(const sr_kernel_request *request, A a, int inputs, bool applies,
-                              const tensor_functions &functions, const sr_cuda_kernel *clear,
-                              sr_prepared *out) {
-    slab_cut &s = a.cut;
-    s = cut_of(request, inputs);
-    const int64_t all = s.all_units;
-    const int64_t items = applies ? 2 * all : all;
-    const bool counts = s.units > UNITS_OF_A_BLOCK;
-    const int64_t of_unit = (int64_t)THREADS * MOST_ROWS * elements_of(request) *
-                            (int64_t)sr_dtype_size(request->dtype[0]) * inputs;
-    const int64_t ahead = s.units + sr_blocks_for(SR_SLAB_AHEAD, of_unit);
-    if (counts) {
-        const int64_t counters = 1 + (int64_t)s.all_slabs * (2 + s.groups);
-        s.ahead = (int32_t)(applies && ahead < all ? ahead : all);
-        s.counters = (int32_t)(sr_blocks_for(counters, 32) * 32); // partial sums begin a line
-    }
-    sr_cuda_making making(request, a, out);
-    if (counts)
-        making.add_elements(clear, s.counters);
-    const int64_t filling = items < FILLING_BLOCKS ? items : (int64_t)FILLING_BLOCKS;
-    const int64_t blocks = counts ? filling : (int64_t)s.all_slabs;
-    making.add(function_of(request, functions), blocks, THREADS, sizeof(shared_sums));
-    out->workspace =
-        (size_t)s.counters * sizeof(uint32_t) +
-        (size_t)(2 * s.lanes * ((int64_t)s.units + s.groups) * s.channels) * sizeof(float);
-    return making.done();
+static sr_status prepare_sums(const sr_kernel_request *request, const A &a, int inputs,
+                              bool applies, const tensor_functions &functions,
+                              const sr_cuda_kernel *clear, sr_prepared *out) {
+    return prepare_sums(request, matrix_of(request), a, inputs, applies,
+                        function_of(request, functions), clear, out);
 }
 
 // With eps; and, for gradients, with the number of rows.
@@ -769,7 +457,7 @@ template <class A> static A args_of(const sr_kernel_request *request) {
 }
 template <class A> static A gradient_args_of(const sr_kernel_request *request) {
     A a = args_of<A>(request);
-    a.count = rows_of(request);
+    a.count = matrix_of(request).rows;
     return a;
 }
 
@@ -823,18 +511,11 @@ sr_status sr_tensor_prepare_batchnorm_sums(const sr_kernel_request *request, sr_
                         FUNCTIONS(tensor_batchnorm_sums), &tensor_batchnorm_sums_clear_kernel, out);
 }
 
-// batchnorm_infer, _infer_relu, _dx: blocks have units of the same slab, so that factors are
-// computed once.
+// batchnorm_infer, _infer_relu, _dx
 template <class A>
-static sr_status prepare_apply(const sr_kernel_request *request, A a,
+static sr_status prepare_apply(const sr_kernel_request *request, const A &a,
                                const tensor_functions &functions, sr_prepared *out) {
-    a.cut = cut_of(request, 0);
-    const int64_t filling = sr_blocks_for(2 * FILLING_BLOCKS, a.cut.slabs);
-    const int64_t rows = (int64_t)a.cut.units * a.cut.lanes; // of units
-    sr_cuda_making making(request, a, out);
-    making.add(function_of(request, functions), a.cut.slabs * (filling < rows ? filling : rows),
-               THREADS, sizeof(shared_sums));
-    return making.done();
+    return prepare_apply(request, matrix_of(request), a, function_of(request, functions), out);
 }
 
 sr_status sr_tensor_prepare_batchnorm_infer(const sr_kernel_request *request, sr_prepared *out) {

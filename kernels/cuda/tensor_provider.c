@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The provider of CUDA's kernels of numerics class "tensor".
+#include "kernels/cuda/cuda_cut.h"
 #include "kernels/cuda/cuda_tensor.h"
 #include "kernels/kernel_lanes.h"
 #include "kernels/kernel_params.h"
@@ -48,6 +49,26 @@ static bool supports_signs(const sr_kernel_request *request) {
             ((const sr_rows_params *)(const void *)request->params)->channels % 8 == 0);
 }
 
+static bool is_size(int64_t n) {
+    return n > 0 && n <= INT32_MAX;
+}
+
+// Batch norm before pooling by the windows that there are functions for; pixels are numbered in 32
+// bits, and the rows of a lane are those of whole samples.
+static bool supports_pool(const sr_kernel_request *request) {
+    const sr_pool_params *p = &((const sr_norm_pool_params *)(const void *)request->params)->pool;
+    const int64_t lanes = request->lanes > 0 ? request->lanes : 1, rows = p->n * p->h * p->w;
+    if (request->lanes > 0 && (!takes_statistics(request) || p->n % lanes != 0))
+        return false;
+    return sr_kernel_fits(request) && request->dtype[0] != SR_F64 && is_size(p->n) &&
+           is_size(p->h) && is_size(p->w) && is_size(p->p) && is_size(p->q) && is_size(rows) &&
+           is_size(p->n * p->p * p->q) && is_size(p->w * p->c) && is_size(p->q * p->c) &&
+           sr_norm_pool_has_windows(p->window_h, p->window_w, p->stride_h, p->stride_w, p->gap_h,
+                                    p->gap_w) &&
+           p->c % (16 / (int64_t)sr_dtype_size(request->dtype[0])) == 0 &&
+           (rows / 64 + lanes) * p->c <= INT32_MAX / 2;
+}
+
 // Lanes of 'samples' that share what is no sample, but for 'own'.
 static bool shares_all_but(const sr_kernel_request *request, int64_t samples, uint16_t own) {
     return request->lanes == 0 ||
@@ -56,10 +77,6 @@ static bool shares_all_but(const sr_kernel_request *request, int64_t samples, ui
 
 static bool shares_inputs(const sr_kernel_request *request, int64_t samples) {
     return shares_all_but(request, samples, 0);
-}
-
-static bool is_size(int64_t n) {
-    return n > 0 && n <= INT32_MAX;
 }
 
 // Depthwise convolutions. Pixels, and the elements of a row, are numbered in 32 bits
@@ -138,6 +155,9 @@ static const sr_kernel_entry entries[] = {
     ENTRY(batchnorm_infer_relu, supports_signs),
     ENTRY(batchnorm_relu_grad, supports_rows),
     ENTRY(batchnorm_add_relu_grad, supports_signs),
+    ENTRY(batchnorm_train_relu_maxpool, supports_pool),
+    ENTRY(batchnorm_infer_relu_maxpool, supports_pool),
+    ENTRY(batchnorm_relu_maxpool_grad, supports_pool),
     ENTRY(conv2d, supports_depthwise),
     ENTRY(conv2d_dx, supports_depthwise),
     ENTRY(conv2d_dw, supports_depthwise),

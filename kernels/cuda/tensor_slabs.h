@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that sum over the rows of a matrix and then apply what follows to every element, slab by
 // slab: how they are cut, how partial sums are joined, and how blocks take work
-// (tensor_batchnorm.cu). Of lanes side by side, each is a matrix with sums of its own.
+// (tensor_batchnorm.h). Of lanes side by side, each is a matrix with sums of its own.
 #ifndef SR_KERNELS_CUDA_TENSOR_SLABS_H
 #define SR_KERNELS_CUDA_TENSOR_SLABS_H
 
@@ -64,6 +64,7 @@ static __device__ int64_t statistic_of(const slab_cut &s, int lane, int64_t chan
 struct unit_part {
     int64_t channel, statistic, first, step;
     int column, rows; // column: of its channels in the slab
+    int row, apart;   // number of the first row among those of all lanes, and to the next one
 
     // The place of one of the rows.
     __device__ __forceinline__ int64_t at(int row) const { return first + row * step; }
@@ -78,21 +79,37 @@ static __device__ int64_t unit_begin(const slab_cut &s, int unit) {
     return ((int64_t)unit * MOST_ROWS) << high_bits(s);
 }
 
-template <int N> static __device__ unit_part part_of(const slab_cut &s, const unit_place &at) {
+// Of the rows begin .. end - 1 of a lane that has 'of_lane'.
+template <int N>
+static __device__ unit_part part_of_rows(const slab_cut &s, const unit_place &at, int64_t begin,
+                                         int64_t end, int64_t of_lane) {
     const int vector = threadIdx.x & ((1 << s.wide_bits) - 1), high = 1 << high_bits(s);
-    const int64_t row = unit_begin(s, at.unit) + (threadIdx.x >> s.wide_bits);
-    const int64_t rows = (s.rows - row + high - 1) >> high_bits(s);
+    const int64_t row = begin + (threadIdx.x >> s.wide_bits);
+    const int64_t rows = (end - row + high - 1) >> high_bits(s);
     unit_part part;
     part.column = vector * N;
     part.channel = (((int64_t)at.slab << s.wide_bits) + vector) * N;
     part.statistic = statistic_of(s, at.lane, part.channel);
-    part.first = (at.lane * s.rows + row) * s.channels + part.channel;
+    part.first = (at.lane * of_lane + row) * s.channels + part.channel;
     part.step = s.channels << high_bits(s);
-    part.rows = part.channel >= s.channels || rows < 0 ? 0
-                : rows < MOST_ROWS                     ? (int)rows
-                                                       : (int)MOST_ROWS;
+    part.row = (int)(at.lane * of_lane + row);
+    part.apart = high;
+    part.rows = part.channel >= s.channels || rows < 0 ? 0 : (int)rows;
     return part;
 }
+
+template <int N> static __device__ unit_part part_of(const slab_cut &s, const unit_place &at) {
+    const int64_t begin = unit_begin(s, at.unit), end = unit_begin(s, at.unit + 1);
+    return part_of_rows<N>(s, at, begin, end < s.rows ? end : s.rows, s.rows);
+}
+
+// What is applied to a unit's rows is applied to each.
+struct each_row {
+    template <int N, class A>
+    static __device__ __forceinline__ unit_part part(const A &a, const unit_place &at) {
+        return part_of<N>(a.cut, at);
+    }
+};
 
 // ---- Joining partial sums ----
 
@@ -261,29 +278,44 @@ static __device__ __forceinline__ void get_factors(const unit_part &part,
         sr_get(&shared().factor[i][part.column], f[i]);
 }
 
+// Rows that are loaded while others are worked on.
+struct loaded_ahead {
+    enum { AHEAD = true };
+};
+
 // Goes over a thread's rows of a unit, some at a time, and loads the next ones while it works on
-// those. Rows has COUNT of them, load(a, part, begin) and work(a, part, begin, f, ...), which reads
-// its FACTORS first factors. Where it works TOGETHER, all threads of a warp make as many turns,
-// also those without rows. 'before', which may have barriers, is called when the first rows are on
-// their way, or, where they must not be loaded EARLY, before that.
+// those, AHEAD, or, where registers are too few for that, behind it. Rows has COUNT of them,
+// load(a, part, begin) and work(a, part, begin, f, ...), which reads its FACTORS first factors.
+// Where it works TOGETHER, all threads of a warp make as many turns, also those without rows.
+// 'before', which may have barriers, is called when the first rows are on their way, or, where they
+// must not be loaded EARLY, before that.
 template <class Rows, int N, class A, class Before, class... More>
 static __device__ __forceinline__ void for_rows(const A &a, const unit_part &part,
                                                 const Before &before, More &...more) {
-    Rows now, next;
+    Rows now;
+    [[maybe_unused]] Rows next;
     float f[MOST_FACTORS][N];
     if (Rows::EARLY)
         now.load(a, part, 0);
     before();
     if (!Rows::EARLY)
         now.load(a, part, 0);
-    if (part.rows > 0) // of channels that exist
-        get_factors<Rows::FACTORS>(part, f);
     const int end = Rows::TOGETHER ? (int)MOST_ROWS : part.rows;
-    for (int begin = 0; begin < end; begin += 2 * Rows::COUNT) {
-        next.load(a, part, begin + Rows::COUNT);
-        now.work(a, part, begin, f, more...);
-        now.load(a, part, begin + 2 * Rows::COUNT);
-        next.work(a, part, begin + Rows::COUNT, f, more...);
+    if constexpr (Rows::AHEAD) {
+        if (part.rows > 0) // of channels that exist
+            get_factors<Rows::FACTORS>(part, f);
+        for (int begin = 0; begin < end; begin += 2 * Rows::COUNT) {
+            next.load(a, part, begin + Rows::COUNT);
+            now.work(a, part, begin, f, more...);
+            now.load(a, part, begin + 2 * Rows::COUNT);
+            next.work(a, part, begin + Rows::COUNT, f, more...);
+        }
+    } else {
+        for (int begin = 0; begin < end; begin += Rows::COUNT) {
+            get_factors<Rows::FACTORS>(part, f);
+            now.work(a, part, begin, f, more...);
+            now.load(a, part, begin + Rows::COUNT);
+        }
     }
 }
 
@@ -449,7 +481,7 @@ template <bool APPLIES> static __device__ work_item item_of(const slab_cut &s, u
 template <class Apply, class T, int N, class A, class Before>
 static __device__ __forceinline__ void apply_unit(const A &a, const unit_place &at,
                                                   const Before &before) {
-    for_rows<typename Apply::template rows<T, N>, N>(a, part_of<N>(a.cut, at), before);
+    for_rows<typename Apply::template rows<T, N>, N>(a, Apply::template part<N>(a, at), before);
 }
 
 template <class Sums, class Apply, class T, int N, class A>

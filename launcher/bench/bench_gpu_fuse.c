@@ -124,7 +124,9 @@ static sr_status keep_values(sr_gpu_program *p) {
 // ---- ii ----
 
 static bool is_batchnorm(const sr_gpu_kernel *k) {
-    return is(k, SR_KERNEL_batchnorm_train) || is(k, SR_KERNEL_batchnorm_grad);
+    return is(k, SR_KERNEL_batchnorm_train) || is(k, SR_KERNEL_batchnorm_grad) ||
+           is(k, SR_KERNEL_batchnorm_train_relu_maxpool) ||
+           is(k, SR_KERNEL_batchnorm_relu_maxpool_grad);
 }
 
 // What remains of a batch norm: from sums to factors.

@@ -142,8 +142,8 @@ const char *sr_gpu_family_name(sr_gpu_family family);
 
 // ---- bench_gpu_serve.c: which kernels of the CUDA module serve a launch ----
 
-// Whether the module has a kernel for a product that batch norm and ReLU come before, which plans
-// then have (sr_context_set_prologues).
+// Whether the module has a kernel for a product, or for max pooling, that batch norm and ReLU come
+// before, which plans then have (sr_context_set_prologues).
 bool sr_gpu_takes_prologue(const sr_kernel_request *request);
 // Fills in what depends on the kernel: its class, launches, times, and what it works on beside its
 // arguments. lanes: of the plan, each with arguments of the shapes of 'view'.

@@ -142,17 +142,17 @@ static int gather_rows(const sr_gpu_plan *p, built_row rows[MOST_ROWS]) {
 }
 
 static void add_built_row(const char *name, const sr_gpu_cost *c, sr_text *out) {
-    sr_text_add(out, "%-33s %8.0f %7.2f %7.2f", name, c->functions, 1e-9 * c->bytes,
+    sr_text_add(out, "%-37s %8.0f %6.2f %7.2f", name, c->functions, 1e-9 * c->bytes,
                 1e-9 * c->cached);
     for (int i = 0; i < SR_GPU_BY_LAUNCH; i++)
-        sr_text_add(out, " %7.2f", 1e3 * c->by[i]);
+        sr_text_add(out, " %6.2f", 1e3 * c->by[i]);
     sr_text_add(out, " %7.2f  %s\n", 1e3 * c->seconds, sr_gpu_bounds[sr_gpu_bound_of(c)]);
 }
 
 static void add_built(const sr_gpu_plan *p, sr_text *out) {
     built_row rows[MOST_ROWS];
     const int count = gather_rows(p, rows);
-    sr_text_add(out, "\n%-33s %8s %7s %7s %7s %7s %7s %7s  %s\n", "built", "launches", "GB",
+    sr_text_add(out, "\n%-37s %8s %6s %7s %6s %6s %6s %7s  %s\n", "built", "launches", "GB",
                 "from L2", "flops", "bytes", "measd.", "ms", "most by");
     for (int i = 0; i < count; i++) {
         char name[80];

@@ -113,8 +113,18 @@ static bool is_of_whole_depths(const sr_plan_launch_view *v) {
     return is_16(v) && p->depth % 8 == 0 && p->depth <= 128;
 }
 
+static bool takes_pooling(const sr_kernel_request *request) {
+    const sr_pool_params *p = &((const sr_norm_pool_params *)(const void *)request->params)->pool;
+    return p->c % (16 / (int64_t)sr_dtype_size(request->dtype[0])) == 0 &&
+           sr_norm_pool_has_windows(p->window_h, p->window_w, p->stride_h, p->stride_w, p->gap_h,
+                                    p->gap_w);
+}
+
 bool sr_gpu_takes_prologue(const sr_kernel_request *request) {
     const sr_norm_linear_params *p = (const void *)request->params;
+    if (request->kernel != SR_KERNEL_batchnorm_relu_linear &&
+        request->kernel != SR_KERNEL_batchnorm_relu_linear_dw)
+        return takes_pooling(request);
     return (request->dtype[0] == SR_BF16 || request->dtype[0] == SR_F16) && p->c % 8 == 0 &&
            p->k % 8 == 0 && sr_norm_linear_is_bound_by_bytes(p->c, p->k);
 }
@@ -136,6 +146,10 @@ static const struct serving {
     {SR_KERNEL_batchnorm_infer_relu, SR_GPU_tensor, has_whole_signs},
     {SR_KERNEL_batchnorm_relu_grad, SR_GPU_tensor, always},
     {SR_KERNEL_batchnorm_add_relu_grad, SR_GPU_tensor, has_whole_signs},
+    {SR_KERNEL_batchnorm_train_relu_maxpool, SR_GPU_tensor,
+     always}, // sr_gpu_takes_prologue says so
+    {SR_KERNEL_batchnorm_infer_relu_maxpool, SR_GPU_tensor, always},
+    {SR_KERNEL_batchnorm_relu_maxpool_grad, SR_GPU_tensor, always},
     {SR_KERNEL_conv2d, SR_GPU_tensor, is_depthwise},
     {SR_KERNEL_conv2d_dx, SR_GPU_tensor, is_depthwise},
     {SR_KERNEL_conv2d_dw, SR_GPU_tensor, is_depthwise},
@@ -164,7 +178,7 @@ static const struct serving {
     {SR_KERNEL_attention, SR_GPU_mma, is_of_whole_depths},
     {SR_KERNEL_attention_grad, SR_GPU_mma, is_of_whole_depths},
     {SR_KERNEL_attention_bias_grad, SR_GPU_mma, is_of_whole_depths},
-    {SR_KERNEL_batchnorm_relu_linear, SR_GPU_mma, always}, // sr_gpu_takes_prologue has said so
+    {SR_KERNEL_batchnorm_relu_linear, SR_GPU_mma, always},
     {SR_KERNEL_batchnorm_relu_linear_dw, SR_GPU_mma, always},
     {SR_KERNEL_conv2d, SR_GPU_mma, is_first_layer},
     {SR_KERNEL_conv2d_dw, SR_GPU_mma, is_first_layer},

@@ -6,8 +6,8 @@
 
 For each architecture of ARCHITECTURES, no function may spill registers or have local memory. The compiler
 contracts nothing: in the PTX of each function all products and sums of floating-point numbers are rounded
-(those without a mode of rounding may be fused), and there are fused multiply-adds only where the source has
-calls of fma. kernels/cuda/resources.md lists registers, shared memory and theoretical occupancy; --write
+(those without a mode of rounding may be fused), and there are fused multiply-adds only where the source, or a
+header whose name its own begins with, has calls of fma. kernels/cuda/resources.md lists registers, shared memory and theoretical occupancy; --write
 writes it, and without it the check is that it has all functions and no others.
 
 What was found of a source is kept in $XDG_CACHE_HOME/serried/cuda-code, by default ~/.cache/serried/cuda-code, and
@@ -120,7 +120,9 @@ def main():
                 rows.setdefault(name, {})[architecture] = (registers, shared)
                 if local:
                     findings.append(f"{source.name}: {name} has {local} bytes of local memory on {architecture}")
-            written = len(re.findall(r"\b(?:fmaf?|__fmaf?_r[nzud])\(", source.read_text(encoding="utf-8")))
+            texts = [source, *(header for header in FOLDER.glob("*.h") if source.stem.startswith(header.stem))]
+            written = sum(len(re.findall(r"\b(?:fmaf?|__fmaf?_r[nzud])\(", path.read_text(encoding="utf-8")))
+                          for path in texts)
             for name, (fused, loose, threads[name]) in counts.items():
                 if fused and not written:
                     findings.append(f"{source.name}: {name} has {fused} fused multiply-adds; none are written")

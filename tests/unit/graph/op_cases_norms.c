@@ -60,7 +60,85 @@ WRONG(grad_sum_shapes, sr_op_record(sr_op_find("groupnorm_add_grad"), of_rows,
                                                   ZEROS(SR_F32, 2, 3, 1), ZEROS(SR_F32, 2, 3, 1)},
                                     (sr_tensor[3]){{0}}))
 
+// Batch norm with ReLU before max pooling of 2 x 2 pixels. Attributes: those of pooling, which
+// begin with window and stride, and eps.
+static const int64_t of_squares[10] = {2 | (int64_t)2 << 32, 2 | (int64_t)2 << 32};
+static const int64_t of_large_squares[10] = {16 | (int64_t)16 << 32, 16 | (int64_t)16 << 32};
+
+static sr_tensor norm_pool(sr_context *context, const sr_tensor *in, void *user) {
+    sr_tensor out[4];
+    (void)context;
+    (void)user;
+    sr_op_record(sr_op_find("batchnorm_train_relu_maxpool"), of_squares, in, out);
+    return out[0];
+}
+BUILD(norm_given_pool, sr_op_record_one(sr_op_find("batchnorm_infer_relu_maxpool"), of_squares, in))
+static sr_tensor norm_pool_grad(sr_context *context, const sr_tensor *in, void *user) {
+    sr_tensor forward[4], out[3];
+    (void)context;
+    (void)user;
+    sr_op_record(sr_op_find("batchnorm_train_relu_maxpool"), of_squares,
+                 (sr_tensor[]){in[0], in[2], in[3]}, forward);
+    const sr_tensor all[] = {in[0], in[1], forward[3], in[2], in[3], in[4], in[5]};
+    sr_op_record(sr_op_find("batchnorm_relu_maxpool_grad"), of_squares, all, out);
+    return out[0];
+}
+
+WRONG(norm_pool_window,
+      sr_op_record(sr_op_find("batchnorm_train_relu_maxpool"), of_large_squares,
+                   (sr_tensor[]){ZEROS(SR_F32, 4, 1, 20, 20, 1), SR_NONE, SR_NONE},
+                   (sr_tensor[4]){{0}}))
+WRONG(norm_given_pool_without_var,
+      sr_op_record_one(sr_op_find("batchnorm_infer_relu_maxpool"), of_squares,
+                       (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1), SR_NONE, SR_NONE,
+                                     ZEROS(SR_F32, 1, 1), SR_NONE}))
+WRONG(norm_pool_grad_index,
+      sr_op_record(sr_op_find("batchnorm_relu_maxpool_grad"), of_squares,
+                   (sr_tensor[]){ZEROS(SR_F32, 4, 1, 2, 2, 1), ZEROS(SR_F32, 4, 1, 1, 1, 1),
+                                 ZEROS(SR_U8, 4, 1, 2, 1, 1), SR_NONE, SR_NONE, ZEROS(SR_F32, 1, 1),
+                                 ZEROS(SR_F32, 1, 1)},
+                   (sr_tensor[3]){{0}}))
+
 const op_case op_cases_norms[] = {
+    // y of batch norm is -1, 3, -1, 3
+    {.op = "batchnorm_train_relu_maxpool",
+     .build = norm_pool,
+     .inputs = 3,
+     .params = 6,
+     .info = {F64(4, 1, 2, 2, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {2}, {1}},
+     .want = {3},
+     .want_count = 1,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_pool_window,
+     .message = "batchnorm_train_relu_maxpool: a window of 16x16 has more than 255"},
+    {.op = "batchnorm_infer_relu_maxpool",
+     .build = norm_given_pool,
+     .inputs = 5,
+     .params = 30,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(4, 1, 2, 2, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, -5, 2}, {2}, {1}, {2}, {4}},
+     .want = {2},
+     .want_count = 1,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_given_pool_without_var,
+     .message = "batchnorm_infer_relu_maxpool: mean and var must be given"},
+    // dy is that of the first 3; dgamma and dbeta are 4
+    {.op = "batchnorm_relu_maxpool_grad",
+     .build = norm_pool_grad,
+     .inputs = 6,
+     .params = 60,
+     .low = 0.5,
+     .high = 1.5,
+     .info = {F64(4, 1, 2, 2, 1), F64(4, 1, 1, 1, 1), F64(1, 1), F64(1, 1), F64(1, 1), F64(1, 1)},
+     .in = {{1, 3, 1, 3}, {4}, {2}, {1}, {2}, {1}},
+     .want = {0, 4, 0, -4},
+     .want_count = 4,
+     .gradient = GRADIENT_NONE,
+     .wrong = norm_pool_grad_index,
+     .message = "batchnorm_relu_maxpool_grad: index [1, 2, 1, 1] u8"},
     {.op = "groupnorm",
      .build = layer,
      .inputs = 3,

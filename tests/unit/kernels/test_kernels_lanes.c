@@ -159,6 +159,8 @@ static bool is_per_lane(sr_kernel_id kernel) {
         SR_KERNEL_batchnorm_relu_grad,
         SR_KERNEL_batchnorm_add_relu_grad,
         SR_KERNEL_batchnorm_relu_linear_dw,
+        SR_KERNEL_batchnorm_train_relu_maxpool,
+        SR_KERNEL_batchnorm_relu_maxpool_grad,
         SR_KERNEL_groupnorm_add_grad,
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)

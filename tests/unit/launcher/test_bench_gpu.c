@@ -87,9 +87,14 @@ static void check_sums(const sr_json *json, const sr_json *level) {
 // gradients of weights are sums of parts; and weights are packed for others, too, of linear layers
 // with few rows.
 static bool may_move_more(const sr_json *row, int level) {
-    static const char *const operators[] = {"batchnorm_train",           "batchnorm_train_relu",
-                                            "batchnorm_train_pair_relu", "batchnorm_grad",
-                                            "batchnorm_relu_grad",       "batchnorm_add_relu_grad"};
+    static const char *const operators[] = {"batchnorm_train",
+                                            "batchnorm_train_relu",
+                                            "batchnorm_train_pair_relu",
+                                            "batchnorm_grad",
+                                            "batchnorm_relu_grad",
+                                            "batchnorm_add_relu_grad",
+                                            "batchnorm_train_relu_maxpool",
+                                            "batchnorm_relu_maxpool_grad"};
     bool is_norm = false;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         is_norm |= is_text(row, "operator", operators[i]);
@@ -258,6 +263,8 @@ static void test_lanes(void **state) {
     assert_true(sum_of(level[0], "batchnorm_relu_linear_dw", "mma", "kernels") == 7);
     assert_true(sum_of(level[0], "batchnorm_train_pair_relu", "tensor", "kernels") == 4);
     assert_true(sum_of(level[0], "batchnorm_moments", "tensor", "kernels") == 7 + 4);
+    assert_true(sum_of(level[0], "batchnorm_train_relu_maxpool", "tensor", "kernels") == 1);
+    assert_true(sum_of(level[0], "batchnorm_relu_maxpool_grad", "tensor", "kernels") == 1);
     assert_true(sum_of(level[0], "conv2d_dw", "cudnn", "kernels") == 8 * (16 + 3));
     assert_true(sum_of(level[0], "conv2d_dw", "cublaslt", "kernels") == 33 - 7);
     assert_true(sum_of(level[0], "conv2d", "mma", "kernels") == 1);
@@ -366,7 +373,7 @@ static void test_text(void **state) {
         strstr(bench_output, "in 2 lanes (2 at once), fp16\npredicted for NVIDIA H200"));
     assert_non_null(strstr(bench_output, "(derived from what an H100 was measured to do"));
     assert_non_null(strstr(bench_output, "\nconv2d_dw (cudnn) "));
-    assert_non_null(strstr(bench_output, "batchnorm_train_relu moves 1.50x"));
+    assert_non_null(strstr(bench_output, "batchnorm_train_relu_maxpool moves 1.73x"));
     for (const char *line = bench_output; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 100);
 }

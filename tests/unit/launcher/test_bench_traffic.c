@@ -20,8 +20,8 @@ typedef struct problem {
     int inputs, args;
     test_array *array[SR_KERNEL_MAX_ARGS]; // NULL: absent
     sr_info info[SR_KERNEL_MAX_ARGS];
-    double more_loaded, more_stored; // bytes that the plan may leave out
-    double neighbours;               // loads of each input for other results, from caches
+    double more_loaded, more_stored;       // bytes that the plan may leave out
+    double neighbours[SR_KERNEL_MAX_ARGS]; // loads of an input for other results, from caches
 } problem;
 
 static const sr_gpu *gpu(void) {
@@ -76,7 +76,7 @@ static traffic plan(const problem *p, const char **class) {
     for (int i = 0; i < p->args; i++) {
         const sr_gpu_use use = sr_gpu_passes(&view, gpu(), i, &k);
         out.loaded += (use.times + use.cached) * bytes_of(&p->info[i]);
-        out.loaded += i < p->inputs ? p->neighbours * bytes_of(&p->info[i]) : 0;
+        out.loaded += p->neighbours[i] * bytes_of(&p->info[i]);
         out.stored += i < p->inputs ? 0 : bytes_of(&p->info[i]);
     }
     *class = sr_gpu_class_name(k.numerics);
@@ -210,36 +210,36 @@ static void test_batchnorm_add_relu_grad(void **state) {
     assert_true(joined.loaded == plain.loaded + bytes_of(&p.info[3]) + SIGN_BYTES);
 }
 
+enum { FEATURES = 384 };
+
 // Without gamma and beta, which each row loads from caches.
 static void test_groupnorm(void **state) {
     (void)state;
-    enum { WIDE = 384 };
     const sr_groupnorm_params params = {
-        .samples = ROWS, .pixels = 1, .channels = WIDE, .groups = 1, .eps = 1e-5};
+        .samples = ROWS, .pixels = 1, .channels = FEATURES, .groups = 1, .eps = 1e-5};
     problem p = {
         .id = SR_KERNEL_groupnorm, .params = &params, .params_bytes = sizeof params, .inputs = 3};
-    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
     add_absent(&p);
     add_absent(&p);
-    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
     add_vectors(&p, 2, ROWS);
     (void)check(&p, "tensor");
 }
 
 static void test_groupnorm_with_sums(void **state) {
     (void)state;
-    enum { WIDE = 384 };
     const sr_groupnorm_params params = {
-        .samples = ROWS, .pixels = 1, .channels = WIDE, .groups = 1, .eps = 1e-5};
+        .samples = ROWS, .pixels = 1, .channels = FEATURES, .groups = 1, .eps = 1e-5};
     const sr_add_groupnorm_params sum = {.norm = params};
     problem p = {
         .id = SR_KERNEL_add_groupnorm, .params = &sum, .params_bytes = sizeof sum, .inputs = 5};
-    add_rows(&p, SR_BF16, ROWS, WIDE);
-    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
     for (int i = 0; i < 3; i++)
         add_absent(&p);
-    add_rows(&p, SR_BF16, ROWS, WIDE);
-    add_rows(&p, SR_BF16, ROWS, WIDE);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
+    add_rows(&p, SR_BF16, ROWS, FEATURES);
     add_vectors(&p, 2, ROWS);
     check(&p, "tensor");
 }
@@ -260,32 +260,81 @@ static void test_elements(void **state) {
     check_elements(SR_KERNEL_add, 2, "reference");
 }
 
-// Windows of 3 x 3 with stride 2, as in ResNet-50: 2 x 2 pixels are computed together from the four
-// windows that have some of them, so a window is loaded for four such blocks.
+// Windows of 3 x 3 with stride 2, as in ResNet-50.
+enum { SAMPLES = 2, SIDE = 56, HALF = SIDE / 2, WIDE = 64 };
+static const sr_norm_pool_params windows = {.pool = {.n = SAMPLES,
+                                                     .h = SIDE,
+                                                     .w = SIDE,
+                                                     .c = WIDE,
+                                                     .p = HALF,
+                                                     .q = HALF,
+                                                     .window_h = 3,
+                                                     .window_w = 3,
+                                                     .stride_h = 2,
+                                                     .stride_w = 2,
+                                                     .pad_top = 1,
+                                                     .pad_left = 1},
+                                            .eps = 1e-5};
+static const int64_t all_pixels[] = {SAMPLES, SIDE, SIDE, WIDE},
+                     pooled[] = {SAMPLES, HALF, HALF, WIDE};
+// Pairs of a pixel and a window that has it: along a side, all windows but the first have three.
+static const double pairs = (3.0 * HALF - 1) * (3.0 * HALF - 1);
+
+// 2 x 2 pixels are computed together from the four windows that have some of them, so a window is
+// loaded for four such blocks.
 static void test_maxpool2d_grad(void **state) {
     (void)state;
-    enum { SAMPLES = 2, SIDE = 28, HALF = SIDE / 2, WIDE = 64 };
-    const sr_pool_params params = {.n = SAMPLES,
-                                   .h = SIDE,
-                                   .w = SIDE,
-                                   .c = WIDE,
-                                   .p = HALF,
-                                   .q = HALF,
-                                   .window_h = 3,
-                                   .window_w = 3,
-                                   .stride_h = 2,
-                                   .stride_w = 2,
-                                   .pad_top = 1,
-                                   .pad_left = 1};
     problem p = {.id = SR_KERNEL_maxpool2d_grad,
-                 .params = &params,
-                 .params_bytes = sizeof params,
+                 .params = &windows.pool,
+                 .params_bytes = sizeof windows.pool,
                  .inputs = 2,
-                 .neighbours = 3};
-    add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
-    add(&p, SR_U8, 4, (const int64_t[]){SAMPLES, HALF, HALF, WIDE});
-    add(&p, SR_BF16, 4, (const int64_t[]){SAMPLES, SIDE, SIDE, WIDE});
+                 .neighbours = {3, 3}};
+    add(&p, SR_BF16, 4, pooled);
+    add(&p, SR_U8, 4, pooled);
+    add(&p, SR_BF16, 4, all_pixels);
     (void)check(&p, "reference");
+}
+
+// A unit of batch norm has 256 rows of 32 channels in f32, see begin_norm; without gamma and beta
+// it loads at most 12 numbers of a channel.
+static problem begin_pool(sr_kernel_id id, int inputs) {
+    enum { UNITS = (SAMPLES * SIDE * SIDE + 255) / 256, FLOATS = 12 };
+    return (problem){.id = id,
+                     .params = &windows,
+                     .params_bytes = sizeof windows,
+                     .inputs = inputs,
+                     .more_loaded = 4.0 * UNITS * FLOATS * WIDE,
+                     .more_stored = 4.0 * UNITS * FLOATS * WIDE};
+}
+
+// For y, a pixel is loaded once for each window that has it.
+static void test_batchnorm_train_relu_maxpool(void **state) {
+    (void)state;
+    problem p = begin_pool(SR_KERNEL_batchnorm_train_relu_maxpool, 3);
+    add(&p, SR_F32, 4, all_pixels);
+    add_absent(&p);
+    add_absent(&p);
+    add(&p, SR_F32, 4, pooled);
+    add_vectors(&p, 2, WIDE);
+    add(&p, SR_U8, 4, pooled);
+    p.neighbours[0] = pairs / (SIDE * SIDE) - 1;
+    (void)check(&p, "tensor");
+}
+
+// For the sums and for dx, a window is loaded once for each of its pixels.
+static void test_batchnorm_relu_maxpool_grad(void **state) {
+    (void)state;
+    problem p = begin_pool(SR_KERNEL_batchnorm_relu_maxpool_grad, 7);
+    add(&p, SR_F32, 4, all_pixels);
+    add(&p, SR_F32, 4, pooled);
+    add(&p, SR_U8, 4, pooled);
+    add_absent(&p);
+    add_absent(&p);
+    add_vectors(&p, 2, WIDE);
+    add(&p, SR_F32, 4, all_pixels);
+    add_vectors(&p, 2, WIDE);
+    p.neighbours[1] = p.neighbours[2] = 2 * (pairs / (HALF * HALF) - 1);
+    (void)check(&p, "tensor");
 }
 
 int main(void) {
@@ -296,6 +345,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_groupnorm_with_sums, arrays_free),
         cmocka_unit_test_teardown(test_groupnorm, arrays_free),
         cmocka_unit_test_teardown(test_elements, arrays_free),
-        cmocka_unit_test_teardown(test_maxpool2d_grad, arrays_free)};
+        cmocka_unit_test_teardown(test_maxpool2d_grad, arrays_free),
+        cmocka_unit_test_teardown(test_batchnorm_train_relu_maxpool, arrays_free),
+        cmocka_unit_test_teardown(test_batchnorm_relu_maxpool_grad, arrays_free)};
     return cmocka_run_group_tests_name("bench_traffic", tests, NULL, NULL);
 }

@@ -67,6 +67,7 @@ void case_batchnorm(sr_kernel_id kernel);
 void case_batchnorm_part(sr_kernel_id kernel);
 void case_batchnorm_relu(sr_kernel_id kernel);
 void case_norm_linear(sr_kernel_id kernel);
+void case_norm_pool(sr_kernel_id kernel);
 void case_groupnorm(sr_kernel_id kernel);
 void case_attention(sr_kernel_id kernel);  // kernel_cases_attention.c
 void case_nms(sr_kernel_id kernel);        // kernel_cases_boxes.c

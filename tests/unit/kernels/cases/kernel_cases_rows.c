@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of kernels over rows of channels (see kernel_cases.h): sums, normalisation over the
 // batch or over groups of channels.
+#include "kernels/reference_order.h"
 #include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 // Numbers of rows and channels, odd and large enough for several blocks, the last ones for more
@@ -254,6 +255,73 @@ void case_batchnorm_relu(sr_kernel_id kernel) {
             else
                 batchnorm_forward_relu(&p, affine, adds, signs,
                                        kernel == SR_KERNEL_batchnorm_train_relu, types[t]);
+        }
+    }
+}
+
+static void norm_pool(sr_kernel_id kernel, const sr_norm_pool_params *p, bool affine, sr_dtype t) {
+    const int64_t in = sr_norm_pool_inputs(p), out = sr_norm_pool_outputs(p), c = p->pool.c;
+    const bool train = kernel == SR_KERNEL_batchnorm_train_relu_maxpool;
+    problem k = problem_of(kernel, train ? 7 : 6, p, sizeof *p);
+    k.terms = train ? (double)(in / c) : 1;
+    set(&k, 0, ACTIVATION, t, in);
+    set(&k, 1, affine ? PARAMETER : NONE, t, c);
+    set(&k, 2, affine ? PARAMETER : NONE, t, c);
+    set_output(&k, train ? 3 : 5, ACTIVATION, t, out);
+    k.arg[train ? 3 : 5].bound = 100;
+    if (train) {
+        set_output(&k, 4, PARAMETER, t, c);
+        set_output(&k, 5, PARAMETER, t, c);
+        k.arg[4].bound = 2;
+        k.arg[5].bound = 16;
+        set_output(&k, 6, SIGNS, t, out); // of numbers that are nearly equal, others win
+    } else {
+        set(&k, 3, PARAMETER, t, c);
+        set(&k, 4, POSITIVE, t, c);
+    }
+    check_problem(&k);
+}
+
+// A pixel has the gradients of at most so many windows.
+static void norm_pool_grad(const sr_norm_pool_params *p, bool affine, sr_dtype t) {
+    const int64_t in = sr_norm_pool_inputs(p), out = sr_norm_pool_outputs(p), c = p->pool.c;
+    problem k = problem_of(SR_KERNEL_batchnorm_relu_maxpool_grad, 10, p, sizeof *p);
+    k.terms = (double)(in / c);
+    set(&k, 0, ACTIVATION, t, in);
+    set(&k, 1, ACTIVATION, t, out);
+    set(&k, 2, INDEX, t, out);
+    set(&k, 3, affine ? PARAMETER : NONE, t, c);
+    set(&k, 4, affine ? PARAMETER : NONE, t, c);
+    set(&k, 5, PARAMETER, t, c);
+    set(&k, 6, POSITIVE, t, c);
+    set_output(&k, 7, ACTIVATION, t, in);
+    set_output(&k, 8, PARAMETER, t, c);
+    set_output(&k, 9, PARAMETER, t, c);
+    const double windows = (double)sr_pool_windows(&p->pool), rows = (double)(in / c);
+    k.arg[7].bound = 60 * windows;
+    k.arg[8].bound = 12 * windows * rows;
+    k.arg[9].bound = 2 * windows * rows;
+    check_problem(&k);
+}
+
+// Windows that class "tensor" has, whole and cut off, of few rows and of many; and others.
+void case_norm_pool(sr_kernel_id kernel) {
+    static const sr_norm_pool_params shapes[] = {
+        {{2, 11, 8, 16, 6, 4, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0}, 1e-2},
+        {{2, 40, 40, 48, 20, 20, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0}, 1e-2},
+        {{1, 10, 9, 8, 4, 4, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0}, 1e-2},
+        {{3, 7, 6, 24, 3, 3, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0}, 1e-2},
+        {{1, 7, 6, 8, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0}, 1e-2},
+        {{1, 9, 8, 5, 5, 4, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0}, 1e-2},
+        {{1, 6, 7, 8, 4, 5, 3, 3, 1, 1, 0, 0, 0, 0, 0, 0}, 1e-2},
+    };
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        for (int t = 0; t < TYPES; t++) {
+            const bool affine = (k + (size_t)t) % 2 == 0;
+            if (kernel == SR_KERNEL_batchnorm_relu_maxpool_grad)
+                norm_pool_grad(&shapes[k], affine, types[t]);
+            else
+                norm_pool(kernel, &shapes[k], affine, types[t]);
         }
     }
 }
