@@ -186,21 +186,20 @@ typedef struct parameters {
     const void *weights, *bias;
 } parameters;
 
-// Those of fp32 stay where they are.
+// Weights of fp32 stay where they are; a bias is aligned, too.
 static sr_status round_parameters(const prepared_product *s, const sr_kernel_launch *launch,
                                   parameters *out) {
     sr_cuda_round_args arguments = s->round;
     const bool has_bias = arguments.count[1] > 0;
+    const bool in_place = s->dtype == SR_F32;
     arguments.from[0] = sr_cuda_pointer(launch->p[1]);
     arguments.from[1] = has_bias ? sr_cuda_pointer(launch->p[2]) : NULL;
-    *out = (parameters){arguments.from[0], arguments.from[1]};
-    if (s->dtype == SR_F32)
-        return SR_OK;
-    out->weights = arguments.to[0] = sr_cuda_packed(launch, s->weights_at);
-    out->bias = arguments.to[1] = has_bias ? place_of(s, launch->workspace).part[1] : NULL;
-    if (launch->is_packed)
+    arguments.to[0] = in_place ? NULL : sr_cuda_packed(launch, s->weights_at);
+    arguments.to[1] = has_bias ? place_of(s, launch->workspace).part[1] : NULL;
+    *out = (parameters){in_place ? arguments.from[0] : arguments.to[0], arguments.to[1]};
+    if (in_place || launch->is_packed)
         arguments.count[0] = 0;
-    if (launch->is_packed && !has_bias)
+    if (arguments.count[0] == 0 && !has_bias)
         return SR_OK;
     return sr_cuda_round(s->dtype, &arguments, launch->stream);
 }
@@ -282,8 +281,7 @@ static void prepare_round(const sr_kernel_request *request, prepared_product *s)
     s->round.count[0] = sr_kernel_argument_count(request, 1);
     if (product.bias)
         s->round.count[1] = product.p.columns;
-    if (s->dtype != SR_F32)
-        s->bytes[1] = sr_cuda_align((size_t)s->round.count[1] * sr_dtype_size(s->dtype));
+    s->bytes[1] = sr_cuda_align((size_t)s->round.count[1] * sr_dtype_size(s->dtype));
 }
 
 static void prepare_fold(const sr_kernel_request *request, prepared_product *s) {

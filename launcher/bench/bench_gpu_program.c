@@ -79,6 +79,7 @@ static sr_status add_value(const builder *b, const sr_plan_launch_view *v, int a
                                 .is_vector = info->rank <= 1};
     SR_TRY(sr_gpu_value_add(b->program, &value, out));
     b->current[v->value[argument]] = *out + 1;
+    b->packed[v->value[argument]] = 0;
     return SR_OK;
 }
 
@@ -93,18 +94,18 @@ static sr_status use_packed(const builder *b, const sr_plan_launch_view *v, int 
                                 .original = b->program->value_count,
                                 .mask = -1,
                                 .is_packed = true};
+    // Of a linear layer, rounded by the same function.
+    const bool with_bias = v->id == SR_KERNEL_linear && v->info[2].dtype != SR_DTYPE_COUNT;
     if (value.bytes == 0)
         return SR_OK;
     if (*packed > 0) {
-        const bool rounds_bias = v->id == SR_KERNEL_linear && v->info[2].dtype != SR_DTYPE_COUNT;
         k->reads[k->read_count - 1] = (sr_gpu_use){.value = *packed - 1, .times = k->repeats};
-        k->functions += rounds_bias ? 1 : 0;
         return SR_OK;
     }
     SR_TRY(sr_gpu_value_add(b->program, &value, &made->value));
     made->times = k->repeats;
     k->reads[k->read_count++] = *made;
-    k->functions += functions;
+    k->functions += with_bias ? 0 : functions;
     if (!k->why)
         k->why = "weights are packed first, and read from there";
     if (k->repeats == 1)

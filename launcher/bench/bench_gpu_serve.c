@@ -371,6 +371,8 @@ static double functions_of(const sr_plan_launch_view *v, sr_gpu_class numerics) 
             functions = traffic[i].functions;
     if (numerics == SR_GPU_cudnn && v->id == SR_KERNEL_conv2d && !is_absent(&v->info[2]))
         functions += 1; // its bias
+    if (numerics == SR_GPU_cublaslt && v->id == SR_KERNEL_linear && !is_absent(&v->info[2]))
+        functions += 1; // rounds that, and the weights if they are packed here
     if (is_bias_gradient(v, numerics))
         functions += bias_slices_of(v) > 1 ? 1 : 0;
     if (has_slices(v, numerics)) {

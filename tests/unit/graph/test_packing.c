@@ -22,7 +22,6 @@ enum {
     WEIGHTS = CLASSES * CHANNELS,
     LAYERS = 3, // of the same filter
     TARGETS = 3,
-    LANES = 2,
 };
 
 static float picture[ELEMENTS], filter[2][FILTER], weights[WEIGHTS];
@@ -41,9 +40,10 @@ static const char *gpu(void) {
 
 typedef struct packing_run {
     sr_context *context;
-    sr_tensor x, w, shared[LAYERS], v; // w: the filter; shared: of each layer
+    sr_tensor x, shared[LAYERS], v, bias; // shared: the filter of each layer
     sr_plan *plan;
     sr_executor *executor;
+    sr_address memory; // with the bias, which is aligned to 64 bytes alone
     uint64_t hash[TARGETS];
 } packing_run;
 
@@ -53,14 +53,17 @@ static void begin(packing_run *r, sr_dtype dtype, const float *values, bool one)
     const sr_info image = {.dtype = SR_F32, .rank = 4, .dim = {IMAGES, SIDE, SIDE, CHANNELS}};
     const sr_info oihw = {.dtype = SR_F32, .rank = 4, .dim = {CHANNELS, CHANNELS, 3, 3}};
     const sr_info matrix = {.dtype = SR_F32, .rank = 2, .dim = {CLASSES, CHANNELS}};
+    const sr_info vector = {.dtype = SR_F32, .rank = 1, .dim = {CLASSES}};
     static const char *const names[LAYERS] = {"a", "b", "c"};
     *r = (packing_run){.hash = {0}};
     assert_ok(sr_context_create(&options, &r->context));
     for (int i = 0; i < LAYERS; i++)
         r->shared[i] =
             one && i > 0 ? r->shared[0] : sr_variable(r->context, names[i], &oihw, values);
-    r->w = r->shared[0];
     r->v = sr_variable(r->context, "v", &matrix, weights);
+    assert_ok(sr_device_alloc(sr_context_device(r->context), 128, "test", &r->memory));
+    r->bias = sr_variable_on(r->context, "bias", &vector, sr_address_add(r->memory, 64));
+    assert_ok(sr_variable_write(r->bias, weights));
     r->x = sr_constant(r->context, &image, picture);
     if (dtype != SR_F32)
         r->x = sr_cast(r->x, dtype);
@@ -69,6 +72,7 @@ static void begin(packing_run *r, sr_dtype dtype, const float *values, bool one)
 
 static void end(packing_run *r) {
     sr_executor_free(r->executor);
+    sr_device_free(sr_context_device(r->context), r->memory);
     sr_context_free(r->context);
 }
 
@@ -77,7 +81,7 @@ static void compile(packing_run *r) {
     sr_tensor h = r->x, xs[2] = {r->shared[LAYERS - 1], r->v}, grads[2];
     for (int i = 0; i < LAYERS; i++)
         h = sr_relu(sr_conv2d(h, r->shared[i], (sr_conv2d_opts){.pad = 1}));
-    const sr_tensor y = sr_linear(sr_global_avgpool(h), r->v, SR_NONE);
+    const sr_tensor y = sr_linear(sr_global_avgpool(h), r->v, r->bias);
     sr_gradients(sr_reduce_sum(sr_mul(y, y)), SR_NONE, xs, 2, grads);
     const sr_target targets[TARGETS] = {{.tensor = y}, {.tensor = grads[0]}, {.tensor = grads[1]}};
     assert_ok(sr_context_status(r->context));
@@ -189,7 +193,7 @@ static void test_replays_have_new_weights(void **state) {
         for (int k = 0; k < 4; k++)
             replay(&changed);
         assert_int_not_equal(changed.hash[0], fresh.hash[0]);
-        assert_ok(sr_variable_write(changed.w, filter[i]));
+        assert_ok(sr_variable_write(changed.shared[0], filter[i]));
         for (int k = 0; k < 4; k++) {
             replay(&changed);
             assert_memory_equal(changed.hash, fresh.hash, sizeof fresh.hash);
@@ -199,11 +203,34 @@ static void test_replays_have_new_weights(void **state) {
     }
 }
 
+// Filters of cuDNN have another order in fp32, too; weights of linear layers are as they are.
+static void test_filters_of_tf32_are_packed_once(void **state) {
+    (void)state;
+    packing_run one, own;
+    if (is_skipped())
+        return;
+    sr_kernels_use_tf32(true);
+    begin(&one, SR_F32, filter[0], true);
+    compile(&one);
+    expect_users(one.plan, (const int[]){2 * LAYERS - 2}, 1);
+    begin(&own, SR_F32, filter[0], false);
+    compile(&own);
+    expect_users(own.plan, NULL, 0);
+    replay(&one);
+    replay(&own);
+    assert_int_equal(one.hash[0], own.hash[0]);
+    assert_int_equal(one.hash[2], own.hash[2]);
+    end(&one);
+    end(&own);
+    sr_kernels_use_tf32(false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_are_packed_once),
         cmocka_unit_test(test_full_precision_shares_nothing),
         cmocka_unit_test(test_replays_have_new_weights),
+        cmocka_unit_test(test_filters_of_tf32_are_packed_once),
     };
     fill(picture, ELEMENTS, 1);
     fill(filter[0], FILTER, 2);
