@@ -274,7 +274,7 @@ bool sr_kernel_join_lanes(const sr_kernel_request *lane, int lanes, uint32_t var
         return false;
     *out = *lane;
     if (!growth[lane->kernel](out->params, lanes, varies) ||
-        !find_per_lane(lane, varies, lanes, out) || (out->apart & ~sr_kernel_lane_inputs(out)) != 0)
+        !find_per_lane(lane, varies, lanes, out) || (out->apart & ~out->per_lane) != 0)
         return false;
     out->lanes = (uint16_t)lanes;
     const sr_kernel_entry *one = sr_kernel_find(lane), *all = sr_kernel_find(out);

@@ -4,7 +4,7 @@
 // The arguments of the lanes lie behind each other in memory, so an argument with samples is one
 // tensor with the samples of all lanes, and the params of the request are those of all samples.
 // Arguments without samples are shared by the lanes (weights), or each lane has its own (sums over
-// its samples, keys of random numbers): bits of sr_kernel_request.per_lane. Inputs of the latter
+// its samples, keys of random numbers): bits of sr_kernel_request.per_lane. Arguments of the latter
 // kind may lie apart (sr_kernel_request.apart). A kernel gives each lane the bits that it has
 // alone.
 #ifndef SR_KERNELS_KERNEL_LANES_H

@@ -216,7 +216,7 @@ struct normalise_and_clip : normalising {
 
 // batchnorm_train_pair_relu: y = max(T((x - mean) factor + beta) + T((z - mean) factor + beta), 0),
 // with what z has of them behind what x has
-struct normalise_pair {
+struct normalise_pair : each_row {
     template <class A>
     static __device__ void fill(const A &a, int64_t channel, int64_t statistic,
                                 float (&f)[MOST_FACTORS]) {
@@ -226,7 +226,7 @@ struct normalise_pair {
         f[5] = a.z_beta ? a.z_beta[channel] : 0.0f;
     }
 
-    template <class T, int N> struct rows : loaded_rows {
+    template <class T, int N> struct rows : loaded_ahead {
         enum { COUNT = 1, EARLY = true, FACTORS = 6, TOGETHER = N == 4 };
         typedef typename T::type element;
         sr_packed<element, N> x[COUNT], z[COUNT];

@@ -106,7 +106,12 @@ static bool supports_layer_norm(const sr_kernel_request *request) {
            is_layer_norm(p, request->dtype[0]);
 }
 
-enum { KEY = 1 << 2 }; // of add_groupnorm
+// What each lane has of its own, and need not lie behind each other.
+enum {
+    KEY = 1 << 2,         // of add_groupnorm
+    SUMS = 1 << 1,        // of channel_sum
+    SUMS_OF_TWO = 1 << 3, // of channel_dot
+};
 
 static bool supports_add_groupnorm(const sr_kernel_request *request) {
     const sr_add_groupnorm_params *p = (const void *)request->params;
@@ -133,14 +138,14 @@ static bool supports_elements(const sr_kernel_request *request) {
 }
 
 #define ENTRY(id, supporting) ENTRY_WITH(id, supporting, 0)
-// keys: of lanes, which may be apart.
-#define ENTRY_WITH(id, supporting, keys)                                                           \
+// own: the arguments of lanes that may be apart.
+#define ENTRY_WITH(id, supporting, own)                                                            \
     {                                                                                              \
         .struct_size = sizeof(sr_kernel_entry), .abi = SR_KERNEL_ABI, .kernel = SR_KERNEL_##id,    \
         .name = #id "/" SR_CUDA_TENSOR, .provider = SR_CUDA_TENSOR,                                \
         .numerics_class = SR_CUDA_TENSOR, .supports = (supporting),                                \
         .prepare = sr_tensor_prepare_##id, .dtypes = "f32 bf16 f16", .lanes = true,                \
-        .apart = (keys),                                                                           \
+        .apart = (own),                                                                            \
     }
 
 static const sr_kernel_entry entries[] = {
@@ -163,8 +168,8 @@ static const sr_kernel_entry entries[] = {
     ENTRY(conv2d_dw, supports_depthwise),
     ENTRY(groupnorm, supports_layer_norm),
     ENTRY(groupnorm_grad, supports_layer_norm),
-    ENTRY(channel_sum, supports_sums),
-    ENTRY(channel_dot, supports_sums),
+    ENTRY_WITH(channel_sum, supports_sums, SUMS),
+    ENTRY_WITH(channel_dot, supports_sums, SUMS_OF_TWO),
     ENTRY_WITH(add_groupnorm, supports_add_groupnorm, KEY),
     ENTRY(groupnorm_add_grad, supports_layer_norm),
     ENTRY(gelu, supports_elements),

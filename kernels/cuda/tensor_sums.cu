@@ -27,6 +27,7 @@ struct sum_cut {
     int64_t rows; // of a lane
     int32_t lanes, channels, vectors, wide_bits, turns;
     int32_t units; // of a lane
+    int64_t step;  // from the sums of a lane to those of the next one
 };
 
 // Terms are the elements of the one input, or a (b - shift) of two.
@@ -84,7 +85,7 @@ static __device__ __forceinline__ void sum_unit(const sum_cut &c, const void *co
 // s[lane][channel] = the sum of the lane's units.
 template <class A> static __device__ void join_units(const A &a) {
     sr_sum_lanes(a.cut.lanes, a.cut.units, a.units, a.cut.channels,
-                 [&](int64_t lane, int64_t i) { return a.s + lane * a.cut.channels + i; });
+                 [&](int64_t lane, int64_t i) { return a.s + lane * a.cut.step + i; });
 }
 
 struct tensor_sum_args {
@@ -171,6 +172,7 @@ static sr_status prepare(const sr_kernel_request *request, const sum_functions &
     const int high = THREADS >> c->wide_bits;
     c->turns = turns_for(c->rows, high);
     c->units = (int32_t)sr_blocks_for(c->rows, c->turns * high);
+    c->step = sr_kernel_argument_count(request, request->args - 1) / lanes;
     sr_cuda_making making(request, a, out);
     making.add_grid(whole ? functions.whole[dtype] : functions.narrow[dtype], c->units,
                     sr_blocks_for(c->vectors, 1 << c->wide_bits), lanes, THREADS, 1,

@@ -228,11 +228,18 @@ static int key_of(const sr_plan_launch_view *v) {
     return key >= 0 && v->varies >> key & 1 ? key : -1;
 }
 
-// Lanes lie behind each other without gaps only if each of their values is a multiple of this. Keys
-// may be apart.
-static bool has_gaps(const sr_plan_launch_view *v) {
+// The argument of which those of lanes may be apart: a key, or sums over rows; -1: none.
+static int apart_of(const sr_plan_launch_view *v, sr_gpu_class numerics) {
+    const bool sums = numerics == SR_GPU_tensor &&
+                      (v->id == SR_KERNEL_channel_sum || v->id == SR_KERNEL_channel_dot);
+    return sums ? v->args - 1 : key_of(v);
+}
+
+// Lanes lie behind each other without gaps only if each of their values is a multiple of this.
+static bool has_gaps(const sr_plan_launch_view *v, sr_gpu_class numerics) {
     for (int i = 0; i < v->args; i++)
-        if (v->varies >> i & 1 && i != key_of(v) && bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
+        if (v->varies >> i & 1 && i != apart_of(v, numerics) &&
+            bytes_of(&v->info[i]) % SR_LANE_ALIGN != 0)
             return true;
     return false;
 }
@@ -242,7 +249,7 @@ static bool has_gaps(const sr_plan_launch_view *v) {
 static int repeats_of(const sr_plan_launch_view *v, sr_gpu_class numerics, int lanes) {
     if (lanes == 1 || v->varies == 0)
         return 1;
-    if (v->id >= SR_KERNEL_COUNT || !sr_kernel_has_lanes(v->id) || has_gaps(v))
+    if (v->id >= SR_KERNEL_COUNT || !sr_kernel_has_lanes(v->id) || has_gaps(v, numerics))
         return lanes;
     if (key_of(v) >= 0)
         return 1;

@@ -186,8 +186,14 @@ static double megabytes_of(const sr_json *level) {
 static void test_resnet50(void **state) {
     (void)state;
     // MB for an image, of activations in 16 bits: the published model of each level. What is built
-    // recomputes some of them.
-    static const double megabytes[LEVELS] = {0, 348, 280, 265, 230, 182};
+    // recomputes some of them. Not in the first two: max pooling in batch norm saves five passes
+    // (ii: four) over what it pools for one more over its gradients and indices, and shortcuts that
+    // are normalised where they are added save two passes (ii: one).
+    const double pooled = 112 * 112 * 64 * 2e-6, read_again = 56 * 56 * 64 * 3e-6;
+    const double shortcuts = (56 * 56 * 256 + 28 * 28 * 512 + 14 * 14 * 1024 + 7 * 7 * 2048) * 2e-6;
+    const double megabytes[LEVELS] = {
+        0,  348 - 5 * pooled + read_again - 2 * shortcuts, 280 - 4 * pooled - shortcuts, 265, 230,
+        182};
     const sr_json *level[LEVELS];
     sr_arena arena;
     sr_arena_init(&arena);
@@ -258,6 +264,7 @@ static void test_lanes(void **state) {
     for (int i = 0; i < LEVELS; i++)
         check_sums(json, level[i]);
     check_times(level[0], level[1]);
+    assert_true(bench_number(level[0], "predicted_s") <= 32.5e-3);
     assert_true(sum_of(level[0], "conv2d", "cudnn", "kernels") == 52 - 7);
     assert_true(sum_of(level[0], "batchnorm_relu_linear", "mma", "kernels") == 7);
     assert_true(sum_of(level[0], "batchnorm_relu_linear_dw", "mma", "kernels") == 7);
@@ -273,9 +280,9 @@ static void test_lanes(void **state) {
     assert_true(sum_of(level[0], "conv2d_dx", "cudnn", "launches") == 52);
     assert_true(sum_of(level[0], "linear", "cublaslt", "launches") == 2);
     assert_true(sum_of(level[0], "linear_dx", "cublaslt", "launches") == 1);
-    // The gradients of 1,000 biases have gaps between lanes.
-    assert_true(sum_of(level[0], "channel_sum", "tensor", "kernels") == 8);
-    assert_true(sum_of(level[0], NULL, "tensor", "kernels") == 53 + 53 + 8);
+    // The gradients of 1,000 biases, which have gaps between lanes.
+    assert_true(sum_of(level[0], "channel_sum", "tensor", "kernels") == 1);
+    assert_true(sum_of(level[0], NULL, "tensor", "kernels") == 53 + 53 + 1);
     (void)plan("resnet50 -b 256 -l 1 -p bf16 --gpu h100", &arena, one);
     assert_true(bench_number(level[0], "cached_bytes") >
                 1.5 * bench_number(one[0], "cached_bytes"));
