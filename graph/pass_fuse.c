@@ -248,14 +248,27 @@ static void fuse(sr_fusion *f) {
     }
 }
 
+// Removes what nothing reads any more: a result of ReLU that was computed again for its gradient.
+static void remove_unread(sr_fusion *f) {
+    for (size_t i = 0; i < f->p->node_count; i++) {
+        const sr_program_node *node = &f->p->nodes[i];
+        bool is_read = node->op->updates != 0;
+        for (int k = 0; k < node->op->outputs; k++)
+            is_read |= node->output[k] != SR_REF_NONE &&
+                       (f->uses[node->output[k]] > 0 || f->p->values[node->output[k]].kept);
+        if (!is_read)
+            sr_fusion_remove(f, node);
+    }
+}
+
 static void fuse_pools(sr_fusion *f) {
     for (size_t i = 0; i < f->p->node_count && !f->p->nodes[i].op->updates; i++)
         if (!f->gone[i] && f->p->nodes[i].op == &sr_op_maxpool2d)
             sr_fuse_pool(f, &f->p->nodes[i]);
 }
 
-// Joins nodes by one walk over those that there are.
-static void join_nodes(sr_fusion *f, void (*walk)(sr_fusion *f)) {
+// Joins or removes nodes by one walk over those that there are.
+static void walk_nodes(sr_fusion *f, void (*walk)(sr_fusion *f)) {
     memset(f->uses, 0, f->p->value_capacity);
     memset(f->gone, 0, f->p->node_count * sizeof *f->gone);
     count_uses(f);
@@ -302,8 +315,9 @@ sr_status sr_pass_fuse(const sr_context *context) {
                    .gone = sr_arena_alloc(&arena, (p->node_count + 1) * sizeof *f.gone)};
     const sr_status status = f.uses && f.gone ? SR_OK : SR_E_MEMORY;
     if (status == SR_OK) {
-        join_nodes(&f, fuse);
-        join_nodes(&f, fuse_pools);
+        walk_nodes(&f, fuse);
+        walk_nodes(&f, remove_unread);
+        walk_nodes(&f, fuse_pools);
     }
     sr_arena_release(&arena);
     return status == SR_OK ? f.status : status;

@@ -7,11 +7,9 @@
 //   add(groupnorm_grad(x, dy), z)      -> groupnorm_add_grad(x, dy, z)
 //
 // The joined node is where the first of both was, so what the other one reads must be there.
-#include <string.h>
 
 #include "graph/ops/op_internal.h"
 #include "graph/pass_fuse_internal.h"
-#include "kernels/base/memory.h"
 
 // The first node behind 'place' that reads a value, if that is of this operator and no variable is
 // updated before it; otherwise NULL. A later reader is left alone: what it writes would be alive
@@ -31,22 +29,15 @@ static sr_program_node *reader_of(const sr_fusion *f, uint32_t value, const sr_o
 
 // ---- Forward ----
 
-// The attributes of the joined operator, at the end of the program's; false without memory.
+// The attributes of the joined operator; false without memory.
 static bool add_attributes(sr_fusion *f, const sr_program_node *norm, const sr_program_node *drop,
                            sr_program_node *joined) {
     sr_program *p = f->p;
-    void *attrs = p->attrs;
-    const size_t bytes = sr_attr_room(joined->op);
-    f->status = sr_grow(&attrs, &p->attr_capacity, p->attr_count + bytes, 1, "program");
-    p->attrs = attrs;
-    if (f->status != SR_OK)
-        return false;
-    memset(p->attrs + p->attr_count, 0, bytes);
-    sr_op_join_groupnorm(p->attrs + norm->attr, drop ? p->attrs + drop->attr : NULL,
-                         p->attrs + p->attr_count);
-    joined->attr = (uint32_t)p->attr_count;
-    p->attr_count += bytes;
-    return true;
+    f->status = sr_program_add_attrs(p, sr_attr_room(joined->op), &joined->attr);
+    if (f->status == SR_OK)
+        sr_op_join_groupnorm(p->attrs + norm->attr, drop ? p->attrs + drop->attr : NULL,
+                             p->attrs + joined->attr);
+    return f->status == SR_OK;
 }
 
 // Joins sum and norm, and the drop_path that writes term 'dropped' of the sum, if that is not -1.

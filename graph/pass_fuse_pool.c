@@ -14,7 +14,6 @@
 
 #include "graph/ops/op_internal.h"
 #include "graph/pass_fuse_internal.h"
-#include "kernels/base/memory.h"
 
 // The node of this operator that alone reads a value, by its input k; otherwise NULL.
 static sr_program_node *reader_of(const sr_fusion *f, uint32_t value, const sr_op *op, int k) {
@@ -37,21 +36,14 @@ static bool is_gradient_of(const sr_fusion *f, const sr_program_node *gradient,
            memcmp(f->p->attrs + gradient->attr, f->p->attrs + norm->attr, norm->op->attr_size) == 0;
 }
 
-// The attributes of the joined operators, at the end of the program's; false without memory.
+// The attributes of the joined operators; false without memory.
 static bool add_attributes(sr_fusion *f, const sr_program_node *norm, const sr_program_node *pool,
                            sr_program_node *joined) {
     sr_program *p = f->p;
-    void *attrs = p->attrs;
-    const size_t bytes = sr_attr_room(joined->op);
-    f->status = sr_grow(&attrs, &p->attr_capacity, p->attr_count + bytes, 1, "program");
-    p->attrs = attrs;
-    if (f->status != SR_OK)
-        return false;
-    memset(p->attrs + p->attr_count, 0, bytes);
-    sr_op_join_maxpool(p->attrs + norm->attr, p->attrs + pool->attr, p->attrs + p->attr_count);
-    joined->attr = (uint32_t)p->attr_count;
-    p->attr_count += bytes;
-    return true;
+    f->status = sr_program_add_attrs(p, sr_attr_room(joined->op), &joined->attr);
+    if (f->status == SR_OK)
+        sr_op_join_maxpool(p->attrs + norm->attr, p->attrs + pool->attr, p->attrs + joined->attr);
+    return f->status == SR_OK;
 }
 
 // Puts a joined node where one was that it replaces, beside 'other'.

@@ -47,14 +47,20 @@ sr_program_node sr_moments_of(const sr_program_node *norm, uint32_t attr) {
     return moments;
 }
 
-sr_status sr_add_moments_attr(sr_program *p, uint32_t *attr) {
-    const int64_t lanes = 1;
+sr_status sr_program_add_attrs(sr_program *p, size_t bytes, uint32_t *attr) {
     void *attrs = p->attrs;
-    SR_TRY(sr_grow(&attrs, &p->attr_capacity, p->attr_count + sizeof lanes, 1, "program"));
+    SR_TRY(sr_grow(&attrs, &p->attr_capacity, p->attr_count + bytes, 1, "program"));
     p->attrs = attrs;
     *attr = (uint32_t)p->attr_count;
-    memcpy(p->attrs + p->attr_count, &lanes, sizeof lanes);
-    p->attr_count += sizeof lanes;
+    memset(p->attrs + p->attr_count, 0, bytes);
+    p->attr_count += bytes;
+    return SR_OK;
+}
+
+sr_status sr_add_moments_attr(sr_program *p, uint32_t *attr) {
+    const int64_t lanes = 1;
+    SR_TRY(sr_program_add_attrs(p, sizeof lanes, attr));
+    memcpy(p->attrs + *attr, &lanes, sizeof lanes);
     return SR_OK;
 }
 

@@ -180,6 +180,8 @@ SR_NODISCARD sr_status sr_pass_recompute(sr_program *program);
 SR_NODISCARD sr_status sr_pass_fuse(const sr_context *context);
 // Removes nodes from a program; values that they alone wrote have no use.
 void sr_program_remove(sr_program *program, const bool *gone);
+// Adds room for attributes, zeros, to a program's; attr: where they are among them.
+SR_NODISCARD sr_status sr_program_add_attrs(sr_program *program, size_t bytes, uint32_t *attr);
 // What remains of a batchnorm_train, also with ReLU, whose y nothing reads; attr: the attributes of
 // a batchnorm_moments of one lane, which sr_add_moments_attr adds to a program's.
 sr_program_node sr_moments_of(const sr_program_node *norm, uint32_t attr);

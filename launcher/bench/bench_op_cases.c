@@ -242,18 +242,31 @@ static void offer_update(maker *m, sr_kernel_id kernel) {
 
 // ---- pools ----
 
+#define FIRST_POOL "112x112 64 3x3 /2" // of ResNet-50
+
+static sr_pool_params first_pool(const maker *m) {
+    return (sr_pool_params){m->batch, 112, 112, 64, 56, 56, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0};
+}
+
 static void offer_pool(maker *m, sr_kernel_id kernel) {
     const bool max = kernel == SR_KERNEL_maxpool2d || kernel == SR_KERNEL_maxpool2d_grad;
     const sr_pool_params p =
-        max ? (sr_pool_params){m->batch, 112, 112, 64, 56, 56, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0}
+        max ? first_pool(m)
             : (sr_pool_params){m->batch, 7, 7, 2048, 1, 1, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0};
     sr_bench_case c = case_of(m, kernel, &p, sizeof p);
-    (void)snprintf(c.shape, sizeof c.shape, max ? "112x112 64 3x3 /2" : "7x7 2048 to 1x1");
+    (void)snprintf(c.shape, sizeof c.shape, max ? FIRST_POOL : "7x7 2048 to 1x1");
     offer(m, &c);
 }
 
-// Batch norm with the ReLU behind it, or with a sum and the ReLU behind that, forward and backward,
-// at all sizes of ResNet-50.
+static void offer_norm_pool(maker *m, sr_kernel_id kernel) {
+    const sr_norm_pool_params p = {first_pool(m), 1e-5};
+    sr_bench_case c = case_of(m, kernel, &p, sizeof p);
+    (void)snprintf(c.shape, sizeof c.shape, FIRST_POOL);
+    offer(m, &c);
+}
+
+// Batch norm with the ReLU behind it, or with a sum and the ReLU behind that, and with max pooling,
+// forward and backward, at all sizes of ResNet-50.
 static void offer_joined(maker *m) {
     static const struct {
         int size, channels;
@@ -270,6 +283,8 @@ static void offer_joined(maker *m) {
         if (norms[i].sum)
             offer_batchnorm(m, SR_KERNEL_batchnorm_train_pair_relu, size, channels, true);
     }
+    offer_norm_pool(m, SR_KERNEL_batchnorm_train_relu_maxpool);
+    offer_norm_pool(m, SR_KERNEL_batchnorm_relu_maxpool_grad);
 }
 
 void sr_bench_op_cases(sr_dtype dtype, int64_t batch, bool joined, sr_bench_visit visit,

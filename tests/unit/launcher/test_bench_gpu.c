@@ -287,6 +287,13 @@ static void test_lanes(void **state) {
     assert_true(bench_number(level[0], "cached_bytes") >
                 1.5 * bench_number(one[0], "cached_bytes"));
     assert_true(is_near(bench_number(level[0], "flops"), bench_number(one[0], "flops"), 1e-12));
+    // What is computed again for the gradient of a ReLU alone, which does so itself, is not.
+    const sr_json *again[LEVELS];
+    (void)plan("resnet50 -b 256 -l 8 -p bf16 --gpu h100 recompute=always", &arena, again);
+    for (const sr_json *row = rows_of(again[0]); row; row = row->next)
+        assert_false(is_text(row, "operator", "batchnorm_infer_relu") &&
+                     is_text(row, "in", "[32, 112, 112, 64] bf16"));
+    assert_true(sum_of(again[0], "batchnorm_infer_relu", "tensor", "kernels") > 20);
     // Derived: the same kernels and bytes, and no time shorter than by 4.8 of 3.35 TB/s.
     json = plan("resnet50 -b 256 -l 8 -p bf16 --gpu h200", &arena, other);
     assert_string_equal(sr_json_get(sr_json_get(json, "gpu"), "derived")->text, "true");
