@@ -254,9 +254,11 @@ typedef struct sr_norm_pool_params {
     double eps;
 } sr_norm_pool_params;
 
+// Elements of x,
 static inline int64_t sr_norm_pool_inputs(const sr_norm_pool_params *p) {
     return p->pool.n * p->pool.h * p->pool.w * p->pool.c;
 }
+// and of y.
 static inline int64_t sr_norm_pool_outputs(const sr_norm_pool_params *p) {
     return p->pool.n * p->pool.p * p->pool.q * p->pool.c;
 }

@@ -278,8 +278,9 @@ static sr_status expect_relu(const sr_node_view *node, int first, int end, bool 
     return sr_op_expect_channels(node, end);
 }
 
+// Also of two batch norms, of which the second one's statistics are given.
 static sr_status train_relu_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 1, 2, false));
+    SR_TRY(expect_relu(node, 1, 2, node->op == &sr_op_batchnorm_train_pair_relu));
     out[0] = node->in[0];
     out[1] = out[2] = sr_op_channel_info(&node->in[0]);
     out[3] = sr_op_signs_info(&node->in[0]);
@@ -306,14 +307,6 @@ const sr_op sr_op_batchnorm_train_relu = {
     .again = &sr_op_batchnorm_infer_relu,
 };
 
-static sr_status train_pair_relu_infer(const sr_node_view *node, sr_info *out) {
-    SR_TRY(expect_relu(node, 1, 2, true));
-    out[0] = node->in[0];
-    out[1] = out[2] = sr_op_channel_info(&node->in[0]);
-    out[3] = sr_op_signs_info(&node->in[0]);
-    return SR_OK;
-}
-
 static sr_status train_pair_relu_lower(const sr_node_view *node, sr_kernel_request *request) {
     return lower(node, request, SR_KERNEL_batchnorm_train_pair_relu);
 }
@@ -328,7 +321,7 @@ const sr_op sr_op_batchnorm_train_pair_relu = {
     .outputs = 4,
     .attr_size = sizeof(batchnorm_attr),
     .fields = fields,
-    .infer = train_pair_relu_infer,
+    .infer = train_relu_infer,
     .lower = train_pair_relu_lower,
     .in_place = SR_IN_PLACE(0, 1),
 };

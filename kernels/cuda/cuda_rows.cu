@@ -560,18 +560,17 @@ template <class T> static __device__ void cuda_batchnorm_pair_leaf(const batchno
 }
 SR_CUDA_TYPED(cuda_batchnorm_pair_leaf, batchnorm_pair_args, 512, 1)
 
-SR_CUDA_KERNEL(cuda_batchnorm_pair_tree, batchnorm_pair_args, 512, 1) {
-    join_factors(a);
-}
-
 static __device__ float *factors_of_second(const batchnorm_pair_args &a) {
     return behind_leaves(a.leaf, a.shape) + a.shape.channels;
 }
 
-SR_CUDA_KERNEL(cuda_batchnorm_pair_factor, batchnorm_pair_args, 256, 0) {
+// The statistics, and the factors of x and z.
+SR_CUDA_KERNEL(cuda_batchnorm_pair_tree, batchnorm_pair_args, 512, 1) {
     const int64_t c = sr_thread();
-    if (c < a.shape.channels)
+    if (join_moments(a)) {
+        behind_leaves(a.leaf, a.shape)[c] = factor_of(a, c);
         factors_of_second(a)[c] = factor_of(a.z_gamma, a.z_var, a.eps, c);
+    }
 }
 
 // y has the batch norm of z before its sum with that of x.
@@ -596,10 +595,9 @@ sr_status sr_cuda_prepare_batchnorm_train_pair_relu(const sr_kernel_request *req
     const sr_dtype dtype = request->dtype[0];
     const int64_t vectors = sr_cuda_vectors(dtype, a.shape.rows * a.shape.channels);
     sr_cuda_making making(request, a, out);
-    making.add_elements(&cuda_batchnorm_pair_factor_kernel, a.shape.channels);
-    making.add_elements(cuda_batchnorm_pair_second_kernels[dtype], vectors);
     add_stages(&making, a.shape, dtype, cuda_batchnorm_pair_leaf_kernels,
-               &cuda_batchnorm_pair_tree_kernel, cuda_batchnorm_pair_relu_kernels, out);
+               &cuda_batchnorm_pair_tree_kernel, cuda_batchnorm_pair_second_kernels, out);
+    making.add_elements(cuda_batchnorm_pair_relu_kernels[dtype], vectors);
     out->workspace += (size_t)a.shape.channels * sizeof(float);
     add_signs(&making, request, a.shape, cuda_batchnorm_pair_signs_kernels);
     return making.done();

@@ -34,7 +34,8 @@ void make_absolute(const problem *c, arrays *a);
 // where 'magnitude' is the result of the reference kernel on the absolute values of the inputs (the
 // sum of the absolute values of all terms), or a stated bound: sums of n rounded terms in any order
 // differ by a few sqrt(n) roundings of that sum (Higham 2002, 4.2 and 2.8), and one missing or
-// wrong term makes a far larger difference. With T bf16 or f16 the result is rounded once more.
+// wrong term makes a far larger difference. With T bf16 or f16 the result is rounded once more, and
+// so are its terms where the problem says so.
 // Winograd convolutions add and subtract values of whole tiles, and attention has exponentials of
 // sums: for them 'magnitude' is the largest of the array and of the results.
 void assert_close(const problem *c, const arrays *got, const arrays *want, const arrays *magnitude,

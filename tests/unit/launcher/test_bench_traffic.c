@@ -176,6 +176,18 @@ static void test_batchnorm_train_relu(void **state) {
     }
 }
 
+static void test_batchnorm_train_pair_relu(void **state) {
+    (void)state;
+    problem p = begin_norm(SR_KERNEL_batchnorm_train_pair_relu, 8);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&p, 6, CHANNELS);
+    add_rows(&p, SR_BF16, ROWS, CHANNELS);
+    add_vectors(&p, 2, CHANNELS);
+    add_rows(&p, SR_U8, ROWS, CHANNELS / 8);
+    (void)check(&p, "tensor");
+}
+
 static void test_batchnorm_relu_grad(void **state) {
     (void)state;
     problem p = begin_norm(SR_KERNEL_batchnorm_relu_grad, 6);
@@ -340,6 +352,7 @@ static void test_batchnorm_relu_maxpool_grad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_batchnorm_train_relu, arrays_free),
+        cmocka_unit_test_teardown(test_batchnorm_train_pair_relu, arrays_free),
         cmocka_unit_test_teardown(test_batchnorm_relu_grad, arrays_free),
         cmocka_unit_test_teardown(test_batchnorm_add_relu_grad, arrays_free),
         cmocka_unit_test_teardown(test_groupnorm_with_sums, arrays_free),

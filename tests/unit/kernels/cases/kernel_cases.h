@@ -36,6 +36,7 @@ typedef struct argument {
     int64_t count;
     double bound; // magnitude of an output; 0: from the reference on absolute values. Of NUMBERS,
                   // the largest
+    double inner; // of an output: the magnitude of its terms together, if they are rounded to T
 } argument;
 
 typedef struct problem {

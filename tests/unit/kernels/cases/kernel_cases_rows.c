@@ -189,6 +189,7 @@ static void batchnorm_pair_relu(const sr_batchnorm_params *p, bool affine, bool 
     set(&c, 7, POSITIVE, t, channels);
     set_output(&c, 8, ACTIVATION, t, n);
     c.arg[8].bound = 200;
+    c.arg[8].inner = 10; // uniform numbers are within 3.5 deviations of their mean
     set_output(&c, 9, PARAMETER, t, channels);
     set_output(&c, 10, PARAMETER, t, channels);
     c.arg[9].bound = 2;
