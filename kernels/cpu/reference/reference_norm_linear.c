@@ -39,7 +39,8 @@ static sr_status prepare_parts(const sr_kernel_request *request, sr_reference_pa
     return SR_OK;
 }
 
-static const sr_kernel_fn norm_stages[] = {run_norm}, product_stages[] = {run_first, run_second};
+static const sr_kernel_fn norm_stages[SR_KERNEL_STAGES] = {run_norm},
+                          product_stages[SR_KERNEL_STAGES] = {run_first, run_second};
 
 sr_status sr_reference_prepare_batchnorm_relu_linear(const sr_kernel_request *request,
                                                      sr_prepared *out) {

@@ -49,7 +49,8 @@ static sr_status pool(const sr_kernel_args *args, int stage, int64_t block, sr_w
 }
 STAGE(pool, 0)
 
-static const sr_kernel_fn norm_stages[] = {norm_0, norm_1, norm_2}, pool_stages[] = {pool_0};
+static const sr_kernel_fn norm_stages[SR_KERNEL_STAGES] = {norm_0, norm_1, norm_2},
+                          pool_stages[SR_KERNEL_STAGES] = {pool_0};
 
 static sr_status prepare_train(const sr_kernel_request *request, sr_reference_pair *n) {
     sr_norm_pool_requests(request, &n->first.request, &n->second.request);
@@ -106,7 +107,8 @@ static sr_status prepare_grad(const sr_kernel_request *request, sr_reference_pai
 
 sr_status sr_reference_prepare_batchnorm_relu_maxpool_grad(const sr_kernel_request *request,
                                                            sr_prepared *out) {
-    static const sr_kernel_fn pool_stages_of[] = {pool_grad_0},
-                              norm_stages_of[] = {norm_grad_0, norm_grad_1, norm_grad_2};
+    static const sr_kernel_fn pool_stages_of[SR_KERNEL_STAGES] = {pool_grad_0},
+                              norm_stages_of[SR_KERNEL_STAGES] = {norm_grad_0, norm_grad_1,
+                                                                  norm_grad_2};
     return sr_reference_pair_prepare(request, prepare_grad, pool_stages_of, norm_stages_of, out);
 }

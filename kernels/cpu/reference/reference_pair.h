@@ -50,8 +50,9 @@ static inline void sr_reference_pair_free(void *state) {
 // Prepares a pair, with a function for each stage of the first member and of the second.
 static inline sr_status sr_reference_pair_prepare(const sr_kernel_request *request,
                                                   sr_reference_pair_fn prepare,
-                                                  const sr_kernel_fn *first,
-                                                  const sr_kernel_fn *second, sr_prepared *out) {
+                                                  const sr_kernel_fn first[SR_KERNEL_STAGES],
+                                                  const sr_kernel_fn second[SR_KERNEL_STAGES],
+                                                  sr_prepared *out) {
     sr_reference_pair *pair = sr_alloc(sizeof *pair, "pair of kernels");
     if (!pair)
         return SR_E_MEMORY;
