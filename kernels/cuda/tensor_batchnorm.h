@@ -202,8 +202,8 @@ template <class Gradient> struct products : gradient_sums {
             SR_UNROLL
             for (int i = 0; i < this->COUNT; i++) {
                 float v[N], g[N];
-                sr_unpack<T>(this->x[i], v);
                 this->get_dy(i, g);
+                sr_unpack<T>(this->x[i], v);
                 SR_UNROLL
                 for (int k = 0; k < N; k++)
                     add(Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[2][k]), v[k],
@@ -244,8 +244,8 @@ template <class Gradient> struct differentiate : each_row {
             for (int i = 0; i < this->COUNT; i++) {
                 float v[N], g[N];
                 sr_packed<element, N> dx;
-                sr_unpack<T>(this->x[i], v);
                 this->get_dy(i, g);
+                sr_unpack<T>(this->x[i], v);
                 SR_UNROLL
                 for (int k = 0; k < N; k++) {
                     g[k] = Gradient::template of<T>(g[k], v[k], f[0][k], f[1][k], f[4][k]);

@@ -311,6 +311,7 @@ static __device__ __forceinline__ void for_rows(const A &a, const unit_part &par
             next.work(a, part, begin + Rows::COUNT, f, more...);
         }
     } else {
+        SR_UNROLL_BY(1)
         for (int begin = 0; begin < end; begin += Rows::COUNT) {
             get_factors<Rows::FACTORS>(part, f);
             now.work(a, part, begin, f, more...);
