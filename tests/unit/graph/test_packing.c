@@ -135,8 +135,9 @@ static void expect_users(const sr_plan *plan, const int *users, int count) {
         sr_plan_get_launch(plan, i, &launch);
         if (!launch.packs)
             continue;
-        assert_true(found < count);
-        assert_int_equal(count_users(plan, i), users[found++]);
+        if (found < count)
+            assert_int_equal(count_users(plan, i), users[found]);
+        found++;
     }
     assert_int_equal(found, count);
 }
