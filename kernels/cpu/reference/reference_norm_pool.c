@@ -41,11 +41,15 @@ static sr_status pool(const sr_kernel_args *args, int stage, int64_t block, sr_w
     const sr_reference_pair *n = args->state;
     const sr_pool_params *params = (const void *)n->second.request.params;
     const size_t outputs = (size_t)(params->n * params->p * params->q * params->c);
-    void *const *p = args->p, *const x = args->workspace;
-    void *const index = (char *)args->workspace + n->between - sr_reference_pair_align(outputs);
-    void *const train[] = {x, p[3], p[6]}, *const infer[] = {x, p[5], index};
-    return sr_reference_member_run(n, &n->second, stage, trains(n) ? train : infer, args->workspace,
-                                   block, worker);
+    void *arguments[] = {args->workspace, NULL, NULL};
+    if (trains(n)) {
+        arguments[1] = args->p[3];
+        arguments[2] = args->p[6];
+    } else {
+        arguments[1] = args->p[5];
+        arguments[2] = (char *)args->workspace + n->between - sr_reference_pair_align(outputs);
+    }
+    return sr_reference_member_run(n, &n->second, stage, arguments, args->workspace, block, worker);
 }
 STAGE(pool, 0)
 
