@@ -6,10 +6,10 @@ find_program(SERRIED_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SU
 # the CPU's bits (tests/cuda/check_code.py counts what the compiler contracts).
 set(SERRIED_NVCC_FLAGS -std=c++17 -I${CMAKE_SOURCE_DIR}
   --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
-  -Werror=all-warnings -Xcompiler=-fPIC,-Wall,-Wextra,-fvisibility=hidden)
-# Machine code for A100 and H100, and what the driver compiles for others.
-set(SERRIED_CUDA_CODE -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a
-  -gencode=arch=compute_80,code=compute_80)
+  -Werror=all-warnings -Xcompiler=-fPIC,-Wall,-Wextra,-fvisibility=hidden
+  -Xptxas=--warn-on-spills,--warn-on-local-memory-usage,--warning-as-error)
+set(SERRIED_CUDA_CODE "sm_80;sm_90a;compute_80" CACHE STRING
+  "Machine code of the kernels: for A100, for H100, and what the driver compiles for others")
 
 if(SERRIED_WITH_CUDA)
   if(NOT SERRIED_NVCC)

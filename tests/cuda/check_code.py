@@ -3,6 +3,7 @@
 """Compiles the CUDA kernels and checks what the compiler made of them.
 
     tests/cuda/check_code.py [--write] NVCC [OPTION...]     nvcc's options but for architectures
+    tests/cuda/check_code.py --names MODULE     only that the table has all functions of the module, and no others
 
 For each architecture of ARCHITECTURES, no function may spill registers or have local memory. The compiler
 contracts nothing: in the PTX of each function all products and sums of floating-point numbers are rounded
@@ -103,8 +104,25 @@ def occupancy(registers, threads):
     return blocks * warps * 32 / THREADS
 
 
+def unlisted(names):
+    """What the table says of functions: a finding for each that it lacks, or has and should not."""
+    listed = set(re.findall(r"^\| `(\w+)`", TABLE.read_text(encoding="utf-8"), re.M)) if TABLE.exists() else set()
+    return [f"{TABLE.name} and the sources differ in {name}; run tests/cuda/check_code.py with --write"
+            for name in sorted(listed ^ set(names))]
+
+
+def names_of(module):
+    """The kernels of a module, by the functions of the host that launch them."""
+    return {text[:int(length)] for length, text in re.findall(r"__device_stub__Z(\d+)(\w+)$", run(["nm", module]), re.M)}
+
+
 def main():
     words = sys.argv[1:]
+    if words[:1] == ["--names"]:
+        names = names_of(words[1])
+        findings = unlisted(names)
+        print("\n".join([*findings, f"{len(names)} functions, {len(findings)} findings"]))
+        return 1 if findings or not names else 0
     write = words[:1] == ["--write"]
     nvcc, *options = words[write:]
     sources = sorted(FOLDER.glob("*.cu"))
@@ -136,9 +154,7 @@ def main():
         text += f"| `{name}` | {threads[name]} | " + " | ".join(cells) + " |\n"
     if write:
         TABLE.write_text(text, encoding="utf-8")
-    listed = set(re.findall(r"^\| `(\w+)`", TABLE.read_text(encoding="utf-8"), re.M)) if TABLE.exists() else set()
-    findings += [f"{TABLE.name} and the sources differ in {name}; run this with --write"
-                 for name in sorted(listed ^ rows.keys())]
+    findings += unlisted(rows)
     for finding in findings:
         print(finding)
     print(f"{len(rows)} functions for {', '.join(ARCHITECTURES)}, {len(findings)} findings")

@@ -10,7 +10,10 @@ ranks again with mixup and CutMix, with what changes during a run, and without `
 base. The bases themselves are not compared and not counted. Every command starts with an empty cache of choices of its
 own, except where the factor is the cache.
 
-  check_digest.py SERRIED RECIPE [--device NAME] [--few]
+Without --all, which the long suite has, bf16 varies ranks and threads alone, and what follows the combinations has one
+run beside its base, most of them stopped on three ranks and resumed on two.
+
+  check_digest.py SERRIED RECIPE [--device NAME] [--few | --all]
   check_digest.py SERRIED RECIPE --shipped [NAME...]    20 steps of every shipped recipe, or of some, at a small size
 """
 import argparse
@@ -27,9 +30,9 @@ import suite
 
 
 class Digests(suite.Suite):
-    def __init__(self, serried, recipe, device, folder):
+    def __init__(self, serried, recipe, device, everything, folder):
         super().__init__(serried, folder)
-        self.recipe, self.device = recipe, device
+        self.recipe, self.device, self.all = recipe, device, everything
         self.base = {}
         self.caches = 0
 
@@ -170,23 +173,17 @@ class Digests(suite.Suite):
             self.compare(precision, f"{ranks} ranks x {threads}, " + " ".join(v.split(".")[-1] for v in values[1:])[:24],
                         self.train(name, ranks, values, threads))
 
-    def mixed(self):
-        """mixup and CutMix, in some steps of some lanes."""
-        values = ["mix={mixup: 0.2, cutmix: 1, probability: 0.8}"]
-        self.start("mix", self.train("mix 1", 1, values))
-        for ranks in (2, 3):
-            self.compare("mix", f"{ranks} ranks", self.train(f"mix {ranks}", ranks, values, threads=ranks))
-
     def compare_ranks(self, name, values):
-        """On 1, 2 and 3 ranks, and stopped on 3 and resumed on 2."""
+        """On 1 rank, and stopped on 3 and resumed on 2; with --all also on 2 and on 3."""
         self.start(name, self.train(f"{name} 1", 1, values))
-        for ranks in (2, 3):
+        for ranks in (2, 3) if self.all else ():
             self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, threads=ranks))
         self.stopped_and_resumed(name, values, 3, 2)
 
     def changing(self):
         """What changes during a run: transforms and mixing that begin or end, the size of pictures; lanes with common
         statistics; and other draws of samples."""
+        self.compare_ranks("mix", ["mix={mixup: 0.2, cutmix: 1, probability: 0.8}"])
         self.compare_ranks("sizes", ["progressive={from: 16, step: 8, begin: 1it, end: 5it}", "eval.flip=true"])
         self.compare_ranks("sync_bn", ["sync_bn=4"])
         self.compare_ranks("sync_bn of all", ["sync_bn=all", "precision=bf16", "lanes=6", "batch=48"])
@@ -242,12 +239,13 @@ class Digests(suite.Suite):
         for precision in ("fp32", "bf16"):
             name, values = f"portable {precision}", ["numerics.portable=true", f"precision={precision}"]
             self.start(name, self.train(name, 1, values))
-            for mask in ("avx512", "avx2"):
+            for mask in ("avx512", "avx2") if self.all else ("avx2",):
                 self.compare(name, f"2 ranks without {mask}",
                              self.train(f"{name} {mask}", 2, values, variables={"SERRIED_CPU_MASK": mask}))
             self.compare(name, "the reference's kernels",
                          self.train(f"{name} reference", 1, values, variables={"SERRIED_PROVIDERS": "reference"}))
-            self.stopped_and_resumed(name, values, 1, 2, {"SERRIED_CPU_MASK": "avx2"})
+            if self.all or precision == "bf16":
+                self.stopped_and_resumed(name, values, 1, 2, {"SERRIED_CPU_MASK": "avx2"})
 
     def limited(self, few):
         """Updates that depend on all gradients: a limit of their norm, and fp16, whose first steps overflow and are
@@ -258,9 +256,9 @@ class Digests(suite.Suite):
             cases.append((name, [f"optimizer={{name: {name}, lr: 0.01, momentum: ~}}"]))
         for name, values in cases:
             self.start(name, self.train(f"{name} 1", 1, values))
-            for ranks in (2, 3):
+            for ranks in (2, 3) if self.all or name == "fp16" else (3,):
                 self.compare(name, f"{ranks} ranks", self.train(f"{name} {ranks}", ranks, values, threads=ranks))
-            if not few:
+            if self.all or name == "fp16" and not few:
                 self.compare(name, "bucket 4KiB", self.train(f"{name} b", 2, values + ["exchange.bucket=4KiB"]))
                 self.stopped_and_resumed(name, values, 2, 3)
         with open(os.path.join(self.folder, "fp16_3", "metrics.csv"), encoding="utf-8") as file:
@@ -282,24 +280,24 @@ def main():
     parser.add_argument("recipe")
     parser.add_argument("--device")
     parser.add_argument("--few", action="store_true", help="ranks and threads only")
+    parser.add_argument("--all", action="store_true", help="nothing left out")
     parser.add_argument("--shipped", nargs="*", metavar="NAME",
                         help="these shipped recipes, or all, instead of RECIPE, on 1 to 3 ranks")
     arguments = parser.parse_args()
 
     def check(folder):
         tests = Digests(os.path.abspath(arguments.serried), os.path.abspath(arguments.recipe),
-                        arguments.device, folder)
+                        arguments.device, arguments.all, folder)
         tests.prepare(20)
         if arguments.shipped is not None:
             tests.shipped(arguments.shipped)
             return tests
         for precision in ("fp32", "bf16"):
-            tests.one_factor(precision, arguments.few)
+            tests.one_factor(precision, arguments.few or precision == "bf16" and not tests.all)
             if not arguments.few:
                 tests.combinations(precision, 2)
         tests.limited(arguments.few)
         if not arguments.few:
-            tests.mixed()
             tests.changing()
             tests.portable()
             tests.default_lanes()
