@@ -253,11 +253,17 @@ def check_sizes(files, report):
                 report(name, 1, "folder", f"{inside[0]} has no position in FOLDERS of tests/check_layers.py")
 
 
+# One walk over a text instead of one for each phrase.
+ANY_PHRASE = re.compile("|".join(f"(?:{pattern})" for pattern, _, _ in LANGUAGE))
+
+
 def check_language(name, text, report):
     """Phrases that an English-speaking reader would stop at, in comments, messages and pages."""
     if "/corpus/" in name or name.endswith((".csv", "LICENSE")):
         return
     prose = text if name.endswith((".md", ".txt")) else "\n".join(prose_lines(name, text))
+    if not ANY_PHRASE.search(prose):
+        return
     for pattern, allowed, better in LANGUAGE:
         for match in re.finditer(pattern, prose):
             begin = prose.rfind("\n", 0, match.start()) + 1
