@@ -108,7 +108,7 @@ sr_status sr_record_find(sr_record_cursor entries, const char *key, sr_feature *
     size_t wanted = strlen(key), key_bytes;
     const char *name;
     sr_feature feature, found = {0};
-    bool more;
+    bool more = false;
     for (;;) {
         SR_TRY(sr_record_next(&entries, &name, &key_bytes, &feature, &more));
         if (!more)

@@ -100,9 +100,9 @@ static sr_dtype argument_type(const convolution *c, int i, sr_dtype t) {
 
 static void make_arrays(const convolution *c, sr_dtype t, test_array **a) {
     for (int i = 0; i < c->args; i++)
-        a[i] = c->count[i] == 0 ? NULL
-               : i == c->result
-                   ? array_new(argument_type(c, i, t), c->count[i])
+        a[i] = i == c->result ? array_new(argument_type(c, i, t), c->count[i])
+               : c->count[i] == 0
+                   ? NULL
                    : array_random(argument_type(c, i, t), c->count[i], (uint32_t)i + 7, -2, 2);
 }
 
