@@ -39,13 +39,12 @@ STAGE(norm, 2)
 // Without training the index is at the end of what is before the members' workspace.
 static sr_status pool(const sr_kernel_args *args, int stage, int64_t block, sr_worker *worker) {
     const sr_reference_pair *n = args->state;
-    const sr_pool_params *params = (const void *)n->second.request.params;
-    const size_t outputs = (size_t)(params->n * params->p * params->q * params->c);
     void *arguments[] = {args->workspace, NULL, NULL};
     if (trains(n)) {
         arguments[1] = args->p[3];
         arguments[2] = args->p[6];
     } else {
+        const size_t outputs = (size_t)sr_norm_pool_outputs(args->params);
         arguments[1] = args->p[5];
         arguments[2] = (char *)args->workspace + n->between - sr_reference_pair_align(outputs);
     }
