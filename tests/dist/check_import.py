@@ -106,7 +106,7 @@ class Import(suite.Suite):
         self.report(code == 0 and "7 classes" in output, f"packs {count} samples", output[-600:])
         went_on, done, spent = 0, None, 0
         shard = os.path.join(killed, "train-00001.kpl")  # the first one is in the recorded progress then
-        # The last one leaves something to resume.
+        # More than that where the last kill came too late, so that something is left to resume.
         while spent < kills or (not os.path.exists(killed) and spent < 10 * kills):
             begun = os.path.exists(shard)
             # Other processes come first, so that a busy machine does not let it end before it is killed.
@@ -126,7 +126,7 @@ class Import(suite.Suite):
             spent += 1
             if process.returncode == 0 and went_on > 0:
                 break
-            if process.returncode == 0:  # it had ended before it was killed, or before the kill before: proves nothing
+            if process.returncode == 0:  # it ended before this kill or the one before, which proves nothing
                 shutil.rmtree(killed)
         code, output, _ = self.run(*[killed if word is None else word for word in line])
         went_on += "resumed after" in output

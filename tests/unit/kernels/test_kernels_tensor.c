@@ -34,9 +34,6 @@
 static const double eps = 1e-5;
 static const sr_dtype types[] = {SR_F32, SR_BF16, SR_F16};
 enum { TYPES = 3 };
-// With the word "addresses", which is for races: without problems that are large, or that differ by
-// their numbers alone.
-static bool only_addresses;
 
 static const sr_provider *provider(void) {
     return provider_of_test(TENSOR);
@@ -372,7 +369,7 @@ static void test_remainders(void **state) {
 
 static void test_difficult_data(void **state) {
     static const int64_t shapes[][2] = {{1, 5}, {3, 16}, {9, 64}, {600, 24}, {2051, 9}};
-    if (is_skipped() || only_addresses)
+    if (is_skipped())
         return;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
         for (int kind = 0; kind < KINDS; kind++)
@@ -380,13 +377,17 @@ static void test_difficult_data(void **state) {
                 check_norm(state, (data_kind)kind, types[t], shapes[k][0], shapes[k][1], t == 1);
 }
 
-// Units that are joined in groups; more statistics than run ahead of what is applied.
+// Units that are joined in groups.
 static void test_many_units(void **state) {
     if (is_skipped())
         return;
     check_norm(state, FAR_FROM_ZERO, SR_F32, 4200, 33, true);
     check_norm(state, NOISE, SR_BF16, 4200, 33, false);
-    if (only_addresses)
+}
+
+// More groups; more statistics than run ahead of what is applied.
+static void test_large_tensors(void **state) {
+    if (is_skipped())
         return;
     check_norm(state, NOISE, SR_BF16, 17000, 64, true);
     check_norm(state, NOISE, SR_F16, 520, 5760, true);
@@ -395,7 +396,7 @@ static void test_many_units(void **state) {
 
 // 128 bytes of each row of a large tensor are two slabs.
 static void test_narrow_slabs(void **state) {
-    if (is_skipped() || only_addresses)
+    if (is_skipped())
         return;
     check_norm(state, NOISE, SR_F32, 132000, 32, true);
 }
@@ -531,18 +532,24 @@ static void test_other_lanes(void **state) {
     assert_false(sr_kernel_join_lanes(&lane, 2, 0x29, &all)); // the mean alone
 }
 
+// With the word "addresses", for the search for races: without problems that are large or differ by
+// their numbers alone.
 int main(int argc, char **argv) {
-    only_addresses = argc > 1 && strcmp(argv[1], "addresses") == 0;
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest addresses[] = {
         cmocka_unit_test_teardown(test_problems, arrays_free),
         cmocka_unit_test_teardown(test_remainders, arrays_free),
-        cmocka_unit_test_teardown(test_difficult_data, arrays_free),
         cmocka_unit_test_teardown(test_many_units, arrays_free),
-        cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_relu, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_lanes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test_teardown(test_difficult_data, arrays_free),
+        cmocka_unit_test_teardown(test_large_tensors, arrays_free),
+        cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
+    };
+    const bool all = argc < 2 || strcmp(argv[1], "addresses") != 0;
+    const int status = cmocka_run_group_tests(addresses, NULL, NULL);
+    return status == 0 && all ? cmocka_run_group_tests(others, NULL, NULL) : status;
 }
