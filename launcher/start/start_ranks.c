@@ -27,7 +27,7 @@
 typedef struct rank_state {
     int pidfd; // -1: not registered yet, or ended
     pid_t pid;
-    bool died, silence_reported, left; // left: seen to have ended its run
+    bool died, silence_reported;
     uint64_t beats;
     int64_t silent_ns;
 } rank_state;
@@ -38,6 +38,7 @@ struct sr_rank_watch {
     struct pollfd *polls;
     int64_t checked_ns;
     int first_dead, dead_together; // the rank, and how many died between the same two checks
+    bool all_left;                 // seen at the last check: every rank has ended its run or died
 };
 
 sr_status sr_ranks_watch(sr_board *board, sr_rank_watch **out) {
@@ -120,20 +121,20 @@ static void kill_rank(rank_state *s) {
     (void)syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
 }
 
-// A rank that has ended its run only has to exit, for which mpirun waits without a deadline. A
-// stopped rank may keep the others from exiting, so ranks that are not stopped get twice as long.
+// Ranks that have ended their runs only have to exit, for which mpirun waits without a deadline.
+// Until the last run has ended they may be waiting for it: rank 0 still writes results. A stopped
+// rank may keep the others from exiting, so ranks that are not stopped get twice as long.
 static void check_exit(sr_rank_watch *ranks, int rank, double act_seconds, int64_t passed) {
     rank_state *s = &ranks->states[rank];
-    s->silent_ns = s->left ? s->silent_ns + passed : 0;
-    s->left = true;
+    s->silent_ns = ranks->all_left ? s->silent_ns + passed : 0;
     const double seconds = (double)s->silent_ns / (double)SR_NS_PER_S;
     if (seconds < AFTER_PEERS * act_seconds)
         return;
     const bool stopped = sr_process_is_stopped(s->pid);
     if (!stopped && seconds < 2 * AFTER_PEERS * act_seconds)
         return;
-    SR_ERROR("rank %d (pid %d) ended its run %.1f s ago and has not exited (deadline.act): it is "
-             "%s; killed",
+    SR_ERROR("rank %d (pid %d) has not exited %.1f s after the end of the run (deadline.act): it "
+             "is %s; killed",
              rank, (int)s->pid, seconds, stopped ? "stopped (SIGSTOP)" : "hanging");
     if (ranks->first_dead < 0)
         ranks->first_dead = rank;
@@ -165,7 +166,7 @@ static void check_beats(sr_rank_watch *ranks, int rank, int64_t passed) {
 
 static void check_ranks(sr_rank_watch *ranks) {
     int64_t now = sr_clock_ns(), passed = now - ranks->checked_ns;
-    bool first = false;
+    bool first = false, all_left = true;
     if (passed > GAP_NS)
         passed = 0;
     ranks->checked_ns = now;
@@ -174,7 +175,9 @@ static void check_ranks(sr_rank_watch *ranks) {
         if (ranks->states[r].pidfd >= 0 && can_be_read(ranks->states[r].pidfd))
             note_death(ranks, r, &first);
         check_beats(ranks, r, passed);
+        all_left = all_left && (ranks->states[r].died || sr_board_read(ranks->board, r).ended);
     }
+    ranks->all_left = all_left;
 }
 
 void sr_ranks_wait(sr_rank_watch *ranks, const int *descriptors, int count) {

@@ -392,7 +392,7 @@ class Runs(suite.Suite):
         command = ["env", f"LD_PRELOAD={shim}", self.serried, "train", self.recipe, "-n", "2", "-o", self.path("late"),
                    f"data.train={self.data}", "steps=3", "deadline.act=1s"]
         done = subprocess.run(command, env=suite.environment(), text=True, capture_output=True, timeout=60, check=False)
-        self.expect("rank stopped as it exits", done, 6, "and has not exited (deadline.act): it is stopped (SIGSTOP)")
+        self.expect("rank stopped as it exits", done, 6, "after the end of the run (deadline.act): it is stopped (SIGSTOP)")
         self.report(self.exit_file("late")["status"] == "finished", "what it had done", str(self.exit_file("late")))
 
     def bare(self):
