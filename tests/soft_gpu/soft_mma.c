@@ -59,15 +59,15 @@ static float add_cut(float sum, const float *a, const float *b) {
     double terms[1 + AT_ONCE] = {(double)sum}, largest = 0, total = 0;
     for (int k = 0; k < AT_ONCE; k++)
         terms[1 + k] = (double)a[k] * (double)b[k];
+    bool finite = true;
     for (int k = 0; k <= AT_ONCE; k++) {
-        if (!isfinite(terms[k]))
-            largest = INFINITY;
+        finite = finite && isfinite(terms[k]);
         largest = fmax(largest, fabs(terms[k]));
     }
-    const bool finite = largest > 0 && isfinite(largest);
-    const double place = finite ? ldexp(1.0, ilogb(largest) - 23) : 1;
+    const bool cuts = finite && largest > 0;
+    const double place = cuts ? ldexp(1.0, ilogb(largest) - 23) : 1;
     for (int k = 0; k <= AT_ONCE; k++)
-        total += finite ? cut(terms[k], place) : terms[k];
+        total += cuts ? cut(terms[k], place) : terms[k];
     return cut_to_float(total);
 }
 

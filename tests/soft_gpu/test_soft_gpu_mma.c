@@ -105,7 +105,7 @@ static void test_rounding(void **state) {
 static void product_often(void) {
     static const product_mistake wrong[] = {PRODUCT_WITHOUT_WAIT, PRODUCT_WITHOUT_BARRIER,
                                             PRODUCT_WRONG_STAGE};
-    const int which = mistake;
+    const int which = (int)mistake;
     mistake = right ? PRODUCT_RIGHT : wrong[which];
     for (int i = 0; i < 10; i++)
         compare(sum_of);
