@@ -26,6 +26,10 @@ if(SERRIED_SANITIZE)
     UBSAN_OPTIONS=set:print_stacktrace=1:exitcode=99
     LSAN_OPTIONS=set:suppressions=${sanitizers}/lsan.supp:print_suppressions=0
     TSAN_OPTIONS=set:suppressions=${sanitizers}/tsan.supp:second_deadlock_stack=1)
+  if(SERRIED_SOFT_GPU)
+    # Their dlopen() does not look into the folders that the module names.
+    list(APPEND SERRIED_TEST_ENVIRONMENT LD_LIBRARY_PATH=path_list_prepend:${CMAKE_BINARY_DIR}/tests/soft_gpu)
+  endif()
 endif()
 
 function(sr_test_properties name timeout labels)

@@ -80,7 +80,7 @@ struct clipped_products : gradient_sums {
                 const bool exist = begin + i < part.rows;
                 signs[i] = exist ? signs_at<N>(a.signs, at) : 0;
                 first[i].load((const element *)a.a + at, exist, true);
-                second[i].load((const element *)a.b + at, exist && a.b, true);
+                second[i].load(a.b ? (const element *)a.b + at : nullptr, exist && a.b, true);
                 x[i].load((const element *)a.x + at, exist, false);
             }
         }
@@ -185,7 +185,7 @@ struct normalise_and_clip : normalising {
                 const int64_t at = part.at(begin + i);
                 const bool exist = begin + i < part.rows;
                 x[i].load((const element *)a.x + at, exist, true);
-                z[i].load((const element *)a.z + at, exist && a.z, true);
+                z[i].load(a.z ? (const element *)a.z + at : nullptr, exist && a.z, true);
             }
         }
 

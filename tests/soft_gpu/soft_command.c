@@ -27,6 +27,9 @@ void soft_command_free(soft_command *command) {
 
 // ---- Pointers ----
 
+// Programs, heaps and mappings are above it; below it are numbers, and memory of sanitizers.
+#define HOST_BEGIN (1ULL << 45)
+
 // A struct begins with its pointers: addresses of the device or NULL. The word behind them may be
 // anything else, but no pointer may stand there or further back.
 static size_t count_pointers(const uint64_t *words, size_t count) {
@@ -60,7 +63,7 @@ void soft_check_arguments(const soft_command *command, int device) {
     soft_running = command;
     for (size_t i = 0; i < pointers; i++)
         check_pointer(words[i], i, device);
-    if (pointers < count && words[pointers] >> 32 != 0 && soft_host_mapped(words[pointers]))
+    if (pointers < count && words[pointers] >= HOST_BEGIN && soft_host_mapped(words[pointers]))
         soft_mistake("argument %zu is a pointer of the host: %#llx", pointers,
                      (unsigned long long)words[pointers]);
     for (size_t i = pointers; i < count; i++)

@@ -197,10 +197,10 @@ SR_CUDA_KERNEL(shuffles, language_args, 32, 1) {
 
 // ---- Tensor cores ----
 
-enum { PRODUCT_STAGES = 3 };
+enum { PRODUCT_STAGES = 3, PRODUCT_PITCH = 24 };
 
 struct product_stage {
-    uint16_t a[32][24], b[16][24]; // of 16 terms; rows are 48 bytes apart
+    uint16_t a[32][PRODUCT_PITCH], b[16][PRODUCT_PITCH]; // of 16 terms; rows are 48 bytes apart
 };
 
 static __device__ void copy_terms(product_stage *to, const vector_args &a, int first) {
@@ -233,7 +233,9 @@ SR_CUDA_KERNEL(staged_product, vector_args, 64, 1) {
                        next * 16);
         sr_copy_commit();
         const int outside = a.shift == PRODUCT_ROW_OUTSIDE && i % PRODUCT_STAGES == 2 ? 32 : 0;
-        sr_load_matrix(own, &s->a[warp * 16 + lane % 16 + outside][lane / 16 * 8]);
+        const uint16_t *own_rows = s->a[0];
+        const int row = warp * 16 + lane % 16 + outside;
+        sr_load_matrix(own, own_rows + row * PRODUCT_PITCH + lane / 16 * 8);
         sr_load_matrix(other, &s->b[lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]);
         if (a.shift == PRODUCT_WITHOUT_LANE && lane == 7)
             continue;
