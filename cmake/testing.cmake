@@ -27,7 +27,7 @@ if(SERRIED_SANITIZE)
     LSAN_OPTIONS=set:suppressions=${sanitizers}/lsan.supp:print_suppressions=0
     TSAN_OPTIONS=set:suppressions=${sanitizers}/tsan.supp:second_deadlock_stack=1)
   if(SERRIED_SOFT_GPU)
-    # Their dlopen() does not look into the folders that the module names.
+    # The dlopen() of sanitizers does not search the RUNPATH of the module that calls it.
     list(APPEND SERRIED_TEST_ENVIRONMENT LD_LIBRARY_PATH=path_list_prepend:${CMAKE_BINARY_DIR}/tests/soft_gpu)
   endif()
 endif()

@@ -59,7 +59,7 @@ if(SERRIED_SANITIZE)
   target_compile_options(sr_flags INTERFACE -fsanitize=${SERRIED_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   if(SERRIED_SANITIZE MATCHES "undefined")
-    # What it calls is in the runtime for C++, without which the executables are linked.
+    # Its handler is in UBSan's runtime for C++, with which executables of C are not linked.
     target_compile_options(sr_flags INTERFACE "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=function>")
   endif()
   target_link_options(sr_flags INTERFACE -fsanitize=${SERRIED_SANITIZE})

@@ -27,7 +27,8 @@ void soft_command_free(soft_command *command) {
 
 // ---- Pointers ----
 
-// Programs, heaps and mappings are above it; below it are numbers, and memory of sanitizers.
+// Programs, heaps and mappings lie above it; words below it are numbers, even where a sanitizer has
+// mapped its shadow memory.
 #define HOST_BEGIN (1ULL << 45)
 
 // A struct begins with its pointers: addresses of the device or NULL. The word behind them may be

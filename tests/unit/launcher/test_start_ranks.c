@@ -16,25 +16,11 @@
 
 #include "kernels/base/clock.h"
 #include "launcher/start/start_internal.h"
+#include "tests/unit/support/test_support.h"
 
 #define ACT_SECONDS 1.0
 #define WORK_NS (3 * SR_NS_PER_S) // longer than a rank without a heartbeat may live
 #define PATIENCE_NS (60 * SR_NS_PER_S)
-
-static char folder[] = "/tmp/serried-ranks-XXXXXX", path[64];
-
-static int enter(void **state) {
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    (void)snprintf(path, sizeof path, "%s/board", folder);
-    return setenv(SR_BOARD_VARIABLE, path, 1);
-}
-
-static int leave(void **state) {
-    (void)state;
-    return unlink(path) | rmdir(folder);
-}
 
 // Rank 0 works and exits; rank 1 ends its run at once and is stopped on its way out.
 static pid_t start(int rank) {
@@ -49,7 +35,7 @@ static pid_t start(int rank) {
         __atomic_add_fetch(&entry->beats, 1, __ATOMIC_RELAXED);
         sr_clock_sleep_ns(10 * SR_NS_PER_MS);
     }
-    __atomic_add_fetch(&entry->beats, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&entry->beats, 1, __ATOMIC_RELAXED); // without one it is not watched
     sr_board_leave(entry);
     if (rank != 0)
         (void)raise(SIGSTOP);
@@ -68,11 +54,15 @@ static int watch(sr_rank_watch *ranks, pid_t pid) {
 
 static void test_a_rank_waits_for_the_last_run(void **state) {
     (void)state;
+    char folder[256], path[300];
     sr_board board;
     sr_rank_watch *ranks = NULL;
-    assert_int_equal(sr_board_create(path, 2, &board), SR_OK);
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/board", folder);
+    assert_int_equal(setenv(SR_BOARD_VARIABLE, path, 1), 0);
+    assert_ok(sr_board_create(path, 2, &board));
     const pid_t stopped = start(1), working = start(0);
-    assert_int_equal(sr_ranks_watch(&board, &ranks), SR_OK);
+    assert_ok(sr_ranks_watch(&board, &ranks));
     assert_int_equal(watch(ranks, working), 0);
     int status = 0;
     assert_int_equal(waitpid(stopped, &status, WNOHANG), 0);
@@ -84,9 +74,10 @@ static void test_a_rank_waits_for_the_last_run(void **state) {
     assert_string_equal(sr_ranks_culprit(ranks, culprit, sizeof culprit), expected);
     sr_ranks_free(ranks);
     sr_board_release(&board);
+    test_folder_remove(folder);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_rank_waits_for_the_last_run)};
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

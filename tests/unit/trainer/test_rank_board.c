@@ -15,23 +15,22 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/support/test_support.h"
 #include "trainer/run/rank_board.h"
 
-static char folder[] = "/tmp/serried-board-XXXXXX", path[64];
+static char folder[256], path[300];
 
 static int enter(void **state) {
     (void)state;
-    if (!mkdtemp(folder))
-        return -1;
+    test_folder_make(folder);
     (void)snprintf(path, sizeof path, "%s/board", folder);
     return setenv(SR_BOARD_VARIABLE, path, 1);
 }
 
 static int leave(void **state) {
     (void)state;
-    char command[80];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    test_folder_remove(folder);
+    return 0;
 }
 
 static void test_entry_is_read(void **state) {
