@@ -6,6 +6,7 @@
 // operating system thread. What CUDA leaves open is drawn from the seed: the order of blocks, and
 // for each block the order in which its threads run between barriers, so that a missing barrier is
 // a wrong result.
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,14 +38,12 @@ enum { WARP = 32, WARPS = SR_CUDA_THREADS / WARP };
 #define FIBER_CREATE() __tsan_create_fiber(0)
 #define FIBER_SELF() __tsan_get_current_fiber()
 #define FIBER_SWITCH(to) __tsan_switch_to_fiber(to, __tsan_switch_to_fiber_no_sync)
-#define FIBER_DESTROY(fiber) __tsan_destroy_fiber(fiber)
 #define AFTER(address) __tsan_acquire(address)
 #define BEFORE(address) __tsan_release(address)
 #else
 #define FIBER_CREATE() NULL
 #define FIBER_SELF() NULL
 #define FIBER_SWITCH(to) ((void)(to))
-#define FIBER_DESTROY(fiber) ((void)(fiber))
 #define AFTER(address) ((void)(address))
 #define BEFORE(address) ((void)(address))
 #endif
@@ -82,12 +81,16 @@ typedef struct block {
     unsigned char *stacks; // of threads, kept for later blocks
     unsigned stack_count;
     soft_rng *rng;
+    struct block *next; // among spare ones
 } block;
 
 __thread soft_gpu_thread soft_gpu_now;
 static __thread block *running, *own;         // own: kept for later launches
 static __thread bool in_thread;               // of any kernel
 static __thread unsigned char *shared_memory; // SHARED_BYTES, and a page without memory
+// Of streams that have ended; stacks and ThreadSanitizer's threads take long to make.
+static block *spare;
+static pthread_mutex_t spare_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 bool soft_in_thread(void) {
     return in_thread;
@@ -431,21 +434,31 @@ static void run_loop(const soft_launch *l, const void *arguments, size_t bytes) 
 }
 
 void soft_release_block(void) {
-    for (unsigned i = 0; own && i < SR_CUDA_THREADS && own->threads[i].fiber; i++)
-        FIBER_DESTROY(own->threads[i].fiber);
-    if (own && own->stacks)
-        (void)munmap(own->stacks, own->stack_count * (STACK + PAGE));
+    if (own) {
+        (void)pthread_mutex_lock(&spare_mutex);
+        own->next = spare;
+        spare = own;
+        (void)pthread_mutex_unlock(&spare_mutex);
+    }
     if (shared_memory)
         (void)munmap(shared_memory, SHARED_BYTES + PAGE);
-    free(own);
     soft_races_release();
 }
 
-static block *take_block(const soft_launch *l, const void *arguments, size_t bytes) {
-    if (!own)
-        own = calloc(1, sizeof *own);
-    if (!own)
+static block *spare_or_new(void) {
+    (void)pthread_mutex_lock(&spare_mutex);
+    block *b = spare;
+    if (b)
+        spare = b->next;
+    (void)pthread_mutex_unlock(&spare_mutex);
+    b = b ? b : calloc(1, sizeof *b);
+    if (!b)
         soft_mistake("no memory of the host is left");
+    return b;
+}
+
+static block *take_block(const soft_launch *l, const void *arguments, size_t bytes) {
+    own = own ? own : spare_or_new();
     own->scheduler_fiber = FIBER_SELF();
     own->launch = l;
     own->arguments = arguments;
