@@ -41,7 +41,7 @@ static inline unsigned char (*soft_gpu_shared_of(void))[] {
 // front.
 #define SR_KERNELS_CUDA_FOLLOW_H
 static inline void sr_follow(void) {
-    soft_gpu_now.follows = true;
+    soft_gpu_follow();
 }
 
 // ---- Barriers and warps ----

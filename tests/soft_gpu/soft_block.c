@@ -87,6 +87,7 @@ typedef struct block {
 __thread soft_gpu_thread soft_gpu_now;
 static __thread block *running, *own;         // own: kept for later launches
 static __thread bool in_thread;               // of any kernel
+static __thread bool follows;                 // the block has waited for the kernel in front
 static __thread unsigned char *shared_memory; // SHARED_BYTES, and a page without memory
 // Of streams that have ended; stacks and ThreadSanitizer's threads take long to make.
 static block *spare;
@@ -94,6 +95,10 @@ static pthread_mutex_t spare_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 bool soft_in_thread(void) {
     return in_thread;
+}
+
+void soft_gpu_follow(void) {
+    follows = true;
 }
 
 // ---- Threads that wait for each other ----
@@ -498,7 +503,7 @@ static void check_canary(const soft_launch *l) {
 }
 
 static void run_block(const soft_launch *l, const void *arguments, size_t bytes, soft_rng *rng) {
-    soft_gpu_now.follows = false;
+    follows = false;
     memset(soft_gpu_now.shared, POISON, l->shared);
     soft_races_begin();
     in_thread = true;
@@ -513,7 +518,7 @@ static void run_block(const soft_launch *l, const void *arguments, size_t bytes,
     } else {
         run_loop(l, arguments, bytes);
     }
-    if (l->overlaps && !soft_gpu_now.follows)
+    if (l->overlaps && !follows)
         soft_mistake("may begin before the kernel in front has ended, but does not wait for it");
     in_thread = false;
     check_canary(l);

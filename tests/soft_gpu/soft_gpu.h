@@ -27,7 +27,6 @@ typedef struct soft_gpu_thread {
     void *memory; // of all devices, as kernels see it
     size_t memory_bytes;
     uint64_t loaded, stored; // bytes of it in this launch, where kernels report their accesses
-    bool follows;            // the block has waited for the kernel in front
 } soft_gpu_thread;
 
 extern SOFT_GPU_EXPORT __thread soft_gpu_thread soft_gpu_now
@@ -40,6 +39,8 @@ typedef struct soft_gpu_place {
     uint32_t mask;
 } soft_gpu_place;
 
+// The calling thread's block has waited for the kernel in front.
+SOFT_GPU_EXPORT void soft_gpu_follow(void);
 // Returns when all threads of the block have called it.
 SOFT_GPU_EXPORT void soft_gpu_barrier(soft_gpu_place place);
 // Returns when all lanes of the warp have called it: the value of lane 'source'.
