@@ -82,7 +82,7 @@ uint64_t soft_seed(void) {
     return seed;
 }
 
-uint32_t soft_below(soft_rng *rng, uint32_t bound) {
+SOFT_TAKES_TURNS uint32_t soft_below(soft_rng *rng, uint32_t bound) {
     rng->state += 0x9e3779b97f4a7c15u; // splitmix64
     uint64_t x = rng->state;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

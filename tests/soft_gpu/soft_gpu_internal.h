@@ -42,6 +42,10 @@ unsigned long soft_count(const char *kind);
 void soft_count_launch(const char *kernel, uint64_t loaded, uint64_t stored);
 uint64_t soft_seed(void);
 
+// Of functions that change what the threads of a block share on the host: they take turns, of which
+// ThreadSanitizer is not told.
+#define SOFT_TAKES_TURNS __attribute__((no_sanitize("thread")))
+
 typedef struct soft_rng {
     uint64_t state;
 } soft_rng;

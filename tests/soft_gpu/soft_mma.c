@@ -151,8 +151,8 @@ static void make(const soft_copy *c) {
     memset((unsigned char *)c->to + c->from_bytes, 0, c->bytes - c->from_bytes);
 }
 
-void soft_gpu_copy_async(soft_gpu_place place, void *to, const void *from, size_t bytes,
-                         size_t from_bytes, bool reports) {
+SOFT_TAKES_TURNS void soft_gpu_copy_async(soft_gpu_place place, void *to, const void *from,
+                                          size_t bytes, size_t from_bytes, bool reports) {
     soft_rng *rng;
     soft_copies *copies = soft_own_copies(place.operation, &rng);
     if (!soft_is_shared(to, bytes))
