@@ -144,7 +144,7 @@ extern __thread const soft_command *soft_running;
 
 // Runs all blocks of a launch (soft_block.c). 'arguments' are as kernels see them.
 void soft_run_blocks(const soft_launch *launch, const void *arguments, soft_rng *rng);
-// Frees what this thread keeps for blocks.
+// Gives back what this thread keeps for blocks.
 void soft_release_block(void);
 // Whether threads of a block run on this thread, so that soft_gpu_now says which.
 bool soft_in_thread(void);
