@@ -6,7 +6,6 @@
 // operating system thread. What CUDA leaves open is drawn from the seed: the order of blocks, and
 // for each block the order in which its threads run between barriers, so that a missing barrier is
 // a wrong result.
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,8 +89,7 @@ static __thread bool in_thread;               // of any kernel
 static __thread bool follows;                 // the block has waited for the kernel in front
 static __thread unsigned char *shared_memory; // SHARED_BYTES, and a page without memory
 // Of streams that have ended; stacks and ThreadSanitizer's threads take long to make.
-static block *spare;
-static pthread_mutex_t spare_mutex = PTHREAD_MUTEX_INITIALIZER;
+static block *spare; // under soft_lock
 
 bool soft_in_thread(void) {
     return in_thread;
@@ -440,10 +438,10 @@ static void run_loop(const soft_launch *l, const void *arguments, size_t bytes) 
 
 void soft_release_block(void) {
     if (own) {
-        (void)pthread_mutex_lock(&spare_mutex);
+        soft_lock();
         own->next = spare;
         spare = own;
-        (void)pthread_mutex_unlock(&spare_mutex);
+        soft_unlock();
     }
     if (shared_memory)
         (void)munmap(shared_memory, SHARED_BYTES + PAGE);
@@ -451,11 +449,11 @@ void soft_release_block(void) {
 }
 
 static block *spare_or_new(void) {
-    (void)pthread_mutex_lock(&spare_mutex);
+    soft_lock();
     block *b = spare;
     if (b)
         spare = b->next;
-    (void)pthread_mutex_unlock(&spare_mutex);
+    soft_unlock();
     b = b ? b : calloc(1, sizeof *b);
     if (!b)
         soft_mistake("no memory of the host is left");

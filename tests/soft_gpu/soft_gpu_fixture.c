@@ -187,7 +187,6 @@ void shows(void (*function)(void)) {
     expect_clean(function);
     right = false;
     const int end = run_child(function, text, sizeof text);
-    // ThreadSanitizer reports the race before the values show it.
     if (end != 8 && !strstr(text, "ThreadSanitizer: data race"))
         fail_msg("ended with %d: %s", end, text);
 }

@@ -71,7 +71,7 @@ void expect_clean(void (*function)(void));
 extern bool right;
 // The mistake ends the process with this message.
 void both(void (*function)(void), const char *message);
-// It shows in the result: the process ends with 8.
+// It shows in the result, and the process ends with 8; or ThreadSanitizer reports the race first.
 void shows(void (*function)(void));
 
 #endif
