@@ -12,7 +12,6 @@ import filecmp
 import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +21,17 @@ import suite
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RSS_LIMIT = 256 << 10  # KiB
+
+
+def resumable(folder):
+    """Whether an interrupted pack has shards that its recorded progress counts."""
+    try:
+        with open(os.path.join(folder, "pack.txt")) as file:
+            text = file.read()
+    except FileNotFoundError:
+        return False
+    shards = re.search(r"^shards (\d+)$", text, re.MULTILINE)
+    return "\nstate packing\n" in text and shards is not None and int(shards[1]) > 0
 
 
 class Import(suite.Suite):
@@ -104,33 +114,25 @@ class Import(suite.Suite):
         seconds = time.monotonic() - begin
         print(f"        {count} samples: {seconds:.1f} s, {rss / 1024:.0f} MiB resident")
         self.report(code == 0 and "7 classes" in output, f"packs {count} samples", output[-600:])
-        went_on, done, spent = 0, None, 0
-        shard = os.path.join(killed, "train-00001.kpl")  # the first one is in the recorded progress then
-        # More than that where the last kill came too late, so that something is left to resume.
-        while spent < kills or (not os.path.exists(killed) and spent < 10 * kills):
-            begun = os.path.exists(shard)
+        left, spent = False, 0  # whether something is left to resume; kills that left something
+        for _ in range(10 * kills):
             # Other processes come first, so that a busy machine does not let it end before it is killed.
             process = subprocess.Popen(["nice", "-n", "19", self.serried, *[killed if word is None else word for word in line]],
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             # The first kill as soon as there is something to resume, the others at any time.
-            until = time.monotonic() + (rng.uniform(0.02, seconds * 0.6) if begun else 60)
-            while process.poll() is None and time.monotonic() < until:
-                if not begun and os.path.exists(shard):
-                    break
+            until = time.monotonic() + (rng.uniform(0.02, seconds * 0.6) if left else 60)
+            while process.poll() is None and time.monotonic() < until and (left or not resumable(killed)):
                 time.sleep(0.002)
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
-            done = process.stdout.read()
-            went_on += "resumed after" in done
-            spent += 1
-            if process.returncode == 0 and went_on > 0:
+            left = resumable(killed)
+            spent += left
+            if spent == kills:
                 break
-            if process.returncode == 0:  # it ended before this kill or the one before, which proves nothing
+            if not left:  # it ended before the kill, which proves nothing
                 shutil.rmtree(killed)
         code, output, _ = self.run(*[killed if word is None else word for word in line])
-        went_on += "resumed after" in output
-        self.report(code == 0 and went_on > 0, f"resumes after {spent} kills", output[-600:])
+        self.report(code == 0 and spent == kills and "resumed after" in output, f"resumes after {spent} kills", output[-600:])
         names = sorted(os.listdir(whole))
         same = names == sorted(os.listdir(killed)) and not filecmp.cmpfiles(whole, killed, names, shallow=False)[1]
         self.report(same, "byte for byte as undisturbed", str(sorted(os.listdir(killed))))
