@@ -201,6 +201,7 @@ static const grow_fn growth[SR_KERNEL_COUNT] = {
     [SR_KERNEL_resize2d] = grow_samples,
     [SR_KERNEL_resize2d_grad] = grow_samples,
     [SR_KERNEL_upfirdn2d] = grow_samples,
+    [SR_KERNEL_move_pixels] = one_by_one,
     [SR_KERNEL_nms] = grow_samples,
     [SR_KERNEL_roi_align] = one_by_one, // its boxes have numbers of pictures
     [SR_KERNEL_roi_align_grad] = one_by_one,

@@ -319,6 +319,11 @@ typedef struct sr_upfirdn_params {
     int32_t flip, reserved;    // 1: the filter is reversed
 } sr_upfirdn_params;
 
+// move_pixels: x[n,h,w,3], moves[count,8], y[count,p,q,3].
+typedef struct sr_move_params {
+    int64_t n, h, w, count, p, q;
+} sr_move_params;
+
 // nms: boxes[samples,boxes,4].
 typedef struct sr_nms_params {
     int64_t samples, boxes, capacity;

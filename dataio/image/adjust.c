@@ -219,7 +219,7 @@ static void blur_columns(const uint8_t *from, int64_t line, int64_t y, int64_t h
     for (int64_t i = 0; i < line; i++)
         out[i] = 1 << (BLUR_BITS - 7);
     for (int t = 0; t < size; t++) {
-        const uint8_t *row = from + line * sr_reflected(y + t - size / 2, h);
+        const uint8_t *row = from + line * sr_move_place(y + t - size / 2, 0, h, SR_MOVE_REFLECT);
         for (int64_t i = 0; i < line; i++)
             out[i] += weights[t] * row[i];
     }
@@ -230,8 +230,8 @@ static void blur_columns(const uint8_t *from, int64_t line, int64_t y, int64_t h
 // Pads a row, whose first pixel is at p, with 'side' reflected pixels on each side.
 static void pad_row(int32_t *p, int64_t w, int side) {
     for (int64_t i = 1; i <= side; i++) {
-        memcpy(p - 3 * i, p + 3 * sr_reflected(-i, w), 3 * sizeof *p);
-        memcpy(p + 3 * (w - 1 + i), p + 3 * sr_reflected(w - 1 + i, w), 3 * sizeof *p);
+        memcpy(p - 3 * i, p + 3 * sr_move_place(-i, 0, w, SR_MOVE_REFLECT), 3 * sizeof *p);
+        memcpy(p + 3 * (w - 1 + i), p + 3 * sr_move_place(w - 1 + i, 0, w, SR_MOVE_REFLECT), 3 * sizeof *p);
     }
 }
 

@@ -53,14 +53,11 @@ void sr_canvas_free(sr_canvas *canvas) {
     sr_free(canvas);
 }
 
-sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
-                         const sr_canvas_identity *identity, int64_t target_height,
-                         int64_t target_width, uint8_t *target) {
-    int64_t width, height;
-    SR_TRY(sr_decoder_open(canvas->decoder, picture, &width, &height));
+void sr_canvas_begin(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
+                     int64_t width, int64_t target_height, int64_t target_width) {
     canvas->identity = *identity;
     canvas->draws = 0;
-    canvas->planes[SR_PLANE_PICTURE].target = target;
+    canvas->moves = false;
     canvas->plane_count = 1;
     canvas->target_width = target_width;
     canvas->target_height = target_height;
@@ -72,6 +69,15 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
     canvas->filter = SR_FILTER_BILINEAR;
     canvas->box_count = 0;
     canvas->most_pixels = 0;
+}
+
+sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
+                         const sr_canvas_identity *identity, int64_t target_height,
+                         int64_t target_width, uint8_t *target) {
+    int64_t width, height;
+    SR_TRY(sr_decoder_open(canvas->decoder, picture, &width, &height));
+    sr_canvas_begin(canvas, identity, height, width, target_height, target_width);
+    canvas->planes[SR_PLANE_PICTURE].target = target;
     return SR_OK;
 }
 
@@ -307,10 +313,16 @@ static sr_status spare(const sr_canvas *canvas, sr_plane *plane, int64_t width, 
 
 static bool has_target_size(const sr_canvas *canvas, int64_t width, int64_t height) {
     return width == canvas->target_width && height == canvas->target_height &&
-           canvas->planes[SR_PLANE_PICTURE].target;
+           (canvas->planes[SR_PLANE_PICTURE].target || canvas->moves);
+}
+
+static sr_status refuse_pixels(void) {
+    return SR_FAIL(SR_E_UNSUPPORTED, "a transform that only moves pixels has asked for new ones");
 }
 
 sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target) {
+    if (canvas->moves)
+        return refuse_pixels();
     if (!canvas->pending)
         return SR_OK;
     outside_target = outside_target || !has_target_size(canvas, canvas->width, canvas->height);
@@ -394,6 +406,10 @@ static void mirror(uint8_t *pixels, int64_t width, int64_t height, int channels)
 
 void sr_canvas_flip(sr_canvas *canvas) {
     float w = (float)canvas->width;
+    if (canvas->moves) {
+        sr_canvas_move_flip(canvas);
+        return;
+    }
     for (int64_t i = 0; i < canvas->box_count; i++) {
         sr_box *b = &canvas->boxes[i];
         float x1 = b->x1;
@@ -444,6 +460,10 @@ static int64_t column_in_window(const sr_canvas *canvas, const sr_region *region
 
 sr_status sr_canvas_crop(sr_canvas *canvas, const sr_region *region) {
     SR_TRY(check_region(canvas, region));
+    if (canvas->moves) {
+        sr_canvas_move_crop(canvas, region);
+        return SR_OK;
+    }
     if (!canvas->pending)
         return crop_pixels(canvas, region);
     const int64_t x = column_in_window(canvas, region);
@@ -532,6 +552,8 @@ static sr_status resize_pixels(sr_canvas *canvas, int64_t width, int64_t height,
 sr_status sr_canvas_resize(sr_canvas *canvas, int64_t width, int64_t height,
                            sr_resize_filter filter, bool exact) {
     SR_TRY(sr_canvas_check_size(width, height));
+    if (canvas->moves)
+        return width == canvas->width && height == canvas->height ? SR_OK : refuse_pixels();
     float sx = (float)width / (float)canvas->width, sy = (float)height / (float)canvas->height;
     if (canvas->pending && canvas->resized)
         SR_TRY(sr_canvas_render(canvas, false));
@@ -594,6 +616,8 @@ sr_status sr_canvas_finish(sr_canvas *canvas) {
                        (long long)canvas->width, (long long)canvas->height,
                        (long long)canvas->target_width, (long long)canvas->target_height);
     }
+    if (canvas->moves)
+        return SR_OK;
     SR_TRY(sr_canvas_render(canvas, false));
     for (int i = 0; i < canvas->plane_count; i++) {
         const sr_plane *plane = &canvas->planes[i];

@@ -36,6 +36,8 @@ SR_NODISCARD sr_status sr_canvas_create(int64_t box_capacity, sr_canvas **out);
 // NULL is legal.
 void sr_canvas_free(sr_canvas *canvas);
 
+struct sr_pixel_move;
+
 // Identifies the sample; the source of all randomness of transforms.
 typedef struct sr_canvas_identity {
     uint64_t seed;
@@ -47,6 +49,13 @@ typedef struct sr_canvas_identity {
 SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
                                       const sr_canvas_identity *identity, int64_t target_height,
                                       int64_t target_width, uint8_t *target);
+// Opens a picture of a size alone, without pixels: what only moves pixels (crops, mirroring,
+// padding once, resizing to the size that it has) applies to it as to any other, and
+// sr_canvas_get_move then says where they come from. Everything else is SR_E_UNSUPPORTED.
+void sr_canvas_open_move(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
+                         int64_t width, int64_t target_height, int64_t target_width);
+// How the pixels moved; 'picture' is the sample. After sr_canvas_finish.
+struct sr_pixel_move sr_canvas_get_move(const sr_canvas *canvas);
 // Opens the mask of the open picture: a zstd frame of one byte per pixel, in the stored orientation
 // of the picture (dataio/record/record.h). sr_canvas_finish writes target_height x target_width
 // bytes to 'target'. SR_E_DATA for a frame of another size.

@@ -30,23 +30,6 @@ static void fill(uint8_t *to, int64_t pixels, int channels, const uint8_t *color
         memcpy(to, color, (size_t)channels);
 }
 
-int64_t sr_reflected(int64_t i, int64_t n) {
-    const int64_t period = n > 1 ? 2 * (n - 1) : 1;
-    i = (i % period + period) % period;
-    return i < n ? i : period - i;
-}
-
-// The source index in [0, n) for index i; -1: none (fill colour).
-static int64_t seen_at(int64_t i, int64_t n, sr_border border) {
-    if (i >= 0 && i < n)
-        return i;
-    if (border == SR_BORDER_COLOR)
-        return -1;
-    if (border == SR_BORDER_EDGE)
-        return i < 0 ? 0 : n - 1;
-    return sr_reflected(i, n);
-}
-
 // Writes pixels x to x + count of a row, all of which are outside it.
 static void pad_border(const uint8_t *row, int64_t width, int64_t x, int64_t count, int channels,
                        sr_border border, const uint8_t *color, uint8_t *to) {
@@ -55,7 +38,7 @@ static void pad_border(const uint8_t *row, int64_t width, int64_t x, int64_t cou
         return;
     }
     for (int64_t i = 0; i < count; i++, to += channels)
-        memcpy(to, row + channels * seen_at(x + i, width, border), (size_t)channels);
+        memcpy(to, row + channels * sr_move_place(x + i, 0, width, (int)border), (size_t)channels);
 }
 
 static void pad_row(const uint8_t *row, int64_t width, const sr_padding *p, int channels,
@@ -76,7 +59,7 @@ static void pad_plane(const sr_canvas_step *step, const sr_padding *p, int plane
     const uint8_t *color = color_of(plane, p->color);
     uint8_t *to = step->to[plane];
     for (int64_t y = 0; y < p->height; y++, to += channels * p->width) {
-        const int64_t row = seen_at(y - p->y, step->height, p->border);
+        const int64_t row = sr_move_place(y - p->y, 0, step->height, (int)p->border);
         if (row < 0)
             fill(to, p->width, channels, color);
         else
@@ -87,6 +70,8 @@ static void pad_plane(const sr_canvas_step *step, const sr_padding *p, int plane
 
 sr_status sr_canvas_pad(sr_canvas *canvas, const sr_padding *p) {
     SR_TRY(sr_canvas_check_size(p->width, p->height));
+    if (canvas->moves)
+        return sr_canvas_move_pad(canvas, p);
     if (p->x <= 0 && p->y <= 0 && p->x + canvas->width >= p->width &&
         p->y + canvas->height >= p->height)
         return sr_canvas_crop(canvas, &(sr_region){-p->x, -p->y, p->width, p->height});

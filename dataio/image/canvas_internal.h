@@ -7,6 +7,7 @@
 #include "dataio/image/resample.h"
 #include "dataio/jpeg/decode_internal.h"
 #include "dataio/record/zstd_frame.h"
+#include "kernels/pixel_move.h"
 
 enum { SR_PLANE_PICTURE, SR_PLANE_MASK, SR_PLANES };
 
@@ -33,6 +34,10 @@ struct sr_canvas {
     sr_region window;       // of the resized crop
     bool flip, resized, exact;
     sr_resize_filter filter;
+
+    bool moves;  // it has no pixels; 'move' is what became of them
+    bool padded; // that move has a border
+    sr_pixel_move move;
 
     sr_plane planes[SR_PLANES];
     int plane_count;     // without a mask: 1
@@ -62,14 +67,19 @@ SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
 // Renders the deferred geometry to pixels: at the target if the size matches and 'outside_target'
 // is not set, else in a buffer.
 SR_NODISCARD sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target);
+// Opens a picture of a size, without a target.
+void sr_canvas_begin(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
+                     int64_t width, int64_t target_height, int64_t target_width);
+// Crop, pad and mirror a canvas without pixels. SR_E_UNSUPPORTED for a second padding.
+void sr_canvas_move_crop(sr_canvas *canvas, const sr_region *region);
+SR_NODISCARD sr_status sr_canvas_move_pad(sr_canvas *canvas, const sr_padding *padding);
+void sr_canvas_move_flip(sr_canvas *canvas);
 // Begins a new picture of this size, to be made from the current one, which is rendered first.
 // 'from' is valid until the next change. The caller updates the boxes.
 SR_NODISCARD sr_status sr_canvas_step_begin(sr_canvas *canvas, int64_t width, int64_t height,
                                             sr_canvas_step *out);
 // Moves boxes and clips them to a picture of the given size, by the rule of sr_canvas_crop.
 void sr_canvas_shift_boxes(sr_canvas *canvas, double dx, double dy, int64_t width, int64_t height);
-// Mirrors an index into [0, n) without repeating the border (as numpy's "reflect").
-int64_t sr_reflected(int64_t i, int64_t n);
 // Clips a box to the picture; false where it must be removed.
 bool sr_canvas_cut_box(sr_box *box, int64_t width, int64_t height);
 

@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+struct sr_array_maker;
 struct sr_transform_spec;
 struct sr_transform_window;
 
@@ -38,6 +39,7 @@ typedef struct sr_array {
     // 64-byte aligned. Pixels are in shared memory; everything else is the rank's own copy, which
     // no data process can change.
     void *data;
+    const struct sr_array_maker *maker; // instead of data (trainer/engine/feed.h); NULL: none
 } sr_array;
 
 // One lane of one step. Borrowed from sr_pipeline_next until sr_pipeline_release.

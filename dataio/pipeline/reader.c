@@ -18,7 +18,6 @@
 #include "dataio/pipeline/bundle_internal.h"
 #include "dataio/pipeline/class_members_internal.h"
 #include "dataio/pipeline/reader_cache_internal.h"
-#include "dataio/pipeline/sampler.h"
 #include "dataio/pipeline/stage_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
@@ -239,14 +238,7 @@ static sr_status begin(reader *r) {
     const sr_pipeline_options *o = &r->stage->options;
     SR_TRY(sr_stage_sandbox(r->stage, SR_SANDBOX_READ));
     SR_TRY(sr_stage_dataset(r->stage, &r->dataset));
-    sr_sampler_options options = {.order = o->order,
-                                  .seed = o->seed,
-                                  .count = plan->count,
-                                  .batch = o->batch,
-                                  .lanes = o->lanes,
-                                  .chunk = plan->chunk,
-                                  .buffer = plan->buffer,
-                                  .repeats = o->repeats};
+    sr_sampler_options options = sr_stage_draws(plan);
     if (o->balance > 0) {
         r->classes = sr_class_members_read(plan);
         options.classes = &r->classes;

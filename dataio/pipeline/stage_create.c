@@ -63,6 +63,34 @@ static sr_status measure(const sr_dataset *dataset, record_sizes *out) {
     return SR_OK;
 }
 
+static void plan_chunks(sr_stage_plan *plan, const record_sizes *sizes) {
+    if (plan->options.order == SR_ORDER_CHUNKS)
+        sr_sampler_plan_chunks(plan->count, (int64_t)sizes->total, plan->options.lanes,
+                               &plan->chunk, &plan->buffer);
+}
+
+sr_sampler_options sr_stage_draws(const sr_stage_plan *plan) {
+    const sr_pipeline_options *o = &plan->options;
+    return (sr_sampler_options){.order = o->order,
+                                .seed = o->seed,
+                                .count = plan->count,
+                                .batch = o->batch,
+                                .lanes = o->lanes,
+                                .chunk = plan->chunk,
+                                .buffer = plan->buffer,
+                                .repeats = o->repeats};
+}
+
+sr_status sr_stage_plan_draws(const sr_pipeline_options *options, const sr_dataset *dataset,
+                              sr_sampler_options *out) {
+    sr_stage_plan plan = {.options = *options, .count = sr_dataset_count(dataset)};
+    record_sizes sizes;
+    SR_TRY(measure(dataset, &sizes));
+    plan_chunks(&plan, &sizes);
+    *out = sr_stage_draws(&plan);
+    return SR_OK;
+}
+
 // Each ring has room for the largest record twice and, memory permitting, for eight blocks.
 static sr_status plan_rings(sr_stage_plan *plan, const record_sizes *sizes) {
     uint64_t mean = sizes->total / (uint64_t)plan->count + 1, workers = (uint64_t)plan->workers;
@@ -216,9 +244,7 @@ static sr_status make_plan(sr_stage_plan *plan, sr_dataset *dataset) {
     plan->slots = o->prefetch > 0 ? o->prefetch : 2 * (o->lane_end - o->lane_begin);
     plan->slots = plan->slots > 1 ? plan->slots : 2;
     plan_layout(plan, specs, transformer->arrays(o, specs));
-    if (o->order == SR_ORDER_CHUNKS)
-        sr_sampler_plan_chunks(plan->count, (int64_t)sizes.total, o->lanes, &plan->chunk,
-                               &plan->buffer);
+    plan_chunks(plan, &sizes);
     plan->beyond_memory = sizes.total > sr_machine_get_memory().available;
     return plan_rings(plan, &sizes);
 }

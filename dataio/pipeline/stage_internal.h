@@ -26,6 +26,7 @@
 
 #include "dataio/pipeline/pipeline.h"
 #include "dataio/pipeline/ring_internal.h"
+#include "dataio/pipeline/sampler.h"
 #include "dataio/pipeline/sandbox.h"
 #include "dataio/pipeline/transformer.h"
 
@@ -174,6 +175,11 @@ typedef struct sr_stage {
 // The size of the shared memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_measure(const sr_pipeline_options *options, sr_dataset *dataset,
                                         uint64_t *bytes);
+// How the samples of a plan are drawn, but for their classes.
+sr_sampler_options sr_stage_draws(const sr_stage_plan *plan);
+// The same for options that would be planned.
+SR_NODISCARD sr_status sr_stage_plan_draws(const sr_pipeline_options *options,
+                                           const sr_dataset *dataset, sr_sampler_options *out);
 // Creates and fills the memory for these options (already checked).
 SR_NODISCARD sr_status sr_stage_create(const sr_pipeline_options *options, sr_dataset *dataset,
                                        sr_stage_memory *out);

@@ -185,6 +185,39 @@ sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *c
 
 // ---- Rehearsal ----
 
+// Whether the transforms of a position and of those behind it move pixels.
+static bool moves_at(const sr_transform_chain *chain, sr_canvas *canvas, int64_t position,
+                     int64_t height, int64_t width) {
+    enum { DRAWS = 32 }; // a crop may happen to show no padding
+    bool moves = true;
+    for (int i = 0; i < DRAWS && moves; i++) {
+        const sr_canvas_identity identity = {.position = position + i};
+        sr_canvas_open_move(canvas, &identity, height, width, height, width);
+        moves = sr_transform_chain_apply(chain, canvas) == SR_OK;
+    }
+    return moves;
+}
+
+sr_status sr_transform_chain_moves(const sr_transform_chain *chain, int64_t height, int64_t width,
+                                   bool *out) {
+    sr_canvas *canvas;
+    *out = true;
+    for (int i = 0; i < chain->count; i++)
+        *out = *out && chain->links[i].transform->moves;
+    if (!*out)
+        return SR_OK;
+    SR_TRY(sr_canvas_create(1, &canvas));
+    bool moves = moves_at(chain, canvas, 0, height, width);
+    for (int i = 0; i < chain->count && moves; i++) {
+        const sr_transform_window *w = &chain->links[i].window;
+        moves = moves_at(chain, canvas, w->begin, height, width) &&
+                moves_at(chain, canvas, w->end, height, width);
+    }
+    sr_canvas_free(canvas);
+    *out = moves;
+    return SR_OK;
+}
+
 enum { REHEARSED_WIDTH = 301, REHEARSED_HEIGHT = 203 };
 
 static sr_status rehearse(const sr_transform_chain *chain, sr_canvas *canvas, int64_t position,

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define SR_TRANSFORM_ABI 2u // of sr_transform
+#define SR_TRANSFORM_ABI 3u // of sr_transform
 
 // The arguments of one application.
 typedef struct sr_transform_call {
@@ -39,6 +39,9 @@ typedef struct sr_transform {
     // Number of other samples that it combines with its own (sr_canvas_open_foreign), at most
     // SR_FOREIGN_MOST.
     int foreign;
+    // It copies pixels and makes no new ones: it crops, mirrors, pads, or resizes to a size that
+    // follows from the picture's. Then it may be applied to a canvas without pixels.
+    bool moves;
 } sr_transform;
 
 // Names of sr_resize_filter, for option tables. NULL-terminated.
@@ -78,6 +81,10 @@ void sr_transform_chain_limit(sr_transform_chain *chain, const sr_transform_wind
 // run: SR_E_SHAPE if it has another size than this afterwards.
 SR_NODISCARD sr_status sr_transform_chain_rehearse(const sr_transform_chain *chain,
                                                    int64_t position, int64_t height, int64_t width);
+// Whether the transforms only move the pixels of pictures that have the image's size, at each
+// position of a run: they can then be applied to a canvas without pixels (sr_canvas_open_move).
+SR_NODISCARD sr_status sr_transform_chain_moves(const sr_transform_chain *chain, int64_t height,
+                                                int64_t width, bool *out);
 // Applies the transforms of the sample's position and finishes the canvas.
 SR_NODISCARD sr_status sr_transform_chain_apply(const sr_transform_chain *chain, sr_canvas *canvas);
 

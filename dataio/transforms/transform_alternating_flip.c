@@ -25,4 +25,5 @@ const sr_transform sr_transform_alternating_flip = {
     .help = "mirror every picture in every other epoch",
     .options = {.name = "alternating_flip", .struct_size = sizeof(options)},
     .apply = apply,
+    .moves = true,
 };

@@ -50,4 +50,5 @@ const sr_transform sr_transform_center_crop = {
                 .count = sizeof rows / sizeof rows[0],
                 .struct_size = sizeof(options)},
     .apply = apply,
+    .moves = true,
 };

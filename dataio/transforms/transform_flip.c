@@ -33,4 +33,5 @@ const sr_transform sr_transform_flip = {
                 .count = sizeof rows / sizeof rows[0],
                 .struct_size = sizeof(options)},
     .apply = apply,
+    .moves = true,
 };

@@ -59,4 +59,5 @@ const sr_transform sr_transform_pad = {
                 .struct_size = sizeof(options)},
     .check = check,
     .apply = apply,
+    .moves = true,
 };

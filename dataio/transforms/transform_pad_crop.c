@@ -58,4 +58,5 @@ const sr_transform sr_transform_pad_crop = {
                 .count = sizeof rows / sizeof rows[0],
                 .struct_size = sizeof(options)},
     .apply = apply,
+    .moves = true,
 };

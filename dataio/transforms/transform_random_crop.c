@@ -82,4 +82,5 @@ const sr_transform sr_transform_random_crop = {
                 .struct_size = sizeof(options)},
     .check = check,
     .apply = apply,
+    .moves = true,
 };

@@ -62,4 +62,5 @@ const sr_transform sr_transform_resize = {
                 .struct_size = sizeof(options)},
     .check = check,
     .apply = apply,
+    .moves = true,
 };

@@ -106,7 +106,7 @@ void sr_engine_set_key(const sr_engine *e, uint32_t third, uint32_t fourth, int3
 static bool has_same_arrays(const sr_slot *a, const sr_slot *b) {
     bool same = a->arrays == b->arrays;
     for (int i = 0; i < a->arrays && same; i++)
-        same = a->array[i].data == b->array[i].data;
+        same = a->array[i].data == b->array[i].data && a->array[i].maker == b->array[i].maker;
     return same;
 }
 

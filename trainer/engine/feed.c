@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds lanes from the data pipeline (feed.h), and joins their slots to the tensors of programs
+// Feeds lanes from the data pipeline, or from pictures on the device (feed.h), and joins their slots to the tensors of programs
 // (feed_internal.h); nothing else does. On a CPU, kernels read the slot's shared memory: pixels are
 // written once, by the DataTransformer. Labels are the rank's own copies (pipeline.h).
 #include "trainer/engine/feed.h"
@@ -7,25 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
 #include "trainer/engine/feed_internal.h"
+#include "trainer/engine/resident.h"
 
 uint64_t sr_lane_source_number(void) {
     static _Atomic uint64_t sources;
     return ++sources;
 }
 
-// ---- The pipeline as a source of lanes ----
+// ---- The data of a rank as a source of lanes ----
 
 typedef struct held_slot {
     sr_slot slot;
     bool valid;
     int uses_left; // 0: none was taken yet
+    int64_t step;  // of the slot or, if there is none, of the next one; with resident pictures
 } held_slot;
 
 struct sr_feed {
-    sr_pipeline *pipeline;
+    sr_pipeline *pipeline; // NULL: pictures are resident
+    sr_resident *resident;
+    sr_slot shown;   // by sr_feed_peek
+    int64_t wait_ns; // with resident pictures
     sr_lane_source source;
     int lane_begin, lanes, uses; // uses: of a lane in the present step
     held_slot *held;             // of each local lane
@@ -36,14 +42,26 @@ static held_slot *held_of(const sr_feed *feed, int lane) {
     return &feed->held[lane - feed->lane_begin];
 }
 
+static sr_status next_resident(sr_feed *feed, int lane, held_slot *h) {
+    const int64_t begin = sr_clock_ns();
+    const sr_status status = sr_resident_fill(feed->resident, h->step, lane, &h->slot);
+    feed->wait_ns += sr_clock_ns() - begin;
+    return status;
+}
+
+static sr_status next_of_pipeline(const sr_feed *feed, int lane, held_slot *h) {
+    bool end = false;
+    SR_TRY(sr_pipeline_next(feed->pipeline, &h->slot, &end));
+    if (!end && h->slot.lane == lane)
+        return SR_OK;
+    return SR_FAIL(SR_E_INTERNAL, "the data pipeline returned %s instead of lane %d",
+                   end ? "no more data" : "another lane", lane);
+}
+
 static sr_status hold(sr_feed *feed, int lane) {
     held_slot *h = held_of(feed, lane);
     if (!h->valid) {
-        bool end = false;
-        SR_TRY(sr_pipeline_next(feed->pipeline, &h->slot, &end));
-        if (end || h->slot.lane != lane)
-            return SR_FAIL(SR_E_INTERNAL, "the data pipeline returned %s instead of lane %d",
-                           end ? "no more data" : "another lane", lane);
+        SR_TRY(feed->resident ? next_resident(feed, lane, h) : next_of_pipeline(feed, lane, h));
         h->valid = true;
         h->uses_left = 0;
     }
@@ -53,6 +71,10 @@ static sr_status hold(sr_feed *feed, int lane) {
 sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
     SR_TRY(hold(feed, lane));
     *out = &held_of(feed, lane)->slot;
+    if (!feed->resident)
+        return SR_OK;
+    SR_TRY(sr_resident_show(feed->resident, *out, &feed->shown));
+    *out = &feed->shown;
     return SR_OK;
 }
 
@@ -71,23 +93,35 @@ static void done(void *user, int lane) {
     held_slot *h = held_of(feed, lane);
     if (!h->valid || --h->uses_left > 0)
         return;
-    sr_pipeline_release(feed->pipeline, &h->slot);
+    if (feed->pipeline)
+        sr_pipeline_release(feed->pipeline, &h->slot);
     h->valid = false;
+    h->step++;
 }
 
 // A failure is reported by the following 'get'.
 static bool ahead(void *user, int lane, sr_slot *out) {
     sr_feed *feed = user;
     const held_slot *h = held_of(feed, lane);
-    if (!h->valid && (!sr_pipeline_is_ready(feed->pipeline) || hold(feed, lane) != SR_OK))
+    const bool ready = h->valid || feed->resident || sr_pipeline_is_ready(feed->pipeline);
+    if (!ready || hold(feed, lane) != SR_OK)
         return false;
     *out = h->slot;
     return true;
 }
 
-sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device *device,
-                         sr_feed **out) {
-    sr_status status = SR_OK;
+static sr_status open_data(sr_feed *feed, const sr_pipeline_options *options, sr_device *device,
+                           bool resident) {
+    if (resident)
+        return sr_resident_create(options, device, &feed->resident);
+    SR_TRY(sr_pipeline_open(options, &feed->pipeline));
+    if (device)
+        sr_slots_pin(&feed->pinned, feed->pipeline, device);
+    return SR_OK;
+}
+
+static sr_status create_feed(const sr_pipeline_options *options, int uses, sr_device *device,
+                             bool resident, sr_feed **out) {
     sr_feed *feed = sr_alloc(sizeof *feed, "feed");
     if (!feed)
         return SR_E_MEMORY;
@@ -97,29 +131,37 @@ sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device
     feed->source = (sr_lane_source){
         .get = get, .done = done, .user = feed, .ahead = ahead, .number = sr_lane_source_number()};
     feed->held = sr_alloc_array((size_t)feed->lanes, sizeof *feed->held, "feed");
-    if (!feed->held) {
-        status = SR_E_MEMORY;
-        goto fail;
-    }
-    SR_TRY_GOTO(sr_pipeline_open(options, &feed->pipeline), fail);
-    if (device)
-        sr_slots_pin(&feed->pinned, feed->pipeline, device);
-    *out = feed;
-    return SR_OK;
-fail:
-    sr_feed_free(feed);
+    for (int i = 0; feed->held && i < feed->lanes; i++)
+        feed->held[i].step = options->position / options->batch;
+    const sr_status status =
+        feed->held ? open_data(feed, options, device, resident) : SR_E_MEMORY;
+    if (status == SR_OK)
+        *out = feed;
+    else
+        sr_feed_free(feed);
     return status;
+}
+
+sr_status sr_feed_create(const sr_pipeline_options *options, int uses, sr_device *device,
+                         sr_feed **out) {
+    return create_feed(options, uses, device, false, out);
+}
+
+sr_status sr_feed_create_resident(const sr_pipeline_options *options, int uses, sr_device *device,
+                                  sr_feed **out) {
+    return create_feed(options, uses, device, true, out);
 }
 
 void sr_feed_free(sr_feed *feed) {
     if (!feed)
         return;
-    for (int i = 0; feed->held && i < feed->lanes; i++)
+    for (int i = 0; feed->pipeline && i < feed->lanes; i++)
         if (feed->held[i].valid)
             sr_pipeline_release(feed->pipeline, &feed->held[i].slot);
     sr_slots_unpin(&feed->pinned);
     if (feed->pipeline)
         sr_pipeline_close(feed->pipeline);
+    sr_resident_free(feed->resident);
     sr_free(feed->held);
     sr_free(feed);
 }
@@ -132,8 +174,13 @@ const sr_lane_source *sr_feed_source(sr_feed *feed) {
     return &feed->source;
 }
 
-sr_pipeline *sr_feed_pipeline(sr_feed *feed) {
-    return feed->pipeline;
+int64_t sr_feed_wait_ns(const sr_feed *feed) {
+    return feed->pipeline ? sr_pipeline_get_stats(feed->pipeline).wait_ns : feed->wait_ns;
+}
+
+sr_pipeline_damage sr_feed_get_damage(const sr_feed *feed) {
+    static const sr_pipeline_damage none = {.last = ""};
+    return feed->pipeline ? sr_pipeline_get_damage(feed->pipeline) : none;
 }
 
 // ---- Memory that devices copy from ----
@@ -333,7 +380,7 @@ static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, boo
         SR_TRY(find_array(slot, input->name, &arrays[i]));
         if (training)
             SR_TRY(check_lane(feed, arrays[i]));
-        if (!arrays[i]->data)
+        if (!arrays[i]->data && !arrays[i]->maker)
             return SR_FAIL(SR_E_ARGUMENT, "array '%s' of a slot has no data", arrays[i]->name);
         if (input->is_class && feed->classes > 0)
             SR_TRY(check_classes(feed, input, arrays[i]));
@@ -341,12 +388,21 @@ static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, boo
     return SR_OK;
 }
 
-static sr_status copy_arrays(const sr_input_feed *feed, const sr_array *const *arrays,
-                             sr_input_set *set, int lane) {
+// lane: of the set.
+static sr_status copy_array(const sr_input_feed *feed, const sr_slot *slot, const sr_array *array,
+                            sr_input_set *set, int input, int lane) {
+    sr_address to;
+    if (!array->maker)
+        return sr_input_set_fill(set, input, lane, array->data, bytes_of(array), feed->copies);
+    SR_TRY(sr_input_set_place(set, input, lane, bytes_of(array), &to));
+    return array->maker->make(array->maker->user, slot->lane, to, feed->copies);
+}
+
+static sr_status copy_arrays(const sr_input_feed *feed, const sr_slot *slot,
+                             const sr_array *const *arrays, sr_input_set *set, int lane) {
     for (int i = 0; i < feed->inputs; i++)
         if (arrays[i])
-            SR_TRY(sr_input_set_fill(set, i, lane, arrays[i]->data, bytes_of(arrays[i]),
-                                     feed->copies));
+            SR_TRY(copy_array(feed, slot, arrays[i], set, i, lane));
     return SR_OK;
 }
 
@@ -364,7 +420,7 @@ sr_status sr_input_feed_copy(sr_input_feed *feed, const sr_slot *slot, sr_input_
                              int lane) {
     const sr_array *arrays[SR_TASK_INPUTS];
     SR_TRY(find_arrays(feed, slot, true, arrays));
-    return copy_arrays(feed, arrays, set, lane);
+    return copy_arrays(feed, slot, arrays, set, lane);
 }
 
 sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
@@ -373,7 +429,7 @@ sr_status sr_input_feed_fill(sr_input_feed *feed, const sr_slot *slot,
     const sr_array *arrays[SR_TASK_INPUTS];
     SR_TRY(find_arrays(feed, slot, settings->trains, arrays));
     if (!copied)
-        SR_TRY(copy_arrays(feed, arrays, set, lane));
+        SR_TRY(copy_arrays(feed, slot, arrays, set, lane));
     SR_TRY(copy_settings(feed, settings, set, lane));
     return sr_input_feed_wait(feed);
 }

@@ -6,10 +6,18 @@
 
 #include "dataio/pipeline/pipeline.h"
 #include "kernels/device/device.h"
+#include "kernels/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// Makes an array of a lane in the device's memory, in the order of a stream, where there are no
+// values on the host. What it reads of the host must stay until 'done' of the lane.
+typedef struct sr_array_maker {
+    sr_status (*make)(void *user, int lane, sr_address to, sr_stream *stream);
+    void *user;
+} sr_array_maker;
 
 // Provides a lane's inputs and takes them back when the lane's program has run. sr_feed_source is
 // the pipeline's. A source of your own (tests/samples/own_source.c) sets the arrays that the task
@@ -33,7 +41,8 @@ typedef struct sr_lane_source {
 // A number for a new source. Any thread.
 uint64_t sr_lane_source_number(void);
 
-// The pipeline of a rank as a source of lanes. One thread at a time.
+// The training data of a rank as a source of lanes: its pipeline, or pictures that stay on the
+// device. One thread at a time.
 typedef struct sr_feed sr_feed;
 
 // Opens the pipeline. uses: how often a step requests the same lane (its number of phases that are
@@ -41,16 +50,21 @@ typedef struct sr_feed sr_feed;
 // feed must be freed before the device is closed. NULL: none.
 SR_NODISCARD sr_status sr_feed_create(const sr_pipeline_options *options, int uses,
                                       sr_device *device, sr_feed **out);
+// Reads the pictures to the device instead (sr_resident_create), for options that were measured.
+SR_NODISCARD sr_status sr_feed_create_resident(const sr_pipeline_options *options, int uses,
+                                               sr_device *device, sr_feed **out);
 // Closes the pipeline; NULL is legal.
 void sr_feed_free(sr_feed *feed);
 // From the next step on, each lane is requested so often, at least once. Called between steps.
 void sr_feed_set_uses(sr_feed *feed, int uses);
 // For sr_engine_step; borrowed until free. A slot returns to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
-// The pipeline itself, for its counters. Borrowed until free.
-sr_pipeline *sr_feed_pipeline(sr_feed *feed);
-// The slot that the next use of a local lane will get; this call does not count as a use. Borrowed
-// until that use is done.
+// Nanoseconds that were spent waiting for slots.
+int64_t sr_feed_wait_ns(const sr_feed *feed);
+// The damaged samples that were replaced (sr_pipeline_get_damage). Borrowed until the next slot.
+sr_pipeline_damage sr_feed_get_damage(const sr_feed *feed);
+// The slot that the next use of a local lane will get, with its pixels; this call does not count as
+// a use. Borrowed until that use is done, or until the next call.
 SR_NODISCARD sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out);
 
 // Memory of slots, registered with a device; all zero: none.

@@ -31,5 +31,8 @@ SR_NODISCARD sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t 
 // as many for each lane. Copies are enqueued on the stream.
 SR_NODISCARD sr_status sr_input_set_fill(sr_input_set *set, int slot, int lane, const void *host,
                                          size_t bytes, sr_stream *stream);
+// The same for a value that the caller makes in the set's own memory: *out is its place.
+SR_NODISCARD sr_status sr_input_set_place(sr_input_set *set, int slot, int lane, size_t bytes,
+                                          sr_address *out);
 
 #endif

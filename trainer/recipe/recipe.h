@@ -57,6 +57,13 @@ typedef enum sr_recompute {
     SR_RECOMPUTE_NEVER,
 } sr_recompute;
 
+// Whether training pictures stay in the device's memory, where they can.
+typedef enum sr_resident_choice {
+    SR_RESIDENT_AUTO = 0, // on GPUs, where they take a small part of it
+    SR_RESIDENT_ALWAYS,
+    SR_RESIDENT_NEVER,
+} sr_resident_choice;
+
 // Whether the fastest algorithm is chosen.
 typedef enum sr_chooser {
     SR_CHOOSER_ON = 0, // candidates are timed within a numerics class: the same bits
@@ -156,6 +163,7 @@ typedef struct sr_recipe {
         int64_t workers;          // DataTransformer processes per rank; 0: one per core
         int64_t memory;           // bytes of the rings per rank; 0: 256 MiB
         bool threads;             // data.processes: 0
+        int resident;             // sr_resident_choice
         int on_corrupt;           // sr_on_corrupt
         int64_t skip_limit;       // of on_corrupt: skip:N
         int order;                // sr_data_order

@@ -11,6 +11,7 @@
 #include "trainer/recipe/recipe_internal.h"
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const residents[] = {"auto", "always", "never", NULL};
 static const char *const recomputes[] = {"auto", "always", "never", NULL};
 static const char *const choosers[] = {"on", "off", "class", NULL};
 static const char *const orders[] = {"sequential", "examples", "chunks", NULL};
@@ -57,6 +58,11 @@ static const sr_option recipe_options[] = {
      SR_OPT_INT, AT(raw_processes), "1", 0, 1, NULL, NEUTRAL},
     {"data.memory", "memory of the data pipeline per rank (0: 256 MiB)", SR_OPT_SIZE,
      AT(recipe.data.memory), "0", 0, MANY_BYTES, NULL, NEUTRAL},
+    {"data.resident",
+     "keep the training pictures in the device's memory, where all of them have the image's size "
+     "and augmentation only crops, mirrors or pads; auto: on GPUs, if they take at most a 16th of "
+     "it. It changes no bit",
+     SR_OPT_ENUM, AT(recipe.data.resident), "auto", 0, 0, residents, NEUTRAL},
     {"data.boxes_per_sample", "most boxes of a picture, where a task reads boxes", SR_OPT_INT,
      AT(recipe.data.boxes_per_sample), "64", 1, 65536, NULL, NEUTRAL},
     {"data.on_corrupt", "what to do with a damaged sample: stop, or skip:N to skip up to N samples",

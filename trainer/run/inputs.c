@@ -15,6 +15,7 @@
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_state.h"
+#include "trainer/engine/resident.h"
 #include "trainer/engine/state.h"
 
 enum { LABELS_AT_ONCE = 4096, RECORDS_TO_ASK = 16 };
@@ -397,6 +398,25 @@ static uint64_t measure_state(sr_engine *engine) {
     return state;
 }
 
+sr_status sr_inputs_plan_resident(sr_recipe *r, const sr_pipeline_options *options,
+                                  const sr_device *device, sr_inputs *in) {
+    enum { SHARE = 16 }; // of the device's memory, at most, that pictures take unasked
+    const sr_device_properties *d = sr_device_get_properties(device);
+    in->resident = 0;
+    if (r->data.resident == SR_RESIDENT_NEVER)
+        return SR_OK;
+    SR_TRY(sr_resident_measure(options, in->count, &in->resident));
+    if (r->data.resident == SR_RESIDENT_AUTO && (d->unified || in->resident > d->memory / SHARE))
+        in->resident = 0;
+    if (in->resident > 0 || r->data.resident == SR_RESIDENT_AUTO)
+        return SR_OK;
+    return sr_recipe_fail(
+        r, "data.resident",
+        "training pictures stay on the device only where a task reads pictures and classes alone, "
+        "augmentation only crops, mirrors and pads pictures that have the image's size, and "
+        "neither data.balance nor progressive.from is set");
+}
+
 sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks) {
     const sr_engine_info e = sr_engine_get_info(engine);
     const sr_device_properties *device = sr_device_get_properties(e.device);
@@ -404,7 +424,7 @@ sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ran
     uint64_t activations;
     sr_evaluation_needs evaluation;
     char need[16], lane[16], have[128];
-    const uint64_t state = measure_state(engine);
+    const uint64_t state = measure_state(engine) + in->resident;
     const uint64_t usable = usable_memory(e.device, sharing, have);
     const uint64_t share = usable / (uint64_t)sharing;
     SR_TRY(sr_engine_fit_lanes(engine, share > state ? share - state : 0, &activations));

@@ -29,6 +29,7 @@ typedef struct sr_inputs {
     int64_t val_count;       //
     char val_identity[65];   // "" as val_path
     sr_eval_extent val_extent;
+    uint64_t resident; // bytes of the training pictures, if they are to stay on the device
 } sr_inputs;
 
 // Opens data.train and the val split, which is that of data.val or else that of data.train if it
@@ -93,9 +94,15 @@ typedef struct sr_evaluation_needs {
 SR_NODISCARD sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
                                                   sr_evaluation_needs *out);
 
+// Decides by data.resident and the pipeline's options whether the training pictures are to stay on
+// the device: sets in->resident. SR_E_USAGE where they must and cannot.
+SR_NODISCARD sr_status sr_inputs_plan_resident(sr_recipe *recipe,
+                                               const sr_pipeline_options *options,
+                                               const sr_device *device, sr_inputs *in);
+
 // Checks that the device has the memory for a step of the 'ranks' on this host, and then for an
-// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures for
-// evaluation. Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch` with the memory that
+// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures that stay there,
+// pictures for evaluation. Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch` with the memory that
 // is needed and available; and as sr_inputs_check_evaluation.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks);
 

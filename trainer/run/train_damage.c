@@ -59,7 +59,7 @@ static sr_status gather(sr_training *t, const new_damage *of_rank, const sr_pipe
 }
 
 static sr_status share(sr_training *t, new_damage *of_rank) {
-    const sr_pipeline_damage own = sr_pipeline_get_damage(sr_feed_pipeline(t->feed));
+    const sr_pipeline_damage own = sr_feed_get_damage(t->feed);
     size_t before = t->damage.count;
     new_damage mine = {.count = (int64_t)(own.count - t->damage.shared)};
     (void)snprintf(mine.last, sizeof mine.last, "%s", own.last);

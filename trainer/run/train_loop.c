@@ -23,7 +23,7 @@ static int64_t train_ns(const sr_training *t) {
 }
 
 static int64_t data_wait_ns(const sr_training *t) {
-    return sr_pipeline_get_stats(sr_feed_pipeline(t->feed)).wait_ns;
+    return sr_feed_wait_ns(t->feed);
 }
 
 static int64_t exposed_ns(const sr_training *t) {

@@ -317,7 +317,8 @@ static void announce(const sr_training *t) {
     sr_run_event(t->run, "start", fields);
 }
 
-static sr_status open_feed(sr_training *t) {
+// The options of the pipeline, and whether pictures can stay on the device instead.
+static sr_status plan_feed(sr_training *t) {
     const sr_schedule_lengths lengths = lengths_of(t);
     const sr_transform_window *windows;
     SR_TRY(sr_inputs_windows(t->recipe, &lengths, &t->arena, &windows));
@@ -328,9 +329,43 @@ static sr_status open_feed(sr_training *t) {
     options.labels = t->inputs.labels;
     options.lane_begin = t->info.lane_begin;
     options.lane_end = t->info.lane_end;
-    options.position = t->position;
-    options.steps = t->total_steps - t->step;
-    return sr_feed_create(&options, t->recipe->phase_count, t->info.device, &t->feed);
+    t->data = options;
+    return sr_inputs_plan_resident(t->recipe, &options, t->info.device, &t->inputs);
+}
+
+static sr_status refuse_resident(const sr_training *t) {
+    char cause[512];
+    (void)snprintf(cause, sizeof cause, "%s", sr_error_message());
+    return sr_recipe_fail(t->recipe, "data.resident",
+                          "the training pictures cannot stay on the device: %s", cause);
+}
+
+// Pictures of other sizes and damaged ones are left to the pipeline.
+static sr_status open_resident(sr_training *t) {
+    char bytes[16];
+    const sr_status status =
+        sr_feed_create_resident(&t->data, t->recipe->phase_count, t->info.device, &t->feed);
+    if (status == SR_OK && t->rank == 0)
+        SR_INFO("the training pictures stay on %s, where they take %s",
+                sr_device_get_properties(t->info.device)->name,
+                sr_text_bytes(t->inputs.resident, bytes));
+    if (status == SR_OK || status == SR_E_MEMORY || status == SR_E_INTERRUPTED)
+        return status;
+    if (t->recipe->data.resident == SR_RESIDENT_ALWAYS)
+        return refuse_resident(t);
+    if (t->rank == 0)
+        SR_INFO("the training pictures do not stay on the device: %s", sr_error_message());
+    return SR_OK;
+}
+
+static sr_status open_feed(sr_training *t) {
+    t->data.position = t->position;
+    t->data.steps = t->total_steps - t->step;
+    if (t->inputs.resident > 0)
+        SR_TRY(open_resident(t));
+    if (t->feed)
+        return SR_OK;
+    return sr_feed_create(&t->data, t->recipe->phase_count, t->info.device, &t->feed);
 }
 
 // ---- The whole start ----
@@ -403,6 +438,7 @@ static sr_status begin(sr_training *t) {
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_lanes(t->engine, t->rank == 0));
+    SR_TRY(plan_feed(t));
     SR_TRY(sr_inputs_check_memory(t->engine, &t->inputs, t->cores.ranks));
     SR_TRY(
         sr_inputs_try_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));

@@ -63,6 +63,7 @@ typedef struct sr_training {
 
     sr_inputs inputs;
     char identity[65]; // of the run: recipe, data, weights, plug-ins
+    sr_pipeline_options data; // of the feed
     sr_feed *feed;
 
     sr_board_entry *entry; // of this rank on the rank board

@@ -6,6 +6,8 @@
 
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/rng.h"
+#include "kernels/pixel_move.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/test_support.h"
 
@@ -118,6 +120,31 @@ static void *make_table(const problem *c, int64_t words, uint32_t seed) {
     return table;
 }
 
+// Parts of all sizes, shown from outside of them, too; every eighth move is of a picture or a part
+// that does not exist.
+static void *make_moves(const problem *c, int64_t numbers, uint32_t seed) {
+    const sr_move_params *p = (const void *)c->request.params;
+    sr_pixel_move *moves = sr_alloc((size_t)numbers * sizeof(int32_t) + GUARD, "a test array");
+    sr_rng rng;
+    assert_non_null(moves);
+    sr_rng_init(&rng, seed, 0, 0, 0);
+    for (int64_t i = 0; i < p->count; i++) {
+        const int32_t h = (int32_t)p->h, w = (int32_t)p->w;
+        sr_pixel_move *m = &moves[i];
+        m->picture = (int32_t)sr_rng_below(&rng, (uint32_t)p->n);
+        m->left = (int32_t)sr_rng_below(&rng, (uint32_t)w);
+        m->top = (int32_t)sr_rng_below(&rng, (uint32_t)h);
+        m->right = m->left + 1 + (int32_t)sr_rng_below(&rng, (uint32_t)(w - m->left));
+        m->bottom = m->top + 1 + (int32_t)sr_rng_below(&rng, (uint32_t)(h - m->top));
+        m->x0 = (int32_t)sr_rng_below(&rng, 3 * (uint32_t)w) - w;
+        m->y0 = (int32_t)sr_rng_below(&rng, 3 * (uint32_t)h) - h;
+        m->look = sr_rng_below(&rng, 2) | sr_rng_below(&rng, 3) << 1 | sr_rng_u32(&rng) << 8;
+        if (i % 8 == 7)
+            *(i % 16 == 7 ? &m->picture : &m->right) = (int32_t)(i % 16 == 7 ? p->n : w + 1);
+    }
+    return moves;
+}
+
 static void *make_input(const problem *c, int i) {
     const argument *a = &c->arg[i];
     const sr_dtype dtype = c->request.dtype[i];
@@ -134,6 +161,8 @@ static void *make_input(const problem *c, int i) {
         return fill_random(dtype, a->count, seed, -1.9, a->bound + 0.9);
     if (a->role == ORDER)
         return make_order(a->count, (int64_t)a->bound, seed);
+    if (a->role == MOVES)
+        return make_moves(c, a->count, seed);
     if (a->role == KEY)
         return fill_random(dtype, a->count, seed, -2e9, 2e9);
     if (a->role == HYPER)

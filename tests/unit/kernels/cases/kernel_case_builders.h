@@ -29,6 +29,7 @@ static inline sr_dtype dtype_of(arg_role role, sr_dtype t) {
     case KEY:
     case NUMBERS:
     case ORDER:
+    case MOVES:
         return SR_I32;
     case DOUBLE:
         return SR_F64;
@@ -75,6 +76,7 @@ void case_roi_align(sr_kernel_id kernel);  // kernel_cases_boxes.c
 void case_gather_sum(sr_kernel_id kernel); // kernel_cases_samples.c
 void case_resize(sr_kernel_id kernel);     // kernel_cases_samples.c
 void case_taps2d(sr_kernel_id kernel);     // kernel_cases_samples.c
+void case_move_pixels(sr_kernel_id kernel);
 void case_upfirdn2d(sr_kernel_id kernel);  // kernel_cases_samples.c
 void case_softmax(sr_kernel_id kernel);    // kernel_cases_softmax.c
 void case_xent(sr_kernel_id kernel);       // kernel_cases_softmax.c

@@ -601,6 +601,7 @@ void (*const kernel_cases[SR_KERNEL_COUNT])(sr_kernel_id kernel) = {
     [SR_KERNEL_gather_dot] = case_gather_sum,
     [SR_KERNEL_taps2d] = case_taps2d,
     [SR_KERNEL_upfirdn2d] = case_upfirdn2d,
+    [SR_KERNEL_move_pixels] = case_move_pixels,
     [SR_KERNEL_nms] = case_nms,
     [SR_KERNEL_roi_align] = case_roi_align,
     [SR_KERNEL_roi_align_grad] = case_roi_align,

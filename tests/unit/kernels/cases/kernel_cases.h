@@ -27,6 +27,7 @@ typedef enum arg_role {
     DOUBLE,              // f64
     NUMBERS,             // i32 from -1 to 'bound'
     ORDER,               // i32: permutations of 0 to 'bound' - 1
+    MOVES,               // i32: sr_pixel_move of all kinds, a few of which are not valid
 } arg_role;
 
 typedef struct argument {

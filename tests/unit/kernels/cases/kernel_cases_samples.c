@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of the kernels that sample pictures (see kernel_cases.h): weighted sums by an index,
 // pixels near points, filtered resampling, resizing.
+#include "kernels/pixel_move.h"
 #include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 static void gather_sum(sr_kernel_id kernel, const sr_gather_sum_params *p, sr_dtype t) {
@@ -88,6 +89,22 @@ void case_upfirdn2d(sr_kernel_id kernel) {
             set_output(&c, 2, ACTIVATION, types[t], p->n * p->p * p->q * p->c);
             check_problem(&c);
         }
+    }
+}
+
+// One pixel, rows whose bytes are no multiple of four, smaller and larger results.
+void case_move_pixels(sr_kernel_id kernel) {
+    static const sr_move_params shapes[] = {
+        {1, 1, 1, 9, 1, 1}, {3, 5, 7, 40, 5, 7},   {4, 32, 32, 33, 32, 32},
+        {2, 3, 4, 25, 9, 5}, {5, 12, 10, 20, 4, 3}, {7, 2, 1, 64, 3, 11},
+    };
+    for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+        const sr_move_params *p = &shapes[k];
+        problem c = problem_of(kernel, 3, p, sizeof *p);
+        set(&c, 0, BYTES, SR_U8, p->n * p->h * p->w * 3);
+        set(&c, 1, MOVES, SR_I32, p->count * SR_MOVE_NUMBERS);
+        set_output(&c, 2, BYTES, SR_U8, p->count * p->p * p->q * 3);
+        check_problem(&c);
     }
 }
 
