@@ -231,7 +231,8 @@ static void blur_columns(const uint8_t *from, int64_t line, int64_t y, int64_t h
 static void pad_row(int32_t *p, int64_t w, int side) {
     for (int64_t i = 1; i <= side; i++) {
         memcpy(p - 3 * i, p + 3 * sr_move_place(-i, 0, w, SR_MOVE_REFLECT), 3 * sizeof *p);
-        memcpy(p + 3 * (w - 1 + i), p + 3 * sr_move_place(w - 1 + i, 0, w, SR_MOVE_REFLECT), 3 * sizeof *p);
+        memcpy(p + 3 * (w - 1 + i), p + 3 * sr_move_place(w - 1 + i, 0, w, SR_MOVE_REFLECT),
+               3 * sizeof *p);
     }
 }
 

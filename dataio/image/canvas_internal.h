@@ -7,7 +7,7 @@
 #include "dataio/image/resample.h"
 #include "dataio/jpeg/decode_internal.h"
 #include "dataio/record/zstd_frame.h"
-#include "kernels/pixel_move.h"
+#include "kernels/base/pixel_move.h"
 
 enum { SR_PLANE_PICTURE, SR_PLANE_MASK, SR_PLANES };
 

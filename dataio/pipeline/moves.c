@@ -38,7 +38,8 @@ sr_status sr_moves_suffice(const sr_pipeline_options *o, bool *out) {
     sr_transform_chain *chain;
     sr_slot slot;
     SR_TRY(sr_pipeline_describe(o, 1, &slot));
-    *out = has_plain_slots(&slot) && o->whole_pixels == 0 && o->growth.from == 0 && !(o->balance > 0);
+    *out =
+        has_plain_slots(&slot) && o->whole_pixels == 0 && o->growth.from == 0 && !(o->balance > 0);
     if (!*out)
         return SR_OK;
     SR_TRY(make_chain(o, &chain));

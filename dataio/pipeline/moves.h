@@ -6,7 +6,7 @@
 #define SR_DATAIO_MOVES_H
 
 #include "dataio/pipeline/pipeline.h"
-#include "kernels/pixel_move.h"
+#include "kernels/base/pixel_move.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // move_pixels: kernels/cpu/reference/reference_move.c. One thread has four neighbouring bytes of
 // the output.
+#include "kernels/base/pixel_move.h"
 #include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/cuda_prepare.h"
-#include "kernels/pixel_move.h"
 
 struct move_args {
     const uint8_t *x;

@@ -192,6 +192,20 @@ class Digests(suite.Suite):
         self.compare_ranks("until", ["mix={mixup: 0.2, until: 50%}", "augment=[{random_resized_crop: {until: 3it}}, "
                                      "{resize: {from: 3it, stretch: true}}, {flip: {until: 4it}}]"])
 
+    def resident(self, few):
+        """Pictures that stay on the device change no bit, and a run moves between there and the data pipeline."""
+        self.data = os.path.join(self.folder, "pictures of one size")
+        self.pack_pictures(self.data, "--max-size", "32")
+        values = ["image=32", "augment=[{alternating_flip: {from: 2it}}, {pad_crop: {pad: 3, mode: reflect}}]",
+                  "data.resident=never"]
+        self.start("resident", self.train("resident never", 1, values))
+        values[-1] = "data.resident=always"
+        for ranks in (1, 2) if few else (1, 2, 3):
+            self.compare("resident", f"{ranks} ranks", self.train(f"resident {ranks}", ranks, values))
+        if few:
+            return
+        self.stopped_and_resumed("resident", values, 3, 2)
+
     def shipped(self, names):
         """20 steps of every recipe that serried ships, at a small size, or 4 of a network around a backbone, whose steps
         take several times as long: its lengths are shortened so that what begins or ends in the run does so here."""
@@ -301,6 +315,7 @@ def main():
             tests.changing()
             tests.portable()
             tests.default_lanes()
+        tests.resident(arguments.few)
         return tests
 
     suite.run(check)

@@ -71,6 +71,13 @@ class Starts(suite.Suite):
                     self.train("late", "data.train=data", "steps=1", "schedule.warmup=0it",
                                "augment=[{flip: {from: 9e15ep}}]"), 2,
                     "flip is never applied")
+        for augment in ("[flip, color_jitter]", "[pad_crop, {pad: {size: 2}}, random_crop]", "[{resize: {size: 20}}]"):
+            self.expect(f"resident pictures with {augment}",
+                        self.train("stays", "data.train=data", "steps=1", "schedule.warmup=0it", f"augment={augment}",
+                                   "data.resident=always"), 2, "data.resident")
+        self.expect("resident pictures of several sizes",
+                    self.train("stays", "data.train=data", "steps=1", "schedule.warmup=0it", "augment=[pad_crop]",
+                               "data.resident=always"), 2, "cannot stay on the device: ")
         self.expect("infinite rate", self.train("rate", "data.train=data", "optimizer.lr_per=1e-308",
                                                 "optimizer.lr=1000"), 2, "is too large for a batch of 64")
 

@@ -51,10 +51,14 @@ class Suite:
 
     def prepare(self, count):
         """Packs this many pictures of each of ten classes, a fifth of them held out."""
-        pictures = os.path.join(self.folder, "pictures")
-        for line in ([self.serried, "render", pictures, "--count", str(count)],
-                     [self.serried, "pack", pictures, self.data, "--val-fraction", "0.2"]):
-            subprocess.run(line, check=True, capture_output=True)
+        subprocess.run([self.serried, "render", os.path.join(self.folder, "pictures"), "--count", str(count)],
+                       check=True, capture_output=True)
+        self.pack_pictures(self.data)
+
+    def pack_pictures(self, data, *options):
+        """Packs these pictures, squares of 48 to 64 pixels, with further options."""
+        subprocess.run([self.serried, "pack", os.path.join(self.folder, "pictures"), data, "--val-fraction", "0.2", *options],
+                       check=True, capture_output=True)
 
     def report(self, good, what, detail):
         self.count += 1

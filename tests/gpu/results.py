@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.py FOLDER: writes FOLDER/RESULTS.md from FOLDER/results/*.tsv, which tests/gpu/run fills.
 results.py FOLDER --add FROM: first adds the rows of FROM/results, such as of an archive's tests/gpu.
+results.py --run RECIPE FOLDER: turns the folder of a training run into a row of runs.tsv.
 results.py --bench: turns the JSON of `serried bench step`, on stdin, into a row of bench.tsv.
 
 Only rows of those files appear; anything else is marked as not measured. A line that begins with '#'
 in a file says when, where and by which command the rows after it were measured.
 """
+import csv
 import json
 import os
+import statistics
 import sys
 
 SECTIONS = (
@@ -17,6 +20,9 @@ SECTIONS = (
      "medians of blocks, and the slowest and the fastest.",
      ("recipe", "type", "px", "batch", "serried", "slowest", "fastest", "PyTorch", "slowest", "fastest",
       "ratio", "PyTorch's setting", "GPU", "kernels")),
+    ("runs", "Whole runs", "`serried train` from its start to its end, with evaluation; images/s and the share of time "
+     "spent waiting for data: medians of the rows of metrics.csv, of 50 steps each.",
+     ("recipe", "steps", "batch", "seconds", "images/s", "waiting for data")),
     ("ceilings", "What the device can do", "Limits that a share of the limit refers to.",
      ("what", "figure", "unit", "how")),
     ("torch", "PyTorch", "Training at 224 px: ResNet-50 of torchvision, other networks of timm.",
@@ -137,6 +143,19 @@ def bench_row(found):
             *theirs, found["device_model"], found["kernels"]]
 
 
+def run_row(recipe, folder):
+    with open(os.path.join(folder, "exit.json"), encoding="utf-8") as file:
+        end = json.load(file)
+    with open(os.path.join(folder, "metrics.csv"), encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    def median(column):
+        return statistics.median([float(row[column]) for row in rows if row[column]])
+
+    return [recipe, str(end["steps"]), str(end["samples"] // end["steps"]), f"{end['wall_seconds']:.2f}",
+            f"{median('images_per_s'):.0f}", f"{100 * median('data_wait'):.1f} %"]
+
+
 def add(folder, other):
     for name in sorted(os.listdir(os.path.join(other, "results"))):
         with open(os.path.join(other, "results", name), encoding="utf-8") as file:
@@ -152,6 +171,9 @@ def add(folder, other):
 def main():
     if sys.argv[1] == "--bench":
         print("\t".join(bench_row(json.load(sys.stdin))))
+        return
+    if sys.argv[1] == "--run":
+        print("\t".join(run_row(*sys.argv[2:4])))
         return
     folder = sys.argv[1]
     if sys.argv[2:3] == ["--add"]:

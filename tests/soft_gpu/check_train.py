@@ -4,7 +4,8 @@
 
     tests/soft_gpu/check_train.py SERRIED RECIPE
 
-With portable numerics one, two and three ranks on its two devices end with the digest and the metrics of a CPU. After
+With portable numerics one, two and three ranks on its two devices end with the digest and the metrics of a CPU, also with
+training pictures in their memory. After
 each fault (SOFT_GPU_FAULT, README.md) the command has named what failed and ended with its exit code, the last
 checkpoint is whole, and the same command goes on and ends as if undisturbed. Where faults are placed follows from the
 events of an undisturbed run.
@@ -26,16 +27,19 @@ SITE = r"(\S+\.c:\d+: )?[a-z]\w+( \w+)*"
 SUSPECTS = f"(one of \\d+ kernels, from {SITE} to )?{SITE}"
 
 
+STAYS = "the training pictures stay on"
+
+
 class Train(suite.Suite):
     def __init__(self, serried, recipe, folder):
         super().__init__(serried, folder)
         self.recipe = recipe
         self.counts = os.path.join(folder, "counts")
 
-    def line(self, name, ranks, device="cuda"):
+    def line(self, name, ranks, device="cuda", values=()):
         alone = ["-n", "1"] if ranks == 1 else []  # the default is the number of devices
         return suite.under_mpirun(ranks, [self.serried, "train", self.recipe, *alone, "-o", self.run_folder(name),
-                                          "data.train=" + self.data, f"device={device}", *VALUES])
+                                          "data.train=" + self.data, f"device={device}", *VALUES, *values])
 
     def run_folder(self, name):
         return os.path.join(self.folder, name.replace(" ", "_"))
@@ -58,6 +62,20 @@ class Train(suite.Suite):
             name = f"{ranks} ranks"
             done = self.call(self.line(name, ranks), SOFT_GPU_COUNTS=self.counts)
             self.report(done.returncode == 0 and self.result(name) == self.base, f"{name}: the CPU's digest",
+                        f"exit code {done.returncode}: {done.stderr[-1500:]}")
+
+    def resident(self):
+        """Pictures stay on the device where all have the image's size; the CPU's are those of the data pipeline."""
+        data = os.path.join(self.folder, "pictures of one size")
+        self.pack_pictures(data, "--max-size", "32")
+        values = ["data.train=" + data, "image=32", "augment=[{pad_crop: {pad: 2}}, flip]"]
+        done = self.call(self.line("pipeline", 1, "cpu", values))
+        self.report(done.returncode == 0 and STAYS not in done.stderr, "on the CPU pictures do not stay", done.stderr[-1500:])
+        for ranks, where in ((1, "auto"), (2, "auto"), (2, "never")):
+            name = f"resident {where} {ranks}"
+            done = self.call(self.line(name, ranks, "cuda", [*values, f"data.resident={where}"]))
+            good = done.returncode == 0 and self.result(name) == self.result("pipeline")
+            self.report(good and (STAYS in done.stderr) == (where == "auto"), f"{name}: the CPU's digest",
                         f"exit code {done.returncode}: {done.stderr[-1500:]}")
 
     def events(self):
@@ -123,6 +141,7 @@ def check(folder):
     tests = Train(os.path.abspath(sys.argv[1]), sys.argv[2], folder)
     tests.prepare(5)
     tests.digests()
+    tests.resident()
     tests.faults()
     return tests
 

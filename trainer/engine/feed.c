@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds lanes from the data pipeline, or from pictures on the device (feed.h), and joins their slots to the tensors of programs
-// (feed_internal.h); nothing else does. On a CPU, kernels read the slot's shared memory: pixels are
-// written once, by the DataTransformer. Labels are the rank's own copies (pipeline.h).
+// Feeds lanes from the data pipeline, or from pictures on the device (feed.h), and joins their
+// slots to the tensors of programs (feed_internal.h); nothing else does. On a CPU, kernels read the
+// slot's shared memory: pixels are written once, by the DataTransformer. Labels are the rank's own
+// copies (pipeline.h).
 #include "trainer/engine/feed.h"
 
 #include <stdio.h>
@@ -133,8 +134,7 @@ static sr_status create_feed(const sr_pipeline_options *options, int uses, sr_de
     feed->held = sr_alloc_array((size_t)feed->lanes, sizeof *feed->held, "feed");
     for (int i = 0; feed->held && i < feed->lanes; i++)
         feed->held[i].step = options->position / options->batch;
-    const sr_status status =
-        feed->held ? open_data(feed, options, device, resident) : SR_E_MEMORY;
+    const sr_status status = feed->held ? open_data(feed, options, device, resident) : SR_E_MEMORY;
     if (status == SR_OK)
         *out = feed;
     else

@@ -32,8 +32,7 @@ sr_status sr_input_set_reserve(sr_input_set *set, int slot, size_t bytes) {
     return sr_input_set_in_place(set) ? SR_OK : grow(set, slot, bytes);
 }
 
-sr_status sr_input_set_place(sr_input_set *set, int slot, int lane, size_t bytes,
-                             sr_address *out) {
+sr_status sr_input_set_place(sr_input_set *set, int slot, int lane, size_t bytes, sr_address *out) {
     SR_TRY(grow(set, slot, bytes));
     set->slots[slot] = set->memory[slot];
     *out = sr_address_add(set->memory[slot], (size_t)lane * sr_lane_stride(bytes));

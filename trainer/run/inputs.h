@@ -101,9 +101,9 @@ SR_NODISCARD sr_status sr_inputs_plan_resident(sr_recipe *recipe,
                                                const sr_device *device, sr_inputs *in);
 
 // Checks that the device has the memory for a step of the 'ranks' on this host, and then for an
-// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures that stay there,
-// pictures for evaluation. Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch` with the memory that
-// is needed and available; and as sr_inputs_check_evaluation.
+// evaluation: activations of concurrent lanes, parameters, optimiser state, pictures that stay
+// there, pictures for evaluation. Plans the lane programs. SR_E_USAGE at `batch` or `eval.batch`
+// with the memory that is needed and available; and as sr_inputs_check_evaluation.
 SR_NODISCARD sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks);
 
 // Checks that batch norm has more than one value for each channel of a lane, also where images are

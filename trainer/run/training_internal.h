@@ -62,7 +62,7 @@ typedef struct sr_training {
     sr_arena arena;
 
     sr_inputs inputs;
-    char identity[65]; // of the run: recipe, data, weights, plug-ins
+    char identity[65];        // of the run: recipe, data, weights, plug-ins
     sr_pipeline_options data; // of the feed
     sr_feed *feed;
 

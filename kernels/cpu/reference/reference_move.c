@@ -2,8 +2,8 @@
 // move_pixels: flips, crops and padding of stored pictures. One block is one picture of the output.
 #include <string.h>
 
+#include "kernels/base/pixel_move.h"
 #include "kernels/cpu/reference/reference_internal.h"
-#include "kernels/pixel_move.h"
 
 // x: the row of the stored picture; NULL: none.
 static void move_row(const sr_pixel_move *m, const uint8_t *x, int64_t width, uint8_t *y) {

@@ -6,8 +6,8 @@
 
 #include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
+#include "kernels/base/pixel_move.h"
 #include "kernels/base/rng.h"
-#include "kernels/pixel_move.h"
 #include "tests/unit/kernels/kernel_fixture.h"
 #include "tests/unit/support/test_support.h"
 

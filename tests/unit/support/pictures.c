@@ -99,7 +99,7 @@ static void write_boxes(sr_record_writer *writer, const sr_sample *sample, int i
     assert_ok(sr_detection_write(writer, sample, objects, (size_t)n));
 }
 
-void pictures_pack(const char *folder, int count, int width, int height, int boxes) {
+static void pack(const char *folder, int count, int width, int height, int boxes, int varying) {
     static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     static const char *const animals[] = {"cat", "dog"};
     sr_writer_options options = {.folder = folder,
@@ -112,7 +112,7 @@ void pictures_pack(const char *folder, int count, int width, int height, int box
     assert_ok(sr_writer_open(&options, &writer));
     for (int i = 0; i < count; i++) {
         picture_jpeg jpeg = {.color = i % 11 == 3 ? PICTURE_GREY : PICTURE_RGB};
-        int w = width + (boxes ? 0 : i % 3), h = height + (boxes ? 0 : i % 5);
+        int w = width + (varying ? i % 3 : 0), h = height + (varying ? i % 5 : 0);
         size_t bytes;
         uint8_t *data = picture_encode(w, h, (uint32_t)i, &jpeg, &bytes);
         char name[32];
@@ -136,6 +136,14 @@ void pictures_pack(const char *folder, int count, int width, int height, int box
     }
     assert_ok(sr_writer_close(writer));
     sr_record_writer_release(&record);
+}
+
+void pictures_pack(const char *folder, int count, int width, int height, int boxes) {
+    pack(folder, count, width, height, boxes, !boxes);
+}
+
+void pictures_pack_same(const char *folder, int count, int width, int height) {
+    pack(folder, count, width, height, 0, 0);
 }
 
 // The squares of picture_make.

@@ -25,6 +25,8 @@ uint8_t *picture_encode(int width, int height, uint32_t number, const picture_jp
 // A packed data set of JPEGs in a folder, with label i % 10. Sizes vary around width x height. With
 // 'boxes': records of the detection schema, where sample i has i % 5 boxes.
 void pictures_pack(const char *folder, int count, int width, int height, int boxes);
+// The same without boxes, all of this size.
+void pictures_pack_same(const char *folder, int count, int width, int height);
 // The same with masks: class 1 where blue is high, class 0 where it is low (squares of 8 pixels).
 // Every fourth picture is stored rotated (EXIF 6).
 void pictures_pack_masks(const char *folder, int count, int width, int height);

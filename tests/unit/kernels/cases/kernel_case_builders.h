@@ -77,8 +77,8 @@ void case_gather_sum(sr_kernel_id kernel); // kernel_cases_samples.c
 void case_resize(sr_kernel_id kernel);     // kernel_cases_samples.c
 void case_taps2d(sr_kernel_id kernel);     // kernel_cases_samples.c
 void case_move_pixels(sr_kernel_id kernel);
-void case_upfirdn2d(sr_kernel_id kernel);  // kernel_cases_samples.c
-void case_softmax(sr_kernel_id kernel);    // kernel_cases_softmax.c
-void case_xent(sr_kernel_id kernel);       // kernel_cases_softmax.c
+void case_upfirdn2d(sr_kernel_id kernel); // kernel_cases_samples.c
+void case_softmax(sr_kernel_id kernel);   // kernel_cases_softmax.c
+void case_xent(sr_kernel_id kernel);      // kernel_cases_softmax.c
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems of the kernels that sample pictures (see kernel_cases.h): weighted sums by an index,
 // pixels near points, filtered resampling, resizing.
-#include "kernels/pixel_move.h"
+#include "kernels/base/pixel_move.h"
 #include "tests/unit/kernels/cases/kernel_case_builders.h"
 
 static void gather_sum(sr_kernel_id kernel, const sr_gather_sum_params *p, sr_dtype t) {
@@ -95,7 +95,7 @@ void case_upfirdn2d(sr_kernel_id kernel) {
 // One pixel, rows whose bytes are no multiple of four, smaller and larger results.
 void case_move_pixels(sr_kernel_id kernel) {
     static const sr_move_params shapes[] = {
-        {1, 1, 1, 9, 1, 1}, {3, 5, 7, 40, 5, 7},   {4, 32, 32, 33, 32, 32},
+        {1, 1, 1, 9, 1, 1},  {3, 5, 7, 40, 5, 7},   {4, 32, 32, 33, 32, 32},
         {2, 3, 4, 25, 9, 5}, {5, 12, 10, 20, 4, 3}, {7, 2, 1, 64, 3, 11},
     };
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {

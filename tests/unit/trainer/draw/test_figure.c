@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "tests/unit/support/guarded_page.h"
-#include "tests/unit/trainer/plot_fixture.h"
+#include "tests/unit/trainer/draw/plot_fixture.h"
 #include "trainer/draw/drawing.h"
 #include "trainer/draw/drawing_internal.h"
 #include "trainer/draw/figure_internal.h"

@@ -3,7 +3,7 @@
 // harm.
 #include <math.h>
 
-#include "tests/unit/trainer/plot_fixture.h"
+#include "tests/unit/trainer/draw/plot_fixture.h"
 #include "trainer/draw/figure_internal.h"
 #include "trainer/draw/palette.h"
 #include "trainer/draw/plots.h"

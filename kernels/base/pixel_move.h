@@ -2,8 +2,8 @@
 // Where the pixels of a moved picture come from: flips, crops and padding, which copy whole pixels
 // of a stored picture. For the kernel move_pixels of all kinds of devices, and for canvases
 // (dataio/image/canvas.h), which find it.
-#ifndef SR_KERNELS_PIXEL_MOVE_H
-#define SR_KERNELS_PIXEL_MOVE_H
+#ifndef SR_KERNELS_BASE_PIXEL_MOVE_H
+#define SR_KERNELS_BASE_PIXEL_MOVE_H
 
 #include <stdbool.h>
 

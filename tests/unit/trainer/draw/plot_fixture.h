@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder into which figures are drawn, and what was drawn.
-#ifndef SR_TESTS_UNIT_TRAINER_PLOT_FIXTURE_H
-#define SR_TESTS_UNIT_TRAINER_PLOT_FIXTURE_H
+#ifndef SR_TESTS_UNIT_PLOT_FIXTURE_H
+#define SR_TESTS_UNIT_PLOT_FIXTURE_H
 
 #include "tests/unit/support/png_pixels.h"
 #include "tests/unit/support/test_support.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures drawn into a folder of their own (plot_fixture.h).
-#include "tests/unit/trainer/plot_fixture.h"
+#include "tests/unit/trainer/draw/plot_fixture.h"
 
 #include "trainer/draw/plots.h"
 

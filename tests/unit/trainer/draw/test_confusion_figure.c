@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The confusion matrix as a figure: any number of classes, names, numbers, and lists of mistakes.
-#include "tests/unit/trainer/plot_fixture.h"
+#include "tests/unit/trainer/draw/plot_fixture.h"
 #include "trainer/draw/figure_internal.h"
 #include "trainer/draw/palette.h"
 #include "trainer/tasks/confusion_figure.h"
