@@ -3,7 +3,8 @@
 //
 // The deferred state is: crop of the source (whole pixels) -> resize of that crop -> window of the
 // result -> mirror. If an operation does not compose with it (a second resize), the state is
-// rendered first. canvas_compose.c has the operations that need pixels at once.
+// rendered first. canvas_compose.c has the operations that need pixels at once, canvas_move.c those
+// of canvases without any.
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +54,9 @@ void sr_canvas_free(sr_canvas *canvas) {
     sr_free(canvas);
 }
 
-void sr_canvas_begin(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
-                     int64_t width, int64_t target_height, int64_t target_width) {
+// Opens a picture of a size.
+static void begin(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
+                  int64_t width, int64_t target_height, int64_t target_width) {
     canvas->identity = *identity;
     canvas->draws = 0;
     canvas->moves = false;
@@ -76,9 +78,19 @@ sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *picture,
                          int64_t target_width, uint8_t *target) {
     int64_t width, height;
     SR_TRY(sr_decoder_open(canvas->decoder, picture, &width, &height));
-    sr_canvas_begin(canvas, identity, height, width, target_height, target_width);
+    begin(canvas, identity, height, width, target_height, target_width);
     canvas->planes[SR_PLANE_PICTURE].target = target;
     return SR_OK;
+}
+
+void sr_canvas_open_move(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
+                         int64_t width, int64_t target_height, int64_t target_width) {
+    begin(canvas, identity, height, width, target_height, target_width);
+    canvas->moves = true;
+    canvas->padded = false;
+    canvas->planes[SR_PLANE_PICTURE].target = NULL;
+    canvas->move = (sr_pixel_move){
+        .picture = (int32_t)identity->sample, .right = (int32_t)width, .bottom = (int32_t)height};
 }
 
 void sr_canvas_keep_size(sr_canvas *canvas, int64_t pixels) {

@@ -67,9 +67,6 @@ SR_NODISCARD sr_status sr_canvas_check_size(int64_t width, int64_t height);
 // Renders the deferred geometry to pixels: at the target if the size matches and 'outside_target'
 // is not set, else in a buffer.
 SR_NODISCARD sr_status sr_canvas_render(sr_canvas *canvas, bool outside_target);
-// Opens a picture of a size, without a target.
-void sr_canvas_begin(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
-                     int64_t width, int64_t target_height, int64_t target_width);
 // Crop, pad and mirror a canvas without pixels. SR_E_UNSUPPORTED for a second padding.
 void sr_canvas_move_crop(sr_canvas *canvas, const sr_region *region);
 SR_NODISCARD sr_status sr_canvas_move_pad(sr_canvas *canvas, const sr_padding *padding);

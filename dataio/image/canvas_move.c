@@ -9,16 +9,6 @@ _Static_assert((int)SR_BORDER_COLOR == SR_MOVE_COLOR && (int)SR_BORDER_EDGE == S
                    (int)SR_BORDER_REFLECT == SR_MOVE_REFLECT,
                "a canvas and a move number borders alike");
 
-void sr_canvas_open_move(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
-                         int64_t width, int64_t target_height, int64_t target_width) {
-    sr_canvas_begin(canvas, identity, height, width, target_height, target_width);
-    canvas->moves = true;
-    canvas->padded = false;
-    canvas->planes[SR_PLANE_PICTURE].target = NULL;
-    canvas->move = (sr_pixel_move){
-        .picture = (int32_t)identity->sample, .right = (int32_t)width, .bottom = (int32_t)height};
-}
-
 sr_pixel_move sr_canvas_get_move(const sr_canvas *canvas) {
     return canvas->move;
 }

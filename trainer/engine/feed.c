@@ -31,8 +31,8 @@ typedef struct held_slot {
 struct sr_feed {
     sr_pipeline *pipeline; // NULL: pictures are resident
     sr_resident *resident;
-    sr_slot shown;   // by sr_feed_peek
-    int64_t wait_ns; // with resident pictures
+    sr_slot shown; // by sr_feed_peek
+    int64_t wait_ns;
     sr_lane_source source;
     int lane_begin, lanes, uses; // uses: of a lane in the present step
     held_slot *held;             // of each local lane
@@ -41,13 +41,6 @@ struct sr_feed {
 
 static held_slot *held_of(const sr_feed *feed, int lane) {
     return &feed->held[lane - feed->lane_begin];
-}
-
-static sr_status next_resident(sr_feed *feed, int lane, held_slot *h) {
-    const int64_t begin = sr_clock_ns();
-    const sr_status status = sr_resident_fill(feed->resident, h->step, lane, &h->slot);
-    feed->wait_ns += sr_clock_ns() - begin;
-    return status;
 }
 
 static sr_status next_of_pipeline(const sr_feed *feed, int lane, held_slot *h) {
@@ -62,7 +55,8 @@ static sr_status next_of_pipeline(const sr_feed *feed, int lane, held_slot *h) {
 static sr_status hold(sr_feed *feed, int lane) {
     held_slot *h = held_of(feed, lane);
     if (!h->valid) {
-        SR_TRY(feed->resident ? next_resident(feed, lane, h) : next_of_pipeline(feed, lane, h));
+        SR_TRY(feed->resident ? sr_resident_fill(feed->resident, h->step, lane, &h->slot)
+                              : next_of_pipeline(feed, lane, h));
         h->valid = true;
         h->uses_left = 0;
     }
@@ -82,7 +76,9 @@ sr_status sr_feed_peek(sr_feed *feed, int lane, const sr_slot **out) {
 static sr_status get(void *user, int lane, sr_slot *out) {
     sr_feed *feed = user;
     held_slot *h = held_of(feed, lane);
+    const int64_t begin = sr_clock_ns();
     SR_TRY(hold(feed, lane));
+    feed->wait_ns += sr_clock_ns() - begin;
     if (h->uses_left == 0) // it may be held since the step before
         h->uses_left = feed->uses;
     *out = h->slot;
@@ -155,7 +151,7 @@ sr_status sr_feed_create_resident(const sr_pipeline_options *options, int uses, 
 void sr_feed_free(sr_feed *feed) {
     if (!feed)
         return;
-    for (int i = 0; feed->pipeline && i < feed->lanes; i++)
+    for (int i = 0; feed->held && feed->pipeline && i < feed->lanes; i++)
         if (feed->held[i].valid)
             sr_pipeline_release(feed->pipeline, &feed->held[i].slot);
     sr_slots_unpin(&feed->pinned);
@@ -175,7 +171,7 @@ const sr_lane_source *sr_feed_source(sr_feed *feed) {
 }
 
 int64_t sr_feed_wait_ns(const sr_feed *feed) {
-    return feed->pipeline ? sr_pipeline_get_stats(feed->pipeline).wait_ns : feed->wait_ns;
+    return feed->wait_ns;
 }
 
 sr_pipeline_damage sr_feed_get_damage(const sr_feed *feed) {
@@ -380,7 +376,8 @@ static sr_status find_arrays(const sr_input_feed *feed, const sr_slot *slot, boo
         SR_TRY(find_array(slot, input->name, &arrays[i]));
         if (training)
             SR_TRY(check_lane(feed, arrays[i]));
-        if (!arrays[i]->data && !arrays[i]->maker)
+        const bool made = arrays[i]->maker && !input->is_class; // classes are checked here
+        if (!arrays[i]->data && !made)
             return SR_FAIL(SR_E_ARGUMENT, "array '%s' of a slot has no data", arrays[i]->name);
         if (input->is_class && feed->classes > 0)
             SR_TRY(check_classes(feed, input, arrays[i]));

@@ -59,7 +59,7 @@ void sr_feed_free(sr_feed *feed);
 void sr_feed_set_uses(sr_feed *feed, int uses);
 // For sr_engine_step; borrowed until free. A slot returns to the pipeline after its last use.
 const sr_lane_source *sr_feed_source(sr_feed *feed);
-// Nanoseconds that were spent waiting for slots.
+// Nanoseconds that steps have waited for their slots.
 int64_t sr_feed_wait_ns(const sr_feed *feed);
 // The damaged samples that were replaced (sr_pipeline_get_damage). Borrowed until the next slot.
 sr_pipeline_damage sr_feed_get_damage(const sr_feed *feed);

@@ -340,7 +340,7 @@ static sr_status refuse_resident(const sr_training *t) {
                           "the training pictures cannot stay on the device: %s", cause);
 }
 
-// Pictures of other sizes and damaged ones are left to the pipeline.
+// Where it fails, as for pictures of other sizes and damaged ones, the pipeline is left.
 static sr_status open_resident(sr_training *t) {
     char bytes[16];
     const sr_status status =
@@ -349,7 +349,7 @@ static sr_status open_resident(sr_training *t) {
         SR_INFO("the training pictures stay on %s, where they take %s",
                 sr_device_get_properties(t->info.device)->name,
                 sr_text_bytes(t->inputs.resident, bytes));
-    if (status == SR_OK || status == SR_E_MEMORY || status == SR_E_INTERRUPTED)
+    if (status == SR_OK || status == SR_E_INTERRUPTED)
         return status;
     if (t->recipe->data.resident == SR_RESIDENT_ALWAYS)
         return refuse_resident(t);
