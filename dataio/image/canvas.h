@@ -54,8 +54,9 @@ SR_NODISCARD sr_status sr_canvas_open(sr_canvas *canvas, const sr_encoded *pictu
 // sr_canvas_get_move then says where they come from. Everything else is SR_E_UNSUPPORTED.
 void sr_canvas_open_move(sr_canvas *canvas, const sr_canvas_identity *identity, int64_t height,
                          int64_t width, int64_t target_height, int64_t target_width);
-// How the pixels moved; 'picture' is the sample. After sr_canvas_finish.
-struct sr_pixel_move sr_canvas_get_move(const sr_canvas *canvas);
+// How the pixels moved (kernels/base/pixel_move.h); 'picture' is the sample. After
+// sr_canvas_finish.
+void sr_canvas_get_move(const sr_canvas *canvas, struct sr_pixel_move *out);
 // Opens the mask of the open picture: a zstd frame of one byte per pixel, in the stored orientation
 // of the picture (dataio/record/record.h). sr_canvas_finish writes target_height x target_width
 // bytes to 'target'. SR_E_DATA for a frame of another size.

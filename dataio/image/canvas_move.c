@@ -9,8 +9,8 @@ _Static_assert((int)SR_BORDER_COLOR == SR_MOVE_COLOR && (int)SR_BORDER_EDGE == S
                    (int)SR_BORDER_REFLECT == SR_MOVE_REFLECT,
                "a canvas and a move number borders alike");
 
-sr_pixel_move sr_canvas_get_move(const sr_canvas *canvas) {
-    return canvas->move;
+void sr_canvas_get_move(const sr_canvas *canvas, sr_pixel_move *out) {
+    *out = canvas->move;
 }
 
 static int32_t sign_of(const sr_pixel_move *m) {

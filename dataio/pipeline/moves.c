@@ -87,6 +87,6 @@ sr_status sr_move_draws_at(sr_move_draws *d, int64_t position, sr_pixel_move *ou
     sr_canvas_open_move(d->canvas, &identity, o->image_height, o->image_width, o->image_height,
                         o->image_width);
     SR_TRY(sr_transform_chain_apply(d->chain, d->canvas));
-    *out = sr_canvas_get_move(d->canvas);
+    sr_canvas_get_move(d->canvas, out);
     return SR_OK;
 }

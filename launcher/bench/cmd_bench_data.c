@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "dataio/pipeline/moves.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/text.h"
@@ -76,6 +77,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 typedef struct rates {
     double seconds, images_per_s;
     sr_pipeline_stats stats; // of the measured period
+    double moves_per_s;      // draws for pictures that stay on a device; 0: they cannot
 } rates;
 
 static void subtract(sr_pipeline_stats *from, const sr_pipeline_stats *warm) {
@@ -116,6 +118,37 @@ static sr_status measure(sr_pipeline *pipeline, const arguments *a, rates *out) 
     return SR_OK;
 }
 
+static sr_status draw_moves(sr_move_draws *draws, double seconds, double *per_s) {
+    enum { BLOCK = 4096 };
+    const int64_t begin = sr_clock_ns(), until = begin + (int64_t)(seconds * 1e9);
+    int64_t position = 0, now = begin;
+    for (; now < until; now = sr_clock_ns()) {
+        sr_pixel_move move;
+        for (int64_t end = position + BLOCK; position < end; position++)
+            SR_TRY(sr_move_draws_at(draws, position, &move));
+    }
+    *per_s = (double)position / ((double)(now - begin) / 1e9);
+    return SR_OK;
+}
+
+static sr_status measure_moves(const arguments *a, double *per_s) {
+    const sr_pipeline_options *o = &a->pipeline.options;
+    bool suffice;
+    sr_dataset *dataset;
+    sr_move_draws *draws;
+    SR_TRY(sr_moves_suffice(o, &suffice));
+    if (!suffice)
+        return SR_OK;
+    SR_TRY(sr_dataset_open(o->dataset, o->split, &dataset));
+    sr_status status = sr_move_draws_create(o, dataset, &draws);
+    if (status == SR_OK) {
+        status = draw_moves(draws, a->seconds / 10, per_s);
+        sr_move_draws_free(draws);
+    }
+    sr_dataset_free(dataset);
+    return status;
+}
+
 static double rate(const rates *r, int64_t busy_ns) {
     return busy_ns > 0 ? (double)r->stats.samples / ((double)busy_ns / 1e9) : 0;
 }
@@ -149,6 +182,8 @@ static sr_status print_json(const rates *r, const arguments *a) {
                 r->images_per_s, r->seconds, r->stats.samples);
     for (int i = 0; i < STAGES; i++)
         sr_text_add(&text, ", \"%s_per_core_s\": %.1f", rows[i].name, rate(r, rows[i].busy_ns));
+    if (r->moves_per_s > 0)
+        sr_text_add(&text, ", \"resident_per_core_s\": %.1f", r->moves_per_s);
     sr_text_add(&text,
                 ", \"bytes_per_s\": %.0f, \"bytes_per_seek\": %.0f, \"seeks\": %" PRId64
                 ", \"fill_reader\": %.3f, \"fill_iterator\": %.3f}",
@@ -177,6 +212,11 @@ static void print_table(const rates *r, const arguments *a) {
            sr_text_bytes((uint64_t)((double)r->stats.bytes_read / r->seconds), bytes),
            r->stats.seeks, sr_text_bytes((uint64_t)bytes_per_seek(r), run),
            100 * r->stats.ring_fill[0], 100 * r->stats.ring_fill[1]);
+    if (r->moves_per_s > 0)
+        printf(
+            "if pictures of this size stay on a device (data.resident), without these stages: %.0f "
+            "images/s per core\n",
+            r->moves_per_s);
 }
 
 static sr_status bench(arguments *a) {
@@ -192,6 +232,7 @@ static sr_status bench(arguments *a) {
     sr_status status = measure(pipeline, a, &r);
     sr_pipeline_close(pipeline);
     SR_TRY(status);
+    SR_TRY(measure_moves(a, &r.moves_per_s));
     if (a->json)
         return print_json(&r, a);
     print_table(&r, a);

@@ -191,6 +191,10 @@ static void test_bench_data(void **state) {
         assert_true(bench_number(json, "decode_per_core_s") > 0);
     }
     assert_true(seeks > 0 && bench_number(json, "bytes_per_seek") > 1000);
+    assert_null(sr_json_get(json, "resident_per_core_s"));
+    snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --seconds 0.2 -t pad_crop --json", data);
+    assert_int_equal(bench_run(line), 0);
+    assert_true(bench_number(bench_json(&arena), "resident_per_core_s") > 0);
     snprintf(line, sizeof line, "bench data %s -i 16 -b 16 --order-hash 2", data);
     assert_int_equal(bench_run(line), 0);
     assert_non_null(strstr(bench_output, "epoch 1: 90 samples, order "));
