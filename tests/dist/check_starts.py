@@ -75,6 +75,11 @@ class Starts(suite.Suite):
             self.expect(f"resident pictures with {augment}",
                         self.train("stays", "data.train=data", "steps=1", "schedule.warmup=0it", f"augment={augment}",
                                    "data.resident=always"), 2, "data.resident")
+        for augment, code, words in (("[flip, color_jitter]", 2, "data.resident"),
+                                     ("[flip, pad_crop]", 0, "training pictures stay on the device if")):
+            done = self.command("train", self.recipe, "--dry-run", "data.train=data", f"augment={augment}", "data.resident=always")
+            self.report(done.returncode == code and words in done.stdout + done.stderr, f"resident pictures, dry, with {augment}",
+                        f"{done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
         self.expect("resident pictures of several sizes",
                     self.train("stays", "data.train=data", "steps=1", "schedule.warmup=0it", "augment=[pad_crop]",
                                "data.resident=always"), 2, "cannot stay on the device: ")

@@ -15,6 +15,7 @@
 #include "kernels/device/device.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_state.h"
+#include "trainer/engine/from_recipe.h"
 #include "trainer/engine/resident.h"
 #include "trainer/engine/state.h"
 
@@ -398,8 +399,8 @@ static uint64_t measure_state(sr_engine *engine) {
     return state;
 }
 
-sr_status sr_inputs_plan_resident(sr_recipe *r, const sr_pipeline_options *options,
-                                  const sr_device *device, sr_inputs *in) {
+static sr_status plan_resident(sr_recipe *r, const sr_pipeline_options *options,
+                               const sr_device *device, sr_inputs *in) {
     enum { SHARE = 16 }; // of the device's memory, at most, that pictures take unasked
     const sr_device_properties *d = sr_device_get_properties(device);
     in->resident = 0;
@@ -415,6 +416,19 @@ sr_status sr_inputs_plan_resident(sr_recipe *r, const sr_pipeline_options *optio
         "training pictures stay on the device only where a task reads pictures and classes alone, "
         "augmentation only crops, mirrors and pads pictures that have the image's size, and "
         "neither data.balance nor progressive.from is set");
+}
+
+sr_status sr_inputs_plan_data(sr_recipe *r, const sr_task_desc *task,
+                              const sr_schedule_lengths *lengths, const sr_device *device,
+                              sr_arena *arena, sr_inputs *in, sr_pipeline_options *out) {
+    const sr_transform_window *windows;
+    SR_TRY(sr_inputs_windows(r, lengths, arena, &windows));
+    *out = sr_pipeline_options_of(r, task, NULL);
+    out->identity = in->identity;
+    out->windows = windows;
+    out->growth = sr_choose_growth(r, lengths);
+    out->labels = in->labels;
+    return plan_resident(r, out, device, in);
 }
 
 sr_status sr_inputs_check_memory(sr_engine *engine, const sr_inputs *in, int ranks) {

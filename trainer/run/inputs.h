@@ -94,11 +94,13 @@ typedef struct sr_evaluation_needs {
 SR_NODISCARD sr_status sr_inputs_check_evaluation(sr_engine *engine, const sr_inputs *in,
                                                   sr_evaluation_needs *out);
 
-// Decides by data.resident and the pipeline's options whether the training pictures are to stay on
-// the device: sets in->resident. SR_E_USAGE where they must and cannot.
-SR_NODISCARD sr_status sr_inputs_plan_resident(sr_recipe *recipe,
-                                               const sr_pipeline_options *options,
-                                               const sr_device *device, sr_inputs *in);
+// The options of the training pipeline, but for its lanes; the arena has the windows.
+// Decides by data.resident whether the training pictures are to stay on the device instead, and
+// sets in->resident. SR_E_USAGE where they must and cannot; and as sr_inputs_windows.
+SR_NODISCARD sr_status sr_inputs_plan_data(sr_recipe *recipe, const sr_task_desc *task,
+                                           const sr_schedule_lengths *lengths,
+                                           const sr_device *device, sr_arena *arena, sr_inputs *in,
+                                           sr_pipeline_options *out);
 
 // Checks that the device has the memory for a step of the 'ranks' on this host, and then for an
 // evaluation: activations of concurrent lanes, parameters, optimiser state, pictures that stay

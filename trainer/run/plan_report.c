@@ -157,7 +157,6 @@ static void release(plan_work *w) {
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     sr_schedule_lengths lengths;
     sr_schedule schedule;
-    const struct sr_transform_window *windows;
     int64_t steps;
     if (!r->data.train)
         return SR_OK;
@@ -165,7 +164,18 @@ static sr_status open_inputs(sr_recipe *r, plan_work *w) {
     SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
     for (int i = 0; i < r->set_count; i++)
         SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
-    return sr_inputs_windows(r, &lengths, &w->arena, &windows);
+    return SR_OK;
+}
+
+static sr_status plan_data(sr_recipe *r, plan_work *w) {
+    sr_schedule_lengths lengths;
+    sr_pipeline_options options;
+    int64_t steps;
+    if (!w->inputs.train)
+        return SR_OK;
+    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
+    return sr_inputs_plan_data(r, w->task, &lengths, sr_engine_get_info(w->engine).device,
+                               &w->arena, &w->inputs, &options);
 }
 
 // The number of classes where no data say it: the one that is asked for, the one that the loss is
@@ -200,6 +210,7 @@ static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
     options.classes = w->inputs.train ? w->inputs.class_count : w->assumed;
     options.plans_only = true;
     SR_TRY(sr_engine_create(&options, &w->engine));
+    SR_TRY(plan_data(r, w));
     SR_TRY(sr_inputs_check_memory(w->engine, &w->inputs, 1));
     return w->inputs.train
                ? sr_inputs_load_weights(r, w->engine, w->inputs.class_names, w->inputs.class_count)
@@ -219,6 +230,7 @@ static void print_data(const sr_recipe *r, const plan_work *w) {
                      (long long)w->assumed);
         return;
     }
+    char bytes[16];
     (void)printf("\ndata: %lld picture%s", (long long)in->count, in->count == 1 ? "" : "s");
     if (in->class_count > 0)
         (void)printf(" of %d class%s", in->class_count, in->class_count == 1 ? "" : "es");
@@ -226,6 +238,9 @@ static void print_data(const sr_recipe *r, const plan_work *w) {
         (void)printf(", %lld for evaluation\n", (long long)in->val_count);
     else
         (void)printf(", none for evaluation\n");
+    if (in->resident > 0)
+        (void)printf("training pictures stay on the device if all have the image's size: %s\n",
+                     sr_text_bytes(in->resident, bytes));
     sr_text text;
     sr_text_init(&text);
     sr_inputs_describe_draws(r, in, &text);

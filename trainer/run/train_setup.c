@@ -317,20 +317,13 @@ static void announce(const sr_training *t) {
     sr_run_event(t->run, "start", fields);
 }
 
-// The options of the pipeline, and whether pictures can stay on the device instead.
-static sr_status plan_feed(sr_training *t) {
+static sr_status plan_data(sr_training *t) {
     const sr_schedule_lengths lengths = lengths_of(t);
-    const sr_transform_window *windows;
-    SR_TRY(sr_inputs_windows(t->recipe, &lengths, &t->arena, &windows));
-    sr_pipeline_options options = sr_pipeline_options_of(t->recipe, t->task, NULL);
-    options.identity = t->inputs.identity;
-    options.windows = windows;
-    options.growth = sr_choose_growth(t->recipe, &lengths);
-    options.labels = t->inputs.labels;
-    options.lane_begin = t->info.lane_begin;
-    options.lane_end = t->info.lane_end;
-    t->data = options;
-    return sr_inputs_plan_resident(t->recipe, &options, t->info.device, &t->inputs);
+    SR_TRY(sr_inputs_plan_data(t->recipe, t->task, &lengths, t->info.device, &t->arena, &t->inputs,
+                               &t->data));
+    t->data.lane_begin = t->info.lane_begin;
+    t->data.lane_end = t->info.lane_end;
+    return SR_OK;
 }
 
 static sr_status refuse_resident(const sr_training *t) {
@@ -438,7 +431,7 @@ static sr_status begin(sr_training *t) {
     SR_TRY(check_inputs(t));
     SR_TRY(create_engine(t));
     SR_TRY(sr_inputs_check_lanes(t->engine, t->rank == 0));
-    SR_TRY(plan_feed(t));
+    SR_TRY(plan_data(t));
     SR_TRY(sr_inputs_check_memory(t->engine, &t->inputs, t->cores.ranks));
     SR_TRY(
         sr_inputs_try_weights(t->recipe, t->engine, t->inputs.class_names, t->inputs.class_count));
