@@ -26,8 +26,8 @@ static sr_slot draw(uint32_t step, uint32_t lane, int64_t n, struct samples *to)
             to->image[i][k] = (uint8_t)(sr_rng_below(&rng, 128) + (part == to->label[i] ? 96 : 0));
         }
     }
-    const sr_array image = {"image", SR_U8, 4, {n, SIDE, SIDE, 3}, n, to->image};
-    const sr_array label = {"label", SR_I32, 1, {n}, n, to->label};
+    const sr_array image = {"image", SR_U8, 4, {n, SIDE, SIDE, 3}, n, to->image, NULL};
+    const sr_array label = {"label", SR_I32, 1, {n}, n, to->label, NULL};
     return (sr_slot){.arrays = 2, .array = {image, label}};
 }
 
