@@ -201,13 +201,11 @@ static bool moves_at(const sr_transform_chain *chain, sr_canvas *canvas, int64_t
 sr_status sr_transform_chain_moves(const sr_transform_chain *chain, int64_t height, int64_t width,
                                    bool *out) {
     sr_canvas *canvas;
-    *out = true;
+    bool moves = true;
     for (int i = 0; i < chain->count; i++)
-        *out = *out && chain->links[i].transform->moves;
-    if (!*out)
-        return SR_OK;
+        moves = moves && chain->links[i].transform->moves;
     SR_TRY(sr_canvas_create(1, &canvas));
-    bool moves = moves_at(chain, canvas, 0, height, width);
+    moves = moves && moves_at(chain, canvas, 0, height, width);
     for (int i = 0; i < chain->count && moves; i++) {
         const sr_transform_window *w = &chain->links[i].window;
         moves = moves_at(chain, canvas, w->begin, height, width) &&

@@ -25,7 +25,7 @@ typedef struct held_slot {
     sr_slot slot;
     bool valid;
     int uses_left; // 0: none was taken yet
-    int64_t step;  // of the slot or, if there is none, of the next one; with resident pictures
+    int64_t step; // of the lane: the slot's, or that of the next one; only resident pictures use it
 } held_slot;
 
 struct sr_feed {

@@ -13,6 +13,9 @@
 #include "kernels/kernel_params.h"
 #include "trainer/engine/feed.h"
 
+_Static_assert(sizeof(sr_pixel_move) == SR_MOVE_NUMBERS * sizeof(int32_t),
+               "move_pixels takes moves as numbers");
+
 enum { READ_BATCH = 512 }; // pictures of a slot when they are read
 
 struct sr_resident {
@@ -20,7 +23,8 @@ struct sr_resident {
     sr_pipeline_options options; // numbers alone
     int64_t samples;             // of a lane
     size_t picture_bytes;
-    sr_slot lane; // as the pipeline's, without data
+    sr_slot lane; // as the pipeline's, without labels
+    int label;    // their array
     sr_move_draws *draws;
     sr_address pictures;
     int32_t *labels; // of all pictures
@@ -144,12 +148,25 @@ static sr_status allocate(sr_resident *r, int64_t count) {
                            &r->pictures);
 }
 
+static sr_status describe_lane(sr_resident *r, const sr_pipeline_options *options) {
+    SR_TRY(sr_pipeline_describe(options, r->samples, &r->lane));
+    r->lane.valid = r->samples;
+    for (int i = 0; i < r->lane.arrays; i++) {
+        sr_array *a = &r->lane.array[i];
+        a->count = r->samples;
+        if (strcmp(a->name, "image") == 0)
+            a->maker = &r->maker;
+        else
+            r->label = i;
+    }
+    return SR_OK;
+}
+
 static sr_status create(sr_resident *r, const sr_pipeline_options *options,
                         const sr_dataset *dataset) {
     const int64_t count = sr_dataset_count(dataset);
-    if (options->identity && strcmp(options->identity, sr_dataset_identity(dataset)) != 0)
-        return SR_FAIL(SR_E_DATA, "%s was replaced", options->dataset);
-    SR_TRY(sr_pipeline_describe(options, r->samples, &r->lane));
+    SR_TRY(sr_dataset_check_identity(dataset, options->dataset, options->identity));
+    SR_TRY(describe_lane(r, options));
     SR_TRY(sr_move_draws_create(options, dataset, &r->draws));
     SR_TRY(allocate(r, count));
     SR_TRY(prepare(r, count));
@@ -198,18 +215,10 @@ sr_status sr_resident_fill(sr_resident *r, int64_t step, int lane, sr_slot *out)
     out->step = step;
     out->lane = lane;
     out->first_position = step * r->options.batch + lane * r->samples;
-    out->valid = r->samples;
+    out->array[r->label].data = labels;
     for (int64_t i = 0; i < r->samples; i++) {
         SR_TRY(sr_move_draws_at(r->draws, out->first_position + i, &moves[i]));
         labels[i] = r->labels[moves[i].picture];
-    }
-    for (int i = 0; i < out->arrays; i++) {
-        sr_array *a = &out->array[i];
-        a->count = r->samples;
-        if (strcmp(a->name, "image") == 0)
-            a->maker = &r->maker;
-        else
-            a->data = labels;
     }
     return SR_OK;
 }

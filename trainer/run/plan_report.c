@@ -140,7 +140,8 @@ typedef struct plan_work {
     sr_comm *comm;
     const sr_task_desc *task;
     sr_inputs inputs;
-    int64_t assumed; // number of classes without data
+    sr_schedule_lengths lengths; // of a run on them
+    int64_t assumed;             // number of classes without data
     sr_engine *engine;
     sr_arena arena;
 } plan_work;
@@ -155,26 +156,22 @@ static void release(plan_work *w) {
 // Opens the data sets, if the recipe names any, and checks the schedules over a run of their
 // length.
 static sr_status open_inputs(sr_recipe *r, plan_work *w) {
-    sr_schedule_lengths lengths;
     sr_schedule schedule;
     int64_t steps;
     if (!r->data.train)
         return SR_OK;
     SR_TRY(sr_inputs_open(r, w->task, &w->inputs));
-    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
+    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &w->lengths));
     for (int i = 0; i < r->set_count; i++)
-        SR_TRY(sr_choose_schedule(r, i, &w->arena, &lengths, &schedule));
+        SR_TRY(sr_choose_schedule(r, i, &w->arena, &w->lengths, &schedule));
     return SR_OK;
 }
 
 static sr_status plan_data(sr_recipe *r, plan_work *w) {
-    sr_schedule_lengths lengths;
     sr_pipeline_options options;
-    int64_t steps;
     if (!w->inputs.train)
         return SR_OK;
-    SR_TRY(sr_inputs_lengths(r, w->inputs.count, &steps, &lengths));
-    return sr_inputs_plan_data(r, w->task, &lengths, sr_engine_get_info(w->engine).device,
+    return sr_inputs_plan_data(r, w->task, &w->lengths, sr_engine_get_info(w->engine).device,
                                &w->arena, &w->inputs, &options);
 }
 
