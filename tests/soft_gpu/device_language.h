@@ -2,7 +2,8 @@
 // The language of kernels for a host compiler: what nvcc knows and g++ does not. Preset softgpu
 // forces this header into every .cu file by -include; the files themselves do not differ.
 //
-// Conversions of cuda_fp16.h and cuda_bf16.h work as they are.
+// Conversions of cuda_fp16.h and cuda_bf16.h work as they are; those from fp16 are replaced by
+// faster ones.
 #ifndef SR_TESTS_SOFT_GPU_DEVICE_LANGUAGE_H
 #define SR_TESTS_SOFT_GPU_DEVICE_LANGUAGE_H
 
@@ -17,8 +18,11 @@
 // defined: kernels use sr_cuda_shared alone.
 #define __shared__ __attribute__((__pure__))
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "tests/soft_gpu/soft_f16.h"
 #include "tests/soft_gpu/soft_gpu.h"
 
 #define threadIdx ((const uint3 &)soft_gpu_now.thread)
@@ -293,6 +297,18 @@ static inline float __ll2float_rn(long long x) {
 static inline float __double2float_rn(double x) {
     return (float)x;
 }
+
+namespace soft_gpu_language {
+
+static inline float float_of(__half h) {
+    return soft_f16_to_f32(bits_as<uint16_t>(h));
+}
+
+} // namespace soft_gpu_language
+
+#define __half2float(h) soft_gpu_language::float_of(h)
+#define __low2float(pair) soft_gpu_language::float_of((pair).x)
+#define __high2float(pair) soft_gpu_language::float_of((pair).y)
 
 #define SOFT_GPU_MIN_MAX(type)                                                                     \
     static inline type min(type a, type b) {                                                       \

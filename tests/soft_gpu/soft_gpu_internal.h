@@ -200,6 +200,7 @@ void *soft_switch_start(void *stack, size_t bytes, void (*entry)(void));
 // ---- Streams and events (soft_stream.c) ----
 
 struct CUstream_st {
+    uint64_t magic;
     int device, number;
     bool live, computes; // computes: it has had kernels
     soft_command *first, *last;
@@ -214,6 +215,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+    uint64_t magic;
     int device;
     bool live, timed;
     uint64_t recorded, reached; // numbers of records
@@ -233,6 +235,7 @@ void soft_stream_put(struct CUstream_st *stream, soft_command *command);
 // Waits until this many commands are done, or an error is set.
 void soft_stream_wait(struct CUstream_st *stream, uint64_t end);
 void soft_streams_wait_all(void);
+// Those that may still run commands.
 struct CUstream_st *soft_streams(void);
 int64_t soft_now_ns(void);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/soft_gpu/soft_f16.h"
 #include "tests/soft_gpu/soft_gpu_internal.h"
 
 enum { LANES = 32, M = 16, N = 8, K = 16, AT_ONCE = 8 };
@@ -25,29 +26,34 @@ static void read_mode(void) {
     toward_zero = mode && strcmp(mode, "toward-zero") == 0;
 }
 
-static float of_f16(uint32_t bits) {
-    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const float sign = bits & 0x8000 ? -1.0f : 1.0f;
-    if (exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    if (exponent == 0)
-        return sign * ldexpf((float)fraction, -24);
-    return sign * ldexpf((float)(1024 + fraction), (int)exponent - 25);
-}
-
 static float element(uint32_t pair, int i, bool half) {
     const uint32_t bits = pair >> 16 * i & 0xffff;
-    if (half)
-        return of_f16(bits);
-    const uint32_t wide = bits << 16;
-    float x;
-    memcpy(&x, &wide, sizeof x);
+    return half ? soft_f16_to_f32((uint16_t)bits) : soft_f32_of(bits << 16);
+}
+
+static uint64_t bits_of(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static double double_of(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-// x without what is below 'place', which is a power of two.
-static double cut(double x, double place) {
-    return trunc(x / place) * place;
+#define SIGN (UINT64_C(1) << 63)
+#define FRACTION_BITS 52
+#define FRACTION_MASK ((UINT64_C(1) << FRACTION_BITS) - 1)
+
+// The bits of a finite double, without what is below 2^e, where its exponent is at most 23 above.
+static double cut(double x, int e) {
+    const uint64_t bits = bits_of(x);
+    const int below = e - ((int)(bits >> FRACTION_BITS & 2047) - 1023);
+    if (below > 0)
+        return double_of(bits & SIGN);
+    return double_of(bits & ~(FRACTION_MASK >> -below));
 }
 
 static float cut_to_float(double x) {
@@ -55,19 +61,20 @@ static float cut_to_float(double x) {
     return fabs((double)near) > fabs(x) ? nextafterf(near, 0.0f) : near;
 }
 
+// Products of two floats of 16 bits, and floats, are 0 or normal doubles.
 static float add_cut(float sum, const float *a, const float *b) {
-    double terms[1 + AT_ONCE] = {(double)sum}, largest = 0, total = 0;
+    double terms[1 + AT_ONCE] = {(double)sum}, total = 0;
     for (int k = 0; k < AT_ONCE; k++)
         terms[1 + k] = (double)a[k] * (double)b[k];
-    bool finite = true;
+    uint64_t largest = 0;
     for (int k = 0; k <= AT_ONCE; k++) {
-        finite = finite && isfinite(terms[k]);
-        largest = fmax(largest, fabs(terms[k]));
+        const uint64_t size = bits_of(terms[k]) & ~SIGN;
+        largest = size > largest ? size : largest;
     }
-    const bool cuts = finite && largest > 0;
-    const double place = cuts ? ldexp(1.0, ilogb(largest) - 23) : 1;
+    const int exponent = (int)(largest >> FRACTION_BITS) - 1023; // 1024: infinite, or NaN
+    const bool cuts = largest > 0 && exponent < 1024;
     for (int k = 0; k <= AT_ONCE; k++)
-        total += cuts ? cut(terms[k], place) : terms[k];
+        total += cuts ? cut(terms[k], exponent - 23) : terms[k];
     return cut_to_float(total);
 }
 

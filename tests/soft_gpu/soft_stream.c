@@ -8,7 +8,8 @@
 // number of the stream. Work that is to fail (SOFT_GPU_FAULT) always is, so that tests know which
 // call is the first that can tell.
 //
-// Handles stay taken for ever, so that the use of one that was destroyed is always found.
+// Handles stay taken for ever, so that the use of one that was destroyed is always found. What is
+// no handle has other bytes than theirs, or cannot be read.
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +23,10 @@
 #define LINGER_NS 20000000u
 #define LINGER_ASKED_NS 500000u
 
-static struct CUstream_st *streams;
+#define STREAM_MAGIC UINT64_C(0x243f6a8885a308d3)
+#define EVENT_MAGIC UINT64_C(0x13198a2e03707344)
+
+static struct CUstream_st *streams, *ended; // ended: destroyed, and their threads are gone
 static struct CUevent_st *events;
 static int stream_count;
 
@@ -37,30 +41,24 @@ struct CUstream_st *soft_streams(void) {
 }
 
 struct CUstream_st *soft_stream(cudaStream_t stream) {
-    struct CUstream_st *s = streams;
     if (!stream) {
         (void)soft_refuse(cudaErrorInvalidResourceHandle, "a call on the default stream; every "
                                                           "call names its stream");
         return NULL;
     }
-    while (s && s != stream)
-        s = s->next;
-    if (!s)
+    if (stream->magic != STREAM_MAGIC)
         soft_mistake("%p is no stream", (void *)stream);
-    if (!s->live)
+    if (!stream->live)
         soft_mistake("a call on a stream that was destroyed");
-    return s;
+    return stream;
 }
 
 struct CUevent_st *soft_event(cudaEvent_t event) {
-    struct CUevent_st *e = events;
-    while (e && e != event)
-        e = e->next;
-    if (!e)
+    if (!event || event->magic != EVENT_MAGIC)
         soft_mistake("%p is no event", (void *)event);
-    if (!e->live)
+    if (!event->live)
         soft_mistake("a call for an event that was destroyed");
-    return e;
+    return event;
 }
 
 // ---- The thread of a stream; the lock is held but while a command runs ----
@@ -117,6 +115,15 @@ static void run_locked(struct CUstream_st *s, soft_command *c) {
     }
 }
 
+static void put_aside(struct CUstream_st *s) {
+    struct CUstream_st **at = &streams;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    s->next = ended;
+    ended = s;
+}
+
 static void *stream_main(void *user) {
     struct CUstream_st *s = user;
     soft_signals_thread();
@@ -134,6 +141,7 @@ static void *stream_main(void *user) {
         soft_command_free(c);
         (void)pthread_cond_broadcast(&soft_progress);
     }
+    put_aside(s);
     soft_unlock();
     soft_release_block();
     soft_signals_thread_end();
@@ -157,9 +165,21 @@ void soft_stream_wait(struct CUstream_st *s, uint64_t end) {
     }
 }
 
+// The newest of the streams that are older than stream number 'below'; NULL: none.
+static struct CUstream_st *older_stream(int below) {
+    struct CUstream_st *s = streams;
+    while (s && s->number >= below)
+        s = s->next;
+    return s;
+}
+
+// Streams that are waited for may leave the list meanwhile.
 void soft_streams_wait_all(void) {
-    for (struct CUstream_st *s = streams; s; s = s->next)
+    struct CUstream_st *s = streams;
+    while (s) {
         soft_stream_wait(s, s->put);
+        s = older_stream(s->number);
+    }
 }
 
 // ---- Streams ----
@@ -195,6 +215,7 @@ SOFT_GPU_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, 
     if (!s)
         return soft_leave(cudaErrorMemoryAllocation);
     soft_lock();
+    s->magic = STREAM_MAGIC;
     s->device = soft_current_device();
     s->number = stream_count++;
     s->rng.state = soft_seed() * 1000003 + (uint64_t)s->number;
@@ -269,6 +290,7 @@ SOFT_GPU_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigne
     if (!e)
         return soft_leave(cudaErrorMemoryAllocation);
     soft_lock();
+    e->magic = EVENT_MAGIC;
     e->device = soft_current_device();
     e->timed = !(flags & cudaEventDisableTiming);
     e->live = true;
