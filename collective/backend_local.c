@@ -162,8 +162,8 @@ sr_status sr_local_world_join(sr_local_world *world, int rank, const sr_comm_opt
         with_clock.clock_ns = world->clock_ns;
     sr_local_rank *self = NULL;
     SR_TRY(sr_local_rank_create(world, rank, false, &self));
-    sr_status status =
-        sr_comm_start(&sr_comm_backend_local, self, rank, world->size, &with_clock, out);
+    sr_status status = sr_comm_start(&(sr_comm_job){.rank = rank, .size = world->size},
+                                     &sr_comm_backend_local, self, &with_clock, out);
     if (status != SR_OK)
         sr_free(self);
     return status;
@@ -340,10 +340,8 @@ static sr_status probe(void *opaque, int tag, int *from) {
     return SR_OK;
 }
 
-static void close_local(void *opaque, sr_comm_parting parting, int exit_code) {
+static void close_local(void *opaque) {
     sr_local_rank *self = opaque;
-    (void)parting;
-    (void)exit_code;
     if (self->owns_world)
         sr_local_world_free(self->world);
     sr_free(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backend "self": one rank without a launcher. Messages go to oneself.
+// Backend "self": a job of one rank. Messages go to oneself.
 //
 // It is a local world of one rank, so that a program written for many ranks, which may send
 // messages to itself, gets the same matching rules. With one rank the exchange of a step sends
@@ -7,7 +7,11 @@
 #include "collective/backend_local_internal.h"
 #include "kernels/base/memory.h"
 
-static sr_status open_self(const sr_comm_options *options, void **state, int *rank, int *size) {
+static bool serves(const sr_comm_job *job) {
+    return job->size == 1;
+}
+
+static sr_status open_self(const sr_comm_job *job, const sr_comm_options *options, void **state) {
     sr_local_world *world = NULL;
     sr_local_rank *self = NULL;
     SR_TRY(sr_local_world_create(&(sr_local_options){.size = 1, .clock_ns = options->clock_ns},
@@ -17,9 +21,8 @@ static sr_status open_self(const sr_comm_options *options, void **state, int *ra
         sr_local_world_free(world);
         return status;
     }
+    (void)job;
     *state = self;
-    *rank = 0;
-    *size = 1;
     return SR_OK;
 }
 
@@ -45,14 +48,15 @@ static sr_status probe(void *state, int tag, int *from) {
     return sr_comm_backend_local.probe(state, tag, from);
 }
 
-static void close_self(void *state, sr_comm_parting parting, int exit_code) {
-    sr_comm_backend_local.close(state, parting, exit_code);
+static void close_self(void *state) {
+    sr_comm_backend_local.close(state);
 }
 
 const sr_comm_backend sr_comm_backend_self = {
     .struct_size = sizeof(sr_comm_backend),
     .abi = SR_COMM_BACKEND_ABI,
     .name = "self",
+    .serves = serves,
     .open = open_self,
     .isend = isend,
     .irecv = irecv,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator from start to end: choice of the backend, names of the ranks, and how it ends.
+// A communicator from start to end: the job, choice of the backend, names of the ranks, and how it
+// ends.
 //
 // A backend only moves bytes. Everything else is here and, each built on those before it, in
 // comm_peers.c (ranks and their names), comm_failure.c (how a failure reaches every rank),
@@ -20,42 +21,58 @@ static int64_t seconds_or(double seconds, double otherwise) {
     return (int64_t)((seconds > 0 ? seconds : otherwise) * (double)SR_NS_PER_S);
 }
 
-sr_status sr_comm_start(const sr_comm_backend *backend, void *state, int rank, int size,
+static void release(sr_comm *comm) {
+    if (!comm)
+        return;
+    sr_free(comm->names);
+    sr_free(comm->pids);
+    sr_free(comm->control);
+    sr_free(comm->staged);
+    sr_free(comm->unsent);
+    sr_free(comm);
+}
+
+sr_status sr_comm_start(const sr_comm_job *job, const sr_comm_backend *backend, void *state,
                         const sr_comm_options *options, sr_comm **out) {
+    const size_t size = (size_t)job->size;
     sr_comm *comm = sr_alloc(sizeof *comm, "communicator");
     if (!comm)
         return SR_E_MEMORY;
+    comm->job = *job;
     comm->backend = backend;
     comm->state = state;
-    comm->rank = rank;
-    comm->size = size;
+    comm->rank = job->rank;
+    comm->size = job->size;
     comm->report_ns = seconds_or(options->report_seconds, 10);
     comm->act_ns = seconds_or(options->act_seconds, 120);
     comm->patience = options->patience > 0 ? options->patience : 1;
     comm->clock_ns = options->clock_ns ? options->clock_ns : sr_watch_clock_ns;
-    comm->names = sr_alloc_array((size_t)size, sizeof *comm->names, "names of ranks");
-    comm->control = sr_alloc_array((size_t)size, sizeof *comm->control, "requests for notices");
-    comm->pids = sr_alloc_array((size_t)size, sizeof *comm->pids, "numbers of ranks");
+    comm->names = sr_alloc_array(size, sizeof *comm->names, "names of ranks");
+    comm->control = sr_alloc_array(size, sizeof *comm->control, "requests for notices");
+    comm->pids = sr_alloc_array(size, sizeof *comm->pids, "numbers of ranks");
     if (!comm->names || !comm->control || !comm->pids) {
-        sr_free(comm->names);
-        sr_free(comm->pids);
-        sr_free(comm->control);
-        sr_free(comm);
+        release(comm);
         return SR_E_MEMORY;
     }
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < job->size; r++)
         snprintf(comm->names[r], sizeof comm->names[r], "rank %d", r);
     *out = comm;
     return SR_OK;
 }
 
-// Exchanges "host-a, pid 123" of all ranks, the first messages of a communicator.
+// Exchanges "host-a, pid 123" of all ranks.
 static sr_status exchange_names(sr_comm *comm) {
     char host[64] = "?", mine[SR_COMM_NAME_BYTES] = {0}, here[80];
+    sr_watch wait;
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "?");
     snprintf(mine, sizeof mine, "%s, pid %ld", host, (long)getpid());
-    SR_TRY(sr_comm_all_gather(comm, mine, sizeof mine, comm->names, "the names of all ranks"));
+    const double seconds = comm->patience * (double)comm->act_ns / (double)SR_NS_PER_S;
+    sr_watch_begin(&wait, "the names of all ranks");
+    const sr_status status =
+        comm->job.bootstrap->exchange(comm->job.state, mine, sizeof mine, comm->names, seconds);
+    sr_watch_end(&wait);
+    SR_TRY(status);
     int prefix = snprintf(here, sizeof here, "%s, pid ", host);
     for (int r = 0; r < comm->size; r++) {
         comm->names[r][SR_COMM_NAME_BYTES - 1] = '\0';
@@ -65,14 +82,33 @@ static sr_status exchange_names(sr_comm *comm) {
     return SR_OK;
 }
 
-static const sr_comm_backend *find_backend(const char *name) {
+static sr_status check_backend(const sr_comm_backend *backend) {
+    if (backend->abi != SR_COMM_BACKEND_ABI || backend->struct_size != sizeof *backend)
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "backend '%s' has interface version %u, this build has %u; rebuild it",
+                       backend->name, backend->abi, SR_COMM_BACKEND_ABI);
+    return SR_OK;
+}
+
+// The named backend, or the first one that serves the job.
+static sr_status choose_backend(const sr_comm_job *job, const char *name,
+                                const sr_comm_backend **out) {
     size_t count = 0;
     const sr_comm_backend *const *all = sr_comm_backends(&count);
     for (size_t i = 0; i < count; i++) {
-        if (name ? strcmp(all[i]->name, name) == 0 : all[i]->detect && all[i]->detect())
-            return all[i];
+        const bool named = name && strcmp(all[i]->name, name) == 0;
+        if (named && !all[i]->serves(job))
+            return SR_FAIL(SR_E_USAGE,
+                           "backend '%s' cannot connect this job (%d rank%s, started by '%s'); "
+                           "without a name, one that can is chosen",
+                           name, job->size, job->size == 1 ? "" : "s", job->bootstrap->name);
+        if (named || (!name && all[i]->serves(job))) {
+            *out = all[i];
+            return check_backend(all[i]);
+        }
     }
-    return name ? NULL : find_backend("self");
+    return SR_FAIL(name ? SR_E_USAGE : SR_E_INTERNAL,
+                   "unknown communicator backend '%s'; available: self, mpi", name ? name : "?");
 }
 
 static int environment_number(const char *name) {
@@ -82,61 +118,59 @@ static int environment_number(const char *name) {
 
 // Detects a launcher that started several processes, each with one rank: the same training would
 // run several times, in the same folder.
-static sr_status check_not_alone(const char *backend) {
+static sr_status check_not_alone(const sr_comm_job *job) {
     int slurm = environment_number("SLURM_STEP_NUM_TASKS");
     if (getenv("SLURM_PROCID") && slurm > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
         return SR_FAIL(SR_E_USAGE,
-                       "Slurm started %d tasks, but each runs alone (backend '%s', 1 rank); start "
-                       "them with 'srun --mpi=pmix ...', or with mpirun inside the allocation",
-                       slurm, backend);
+                       "Slurm started %d tasks, but each runs alone ('%s', 1 rank); start them "
+                       "with 'srun --mpi=pmix ...', or with mpirun inside the allocation",
+                       slurm, job->bootstrap->name);
     int other = environment_number("PMI_SIZE");
     if (other > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
         return SR_FAIL(SR_E_USAGE,
-                       "a launcher started %d processes, but each runs alone (backend '%s', 1 "
-                       "rank): it belongs to another MPI; use the mpirun of Open MPI",
-                       other, backend);
+                       "a launcher started %d processes, but each runs alone ('%s', 1 rank): it "
+                       "belongs to another MPI; use the mpirun of Open MPI",
+                       other, job->bootstrap->name);
     return SR_OK;
 }
 
-sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
-    sr_comm_options defaults = {0};
-    if (!options)
-        options = &defaults;
-    const sr_comm_backend *backend = find_backend(options->backend);
-    if (!backend)
-        return SR_FAIL(SR_E_USAGE, "unknown communicator backend '%s'; available: self, mpi",
-                       options->backend);
-    if (backend->abi != SR_COMM_BACKEND_ABI || backend->struct_size != sizeof *backend)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "backend '%s' has interface version %u, this build has %u; rebuild it",
-                       backend->name, backend->abi, SR_COMM_BACKEND_ABI);
+// Opens a backend of the job, and a communicator on it that knows the names of all ranks.
+static sr_status connect_ranks(const sr_comm_job *job, const sr_comm_options *options,
+                               sr_comm **out) {
+    const sr_comm_backend *backend = NULL;
     void *state = NULL;
-    int rank = 0, size = 1;
-    SR_TRY(backend->open(options, &state, &rank, &size));
     sr_comm *comm = NULL;
-    sr_status status = SR_OK;
-    bool chosen = options->backend && strcmp(options->backend, "self") == 0;
-    if (size == 1 && !chosen)
-        status = check_not_alone(backend->name);
+    if (job->size == 1 && !options->alone)
+        SR_TRY(check_not_alone(job));
+    SR_TRY(choose_backend(job, options->backend, &backend));
+    SR_TRY(backend->open(job, options, &state));
+    sr_status status = sr_comm_start(job, backend, state, options, &comm);
     if (status == SR_OK)
-        status = sr_comm_start(backend, state, rank, size, options, &comm);
+        status = exchange_names(comm);
     if (status != SR_OK) {
-        // The other ranks do not know this one yet, so it cannot agree with them on how to end.
-        backend->close(state, size == 1 ? SR_COMM_CLEAN : SR_COMM_FAILED_ALONE,
-                       sr_status_exit_code(status));
-        return status;
-    }
-    status = exchange_names(comm);
-    if (status != SR_OK) {
-        sr_comm_free(comm);
+        backend->close(state);
+        release(comm);
         return status;
     }
     *out = comm;
     return SR_OK;
 }
 
+sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
+    const sr_comm_options defaults = {0};
+    if (!options)
+        options = &defaults;
+    sr_comm_job job = {.bootstrap = sr_bootstrap_find(options->alone)};
+    SR_TRY(job.bootstrap->open(&job.state, &job.rank, &job.size));
+    const sr_status status = connect_ranks(&job, options, out);
+    if (status != SR_OK) // the ranks cannot agree yet on how to end
+        job.bootstrap->close(job.state, job.size == 1 ? SR_COMM_CLEAN : SR_COMM_FAILED_ALONE,
+                             sr_status_exit_code(status));
+    return status;
+}
+
 static sr_comm_parting choose_parting(sr_comm *comm) {
-    if (comm->size == 1 || !comm->backend->meets_at_end)
+    if (comm->size == 1 || !comm->job.bootstrap)
         return SR_COMM_CLEAN;
     if (comm->failed == SR_OK && sr_comm_barrier(comm, "all ranks to finish") == SR_OK)
         return SR_COMM_CLEAN;
@@ -153,11 +187,10 @@ void sr_comm_free(sr_comm *comm) {
     sr_comm_parting parting = choose_parting(comm);
     if (!had_failed && comm->failed != SR_OK)
         SR_ERROR("%s", comm->failure.text);
-    comm->backend->close(comm->state, parting, sr_status_exit_code(comm->failed));
-    sr_free(comm->names);
-    sr_free(comm->pids);
-    sr_free(comm->control);
-    sr_free(comm->staged);
-    sr_free(comm->unsent);
-    sr_free(comm);
+    const sr_comm_job job = comm->job;
+    const int exit_code = sr_status_exit_code(comm->failed);
+    comm->backend->close(comm->state);
+    release(comm);
+    if (job.bootstrap)
+        job.bootstrap->close(job.state, parting, exit_code);
 }

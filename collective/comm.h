@@ -24,7 +24,8 @@ typedef struct sr_comm sr_comm;
 
 // Settings of a communicator; all zero is the usual one.
 typedef struct sr_comm_options {
-    const char *backend;       // "self", "mpi"; NULL: mpi when started by mpirun or srun, else self
+    bool alone;                // a job of this process alone, even if a launcher started it
+    const char *backend;       // "self", "mpi"; NULL: one that connects all ranks
     double report_seconds;     // a wait longer than this is reported by name; 0: 10
     double act_seconds;        // a wait longer than this is SR_E_TIMEOUT; 0: 120
     double patience;           // factor of act_seconds while the peer is not stopped; 0: 1

@@ -12,25 +12,19 @@
 #ifndef SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 #define SR_COLLECTIVE_COMM_BACKEND_INTERNAL_H
 
+#include "collective/bootstrap_internal.h"
 #include "collective/comm.h"
 
-#define SR_COMM_BACKEND_ABI 2u
+#define SR_COMM_BACKEND_ABI 3u
 #define SR_COMM_SPLIT_BYTES ((size_t)1 << 30)
-
-// How a communicator ends.
-typedef enum sr_comm_parting {
-    SR_COMM_CLEAN = 0,       // nothing failed, all ranks have passed the last barrier
-    SR_COMM_FAILED_TOGETHER, // something failed and every rank knows: each exits by itself
-    SR_COMM_FAILED_ALONE,    // something failed and a rank does not answer: end the whole job
-} sr_comm_parting;
 
 typedef struct sr_comm_backend {
     uint32_t struct_size; // sizeof(sr_comm_backend), and
     uint32_t abi;         // SR_COMM_BACKEND_ABI of the build that made the table
     const char *name;
-    bool meets_at_end;    // ranks are processes, which meet in a barrier before they end
-    bool (*detect)(void); // was this process started for it? NULL: only used by name
-    sr_status (*open)(const sr_comm_options *options, void **state, int *rank, int *size);
+    bool (*serves)(const sr_comm_job *job); // whether it connects all ranks of such a job
+    // Collective. Exchanges addresses through the job's bootstrap, if it needs any.
+    sr_status (*open)(const sr_comm_job *job, const sr_comm_options *options, void **state);
     // The caller sets the request's peer, tag and direction; backend[] is for these calls.
     sr_status (*isend)(void *state, int to, int tag, const void *data, size_t bytes,
                        sr_comm_request *request);
@@ -42,7 +36,8 @@ typedef struct sr_comm_backend {
     bool (*cancel)(void *state, sr_comm_request *request);
     // Source of a message that has arrived with this tag and is not yet received; -1: none.
     sr_status (*probe)(void *state, int tag, int *from);
-    void (*close)(void *state, sr_comm_parting parting, int exit_code);
+    // No message is under way, or the process ends.
+    void (*close)(void *state);
     // NULL: unified memory is reached in place, and nothing is put on streams.
     sr_comm_memory (*memory)(void *state, const sr_device *device);
     // Both or neither. enqueue: see sr_comm_enqueue. end_groups: ends all groups after a failure,
@@ -56,9 +51,9 @@ typedef struct sr_comm_backend {
 // All backends of this build, in order of preference.
 const sr_comm_backend *const *sr_comm_backends(size_t *count);
 
-// Creates a communicator on an opened state. The names of the ranks are "rank N" until they are
-// exchanged. On failure the caller keeps the state.
-SR_NODISCARD sr_status sr_comm_start(const sr_comm_backend *backend, void *state, int rank,
-                                     int size, const sr_comm_options *options, sr_comm **out);
+// Creates a communicator of a job on an opened state. The names of the ranks are "rank N" until
+// they are exchanged. On failure the caller keeps job and state.
+SR_NODISCARD sr_status sr_comm_start(const sr_comm_job *job, const sr_comm_backend *backend,
+                                     void *state, const sr_comm_options *options, sr_comm **out);
 
 #endif

@@ -167,7 +167,7 @@ void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count) {
         comm->under_way--;
     }
     comm->settled = true;
-    if (!first || comm->size == 1 || !comm->backend->meets_at_end)
+    if (!first || comm->size == 1 || !comm->job.bootstrap)
         return;
     send_to_all(comm, SR_COMM_TAG_BYE, NULL, 0);
     comm->met = meet(comm);

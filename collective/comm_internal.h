@@ -30,6 +30,7 @@ typedef struct sr_comm_notice {
 } sr_comm_notice;
 
 struct sr_comm {
+    sr_comm_job job;
     const sr_comm_backend *backend;
     void *state;
     int rank, size;

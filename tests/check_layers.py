@@ -51,7 +51,7 @@ ROOMS = ("kernels/", "graph/", "autograd/", "collective/", "dataio/", "trainer/"
 
 # Libraries that stay behind one door: header pattern -> files that may include it.
 DOORS = [
-    (r"mpi\.h", r"collective/backend_mpi\w*\.c|tests/.*"),
+    (r"mpi\.h", r"collective/(backend|bootstrap)_mpi\.c|collective/mpi_start\w*\.[ch]|tests/.*"),
     (r"(oneapi/)?dnnl/?.*", r"kernels/cpu/onednn/\w+\.[ch]|tests/.*"),
     (r"cuda.*|cudnn.*|cublas.*|nccl.*", r".*/cuda/.*|collective/backend_nccl\w*\.c|tests/.*"),
     (r"kernels/device/cpu_stream\.h", r"kernels/device/\w+\.c|graph/executor_cpu\.c|tests/.*"),
@@ -64,6 +64,7 @@ DOORS = [
 LISTS = [
     ("graph/ops/op_list.def", "sr_op_", r"graph/ops/op_\w+\.c"),
     ("collective/backend_list.def", "sr_comm_backend_", r"collective/backend_\w+\.c"),
+    ("collective/bootstrap_list.def", "sr_bootstrap_", r"collective/bootstrap_\w+\.c"),
     ("dataio/transforms/transform_list.def", "sr_transform_", r"dataio/transforms/transform_(?!options)\w+\.c"),
     ("dataio/pipeline/transformer_list.def", "sr_transformer_", r"dataio/pipeline/transformer_\w+\.c"),
     ("dataio/record/container_list.def", "sr_container_", r"dataio/record/container_\w+\.c"),
@@ -121,7 +122,7 @@ WORDS = [
      r"|\bnccl(AllReduce|Reduce|ReduceScatter|Sum)\b", r"tests/.*",
      "sums go through the lane tree in a fixed order"),
     ("mpi-collective", r"\bMPI_I?(Bcast|Barrier|Allgatherv?|Alltoall[vw]?|Gatherv?|Scatterv?)\b",
-     r"collective/backend_mpi\w*\.c|tests/.*", "an MPI collective has no deadline"),
+     r"collective/bootstrap_mpi\.c|tests/.*", "an MPI collective has no deadline"),
     ("volatile", r"\bvolatile\b", r"kernels/cuda/tensor_slabs\.h", "use C11 atomics with a named order"),
     ("allocation", r"(?<![\w.>])(malloc|calloc|realloc|strdup|strndup|aligned_alloc|posix_memalign)"
      r"\s*\(", r"kernels/base/memory\.c|.*/cuda/.*|tests/.*", "allocate through sr_alloc"),

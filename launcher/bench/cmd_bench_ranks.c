@@ -77,7 +77,7 @@ static sr_status load(const ranks_bench *b, int64_t lanes, sr_recipe **out) {
 }
 
 static sr_status create(ranks_bench *b) {
-    const sr_comm_options alone = {.backend = "self"};
+    const sr_comm_options alone = {.alone = true};
     const int64_t classes = b->image > SMALL_IMAGE ? CLASSES : SMALL_CLASSES;
     double seconds;
     SR_TRY(load(b, sr_comm_size(b->comm), &b->common_recipe));

@@ -47,7 +47,7 @@ typedef struct step_bench {
 
 static sr_status create_engine(step_bench *b) {
     sr_step_result *r = &b->result;
-    const sr_comm_options options = {.backend = "self"};
+    const sr_comm_options options = {.alone = true};
     SR_TRY(sr_comm_create(&options, &b->comm));
     return sr_bench_engine_create(r->recipe, b->comm, r->threads, r->classes, &b->own);
 }
@@ -55,7 +55,7 @@ static sr_status create_engine(step_bench *b) {
 // A device whose kernels are put on streams has the plan of a GPU.
 static sr_status plan_for_gpu(step_bench *b) {
     sr_step_result *r = &b->result;
-    const sr_comm_options options = {.backend = "self"};
+    const sr_comm_options options = {.alone = true};
     SR_TRY(sr_comm_create(&options, &b->comm));
     SR_TRY(sr_bench_engine_make(r->recipe, b->comm, "cpu-async", 1, r->classes, &b->own));
     return sr_step_plan_gpu(b->own.engine, r, b->o->gpu, b->o->json);

@@ -37,7 +37,7 @@ static sr_status read_images(model_job *j, sr_safetensors *file) {
 static sr_status make_engine(model_job *j) {
     char model[256], batch[32];
     const char *const overrides[] = {model, batch, "optimizer.lr=1"};
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     const sr_task_desc *task;
     (void)snprintf(model, sizeof model, "model=%s", j->model);
     (void)snprintf(batch, sizeof batch, "batch=%lld", (long long)j->samples);

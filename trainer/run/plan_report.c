@@ -190,7 +190,7 @@ static sr_status assume_classes(sr_recipe *r, int64_t classes, plan_work *w) {
 // where no data say how many; 0: as assumed. Lanes are not checked. To be released even after
 // a failure.
 static sr_status begin(sr_recipe *r, int ranks, int64_t classes, plan_work *w) {
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     sr_device_properties device;
     *w = (plan_work){0};
     sr_arena_init(&w->arena);

@@ -24,7 +24,7 @@
 static void self_sends_to_itself(void **state) {
     (void)state;
     sr_comm *comm = NULL;
-    sr_comm_options options = {.backend = "self"};
+    sr_comm_options options = {.alone = true};
     assert_int_equal(sr_comm_create(&options, &comm), SR_OK);
     assert_int_equal(sr_comm_rank(comm), 0);
     assert_int_equal(sr_comm_size(comm), 1);
@@ -53,9 +53,13 @@ static void self_sends_to_itself(void **state) {
 static void mistakes_are_named(void **state) {
     (void)state;
     sr_comm *comm = NULL;
-    sr_comm_options options = {.backend = "carrier-pigeon"};
+    sr_comm_options options = {.alone = true, .backend = "carrier-pigeon"};
     assert_int_equal(sr_comm_create(&options, &comm), SR_E_USAGE);
     assert_non_null(strstr(sr_error_message(), "carrier-pigeon"));
+    options.backend = "mpi";
+    assert_int_equal(sr_comm_create(&options, &comm), SR_E_USAGE);
+    assert_non_null(strstr(sr_error_message(),
+                           "backend 'mpi' cannot connect this job (1 rank, started by 'self')"));
     options.backend = "self";
     assert_int_equal(sr_comm_create(&options, &comm), SR_OK);
     sr_comm_request request = {0};
@@ -81,7 +85,7 @@ static void tasks_that_are_alone_are_refused(void **state) {
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
     assert_int_equal(sr_comm_create(NULL, &comm), SR_E_USAGE);
     assert_non_null(strstr(sr_error_message(), "srun --mpi=pmix"));
-    sr_comm_options options = {.backend = "self"}; // selected by name
+    sr_comm_options options = {.alone = true}; // on purpose
     assert_int_equal(sr_comm_create(&options, &comm), SR_OK);
     sr_comm_free(comm);
     unsetenv("SLURM_PROCID");
@@ -284,7 +288,7 @@ static void steady_messages_allocate_nothing(void **state) {
     sr_comm *comm = NULL;
     unsigned char out[4000] = {1}, in[4000];
     uint64_t before = 0;
-    sr_comm_options options = {.backend = "self"};
+    sr_comm_options options = {.alone = true};
     assert_int_equal(sr_comm_create(&options, &comm), SR_OK);
     for (int turn = 0; turn < 20; turn++) {
         sr_comm_request requests[4] = {0};
@@ -306,7 +310,7 @@ static void survives_each_failing_allocation(void **state) {
     int failures = 0;
     for (uint64_t n = 1; n <= 20; n++) {
         sr_comm *comm = NULL;
-        sr_comm_options options = {.backend = "self"};
+        sr_comm_options options = {.alone = true};
         sr_comm_request requests[2] = {0};
         int data = 1, got = 0;
         sr_memory_fail_nth(n);

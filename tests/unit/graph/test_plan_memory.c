@@ -26,7 +26,7 @@ static void begin(plan_fixture *f, const char *recipe, const char *model, int ba
     (void)snprintf(model_text, sizeof model_text, "model=%s", model ? model : "");
     const char *overrides[] = {batch_text, "lanes=1", model_text, "optimizer.groups=~"};
     const sr_task_desc *task;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     assert_ok(sr_recipe_load(recipe, overrides, model ? 4 : 2, &f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));
     assert_ok(sr_comm_create(&comm, &f->comm));

@@ -532,24 +532,18 @@ static void test_other_lanes(void **state) {
     assert_false(sr_kernel_join_lanes(&lane, 2, 0x29, &all)); // the mean alone
 }
 
-// With the word "addresses", for the search for races: without problems that are large or differ by
-// their numbers alone.
-int main(int argc, char **argv) {
-    const struct CMUnitTest addresses[] = {
+int main(void) {
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_problems, arrays_free),
         cmocka_unit_test_teardown(test_remainders, arrays_free),
+        cmocka_unit_test_teardown(test_difficult_data, arrays_free),
         cmocka_unit_test_teardown(test_many_units, arrays_free),
+        cmocka_unit_test_teardown(test_large_tensors, arrays_free),
+        cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
         cmocka_unit_test_teardown(test_infinite_elements, arrays_free),
         cmocka_unit_test_teardown(test_relu, arrays_free),
         cmocka_unit_test_teardown(test_lanes, arrays_free),
         cmocka_unit_test(test_other_lanes),
     };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test_teardown(test_difficult_data, arrays_free),
-        cmocka_unit_test_teardown(test_large_tensors, arrays_free),
-        cmocka_unit_test_teardown(test_narrow_slabs, arrays_free),
-    };
-    const bool all = argc < 2 || strcmp(argv[1], "addresses") != 0;
-    const int status = cmocka_run_group_tests(addresses, NULL, NULL);
-    return status == 0 && all ? cmocka_run_group_tests(others, NULL, NULL) : status;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

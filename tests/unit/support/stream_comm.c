@@ -186,9 +186,9 @@ static sr_status probe(void *state, int tag, int *from) {
     return below->probe(((stream_rank *)state)->local, tag, from);
 }
 
-static void close_rank(void *state, sr_comm_parting parting, int exit_code) {
+static void close_rank(void *state) {
     stream_rank *self = state;
-    below->close(self->local, parting, exit_code);
+    below->close(self->local);
     (void)pthread_mutex_destroy(&self->lock);
     (void)pthread_cond_destroy(&self->changed);
     sr_free(self);
@@ -223,7 +223,8 @@ sr_status stream_comm_join(sr_local_world *world, int rank, int ranks,
     (void)pthread_cond_init(&self->changed, NULL);
     sr_status status = sr_local_rank_create(world, rank, false, &self->local);
     if (status == SR_OK)
-        status = sr_comm_start(&backend, self, rank, ranks, options ? options : &defaults, out);
+        status = sr_comm_start(&(sr_comm_job){.rank = rank, .size = ranks}, &backend, self,
+                               options ? options : &defaults, out);
     if (status == SR_OK)
         return SR_OK;
     sr_free(self->local);

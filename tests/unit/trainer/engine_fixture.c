@@ -56,7 +56,7 @@ sr_status engine_open(engine_fixture *f, const char *recipe, int threads, const 
     const char *overrides[4] = {"batch=32", "lanes=4"};
     int count = 2;
     const sr_task_desc *task;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     if (extra)
         overrides[count++] = extra;
     if (f->more)

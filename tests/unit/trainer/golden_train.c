@@ -41,7 +41,7 @@ static void load_recipe(training_rank *j) {
 }
 
 static void begin(training_rank *j, const golden_training *g) {
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     const sr_task_desc *task;
     *j = (training_rank){.g = g};
     load_recipe(j);

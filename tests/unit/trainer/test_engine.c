@@ -352,7 +352,7 @@ static void done_boxes(void *user, int lane) {
 static void create_boxes(engine_fixture *f, const char *device, const sr_task_desc *task,
                          const char *sync_bn, box_source *s) {
     const char *overrides[] = {"batch=32", "lanes=4", sync_bn};
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 3, &f->recipe));
     assert_ok(sr_comm_create(&comm, &f->comm));
     f->device = device;
@@ -492,7 +492,7 @@ static void test_classes_of_pixels(void **state) {
     (void)state;
     engine_fixture f = {0};
     const char *overrides[] = {"batch=32", "lanes=4"};
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 2, &f.recipe));
     assert_ok(sr_comm_create(&comm, &f.comm));
     assert_ok(engine_create_for(&f, &task_masks, 2));
@@ -522,7 +522,7 @@ static void test_a_task_without_its_array(void **state) {
     (void)state;
     engine_fixture f = {0};
     sr_task_desc task = task_boxes;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     task.transformer = "classify";
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", NULL, 0, &f.recipe));
     assert_ok(sr_comm_create(&comm, &f.comm));

@@ -200,7 +200,7 @@ static void begin(steady_fixture *f, int lanes, const char *precision) {
     (void)snprintf(lane_count, sizeof lane_count, "lanes=%d", lanes);
     const char *overrides[] = {batch, lane_count, precision, "model.width=8"};
     const sr_task_desc *task;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     sr_rng rng;
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, 4, &f->recipe));
     assert_ok(sr_choose_task(f->recipe, &task));

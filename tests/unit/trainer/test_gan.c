@@ -121,7 +121,7 @@ static void open_gan(gan *g) {
     const char *overrides[] = {"optimizer={name: adam, lr: 0.001, betas: [0.5, 0.999]}",
                                "ema={decay: 0.97}"};
     const sr_task_desc *task;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     assert_ok(sr_recipe_load("toy-gan", overrides, 2, &g->recipe));
     assert_ok(sr_recipe_check(g->recipe));
     assert_ok(sr_choose_task(g->recipe, &task));

@@ -25,7 +25,7 @@ static bool begins_with(const char *text, const char *word) {
 
 static void compare_with_golden(const char *line, char *numbers) {
     const update_settings settings = {.optimizer = strstr(line, ": {") + 2, .lanes = 1};
-    const sr_comm_options options = {.backend = "self"};
+    const sr_comm_options options = {.alone = true};
     update_fixture f = {0};
     sr_comm *comm;
     float *got;
@@ -267,7 +267,7 @@ static void test_states_that_options_do_not_use(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const update_settings settings = {.optimizer = cases[i].optimizer, .lanes = 1};
-        const sr_comm_options options = {.backend = "self"};
+        const sr_comm_options options = {.alone = true};
         update_fixture f = {0};
         sr_comm *comm;
         assert_ok(sr_comm_create(&options, &comm));
@@ -314,7 +314,7 @@ static void check_average(bool keeps_buffers) {
                                       .lanes = 2,
                                       .averages = true,
                                       .keeps_buffers = keeps_buffers};
-    const sr_comm_options options = {.backend = "self"};
+    const sr_comm_options options = {.alone = true};
     update_fixture f = {0};
     sr_comm *comm;
     double want[ALL];

@@ -77,7 +77,7 @@ static void create(engine_fixture *f, const char *phases, const char *extra) {
     char text[256];
     const char *overrides[] = {"batch=32",        "lanes=4", "optimizer={name: adam, lr: 0.01}",
                                "model.dropout=0", text,      extra};
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     (void)snprintf(text, sizeof text, "phases={%s}", phases);
     assert_ok(sr_recipe_load("tests/recipes/tiny.yaml", overrides, extra ? 6 : 5, &f->recipe));
     assert_ok(sr_comm_create(&comm, &f->comm));

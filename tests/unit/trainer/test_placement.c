@@ -121,7 +121,7 @@ static void test_settings_of_the_environment(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         sr_comm *comm;
         sr_placement placement;
-        const sr_comm_options options = {.backend = "self"};
+        const sr_comm_options options = {.alone = true};
         assert_int_equal(0, setenv("SERRIED_THREADS", wrong[i], 1));
         assert_ok(sr_comm_create(&options, &comm));
         assert_status(SR_E_USAGE, sr_placement_make(comm, &placement));

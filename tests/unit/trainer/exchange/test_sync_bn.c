@@ -190,7 +190,7 @@ static void end_lane(sr_device *device, run_lane *lane) {
 static void run_lanes(int count, outcome *out) {
     static const sr_segment segment = {.name = "a", .count = 1};
     static run_lane lanes[LANES];
-    const sr_comm_options self = {.backend = "self"};
+    const sr_comm_options self = {.alone = true};
     sr_context *context;
     sr_comm *comm;
     sr_exchange *exchange;

@@ -67,7 +67,7 @@ static void done(void *user, int lane) {
 static void begin(int which, job *j) {
     const char *overrides[5] = {"batch=32", "lanes=2", "image=32"};
     int count = 3;
-    const sr_comm_options comm = {.backend = "self"};
+    const sr_comm_options comm = {.alone = true};
     *j = (job){0};
     for (int i = 0; i < 2 && cases[which].overrides[i]; i++)
         overrides[count++] = cases[which].overrides[i];
