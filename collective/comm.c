@@ -90,25 +90,42 @@ static sr_status check_backend(const sr_comm_backend *backend) {
     return SR_OK;
 }
 
-// The named backend, or the first one that serves the job.
-static sr_status choose_backend(const sr_comm_job *job, const char *name,
-                                const sr_comm_backend **out) {
+static sr_status refuse_name(const char *name) {
+    size_t count = 0, at = 0;
+    char names[128] = "";
+    const sr_comm_backend *const *all = sr_comm_backends(&count);
+    for (size_t i = 0; i < count && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
+                               all[i]->name);
+    return SR_FAIL(SR_E_USAGE, "unknown communicator backend '%s'; available: %s", name, names);
+}
+
+// The named backend, or the first one that serves the job; NULL: none.
+static const sr_comm_backend *find_backend(const sr_comm_job *job, const char *name) {
     size_t count = 0;
     const sr_comm_backend *const *all = sr_comm_backends(&count);
-    for (size_t i = 0; i < count; i++) {
-        const bool named = name && strcmp(all[i]->name, name) == 0;
-        if (named && !all[i]->serves(job))
-            return SR_FAIL(SR_E_USAGE,
-                           "backend '%s' cannot connect this job (%d rank%s, started by '%s'); "
-                           "without a name, one that can is chosen",
-                           name, job->size, job->size == 1 ? "" : "s", job->bootstrap->name);
-        if (named || (!name && all[i]->serves(job))) {
-            *out = all[i];
-            return check_backend(all[i]);
-        }
-    }
-    return SR_FAIL(name ? SR_E_USAGE : SR_E_INTERNAL,
-                   "unknown communicator backend '%s'; available: self, mpi", name ? name : "?");
+    for (size_t i = 0; i < count; i++)
+        if (name ? strcmp(all[i]->name, name) == 0 : all[i]->serves(job))
+            return all[i];
+    return NULL;
+}
+
+static sr_status choose_backend(const sr_comm_job *job, const char *name,
+                                const sr_comm_backend **out) {
+    const char *by = job->bootstrap->name;
+    *out = find_backend(job, name);
+    if (!*out && name)
+        return refuse_name(name);
+    if (!*out)
+        return SR_FAIL(SR_E_UNSUPPORTED,
+                       "no backend of this build connects %d ranks that '%s' started", job->size,
+                       by);
+    if (!(*out)->serves(job))
+        return SR_FAIL(SR_E_USAGE,
+                       "backend '%s' cannot connect this job (%d rank%s, started by '%s'); without "
+                       "a name, one that can is chosen",
+                       name, job->size, job->size == 1 ? "" : "s", by);
+    return check_backend(*out);
 }
 
 static int environment_number(const char *name) {
