@@ -20,7 +20,7 @@ typedef enum sr_comm_parting {
 
 typedef struct sr_bootstrap {
     const char *name;
-    bool (*detect)(void); // was this process started for it?
+    bool (*detect)(void); // was this process started for it? NULL: only used where none was
     // Collective. Waits are known to the watchdog.
     sr_status (*open)(void **state, int *rank, int *size);
     // Collective: all[r * bytes ..] becomes what rank r gave; at most 64 KiB of each. It waits for

@@ -11,11 +11,10 @@ static const sr_bootstrap *const bootstraps[] = {
 #include "collective/bootstrap_list.def"
 #undef SR_BOOTSTRAP
 };
-enum { COUNT = sizeof bootstraps / sizeof bootstraps[0] };
 
 const sr_bootstrap *sr_bootstrap_find(bool alone) {
-    int i = alone ? COUNT - 1 : 0;
-    while (!bootstraps[i]->detect())
-        i++;
-    return bootstraps[i];
+    for (size_t i = 0; i < sizeof bootstraps / sizeof bootstraps[0] && !alone; i++)
+        if (bootstraps[i]->detect && bootstraps[i]->detect())
+            return bootstraps[i];
+    return &sr_bootstrap_self;
 }

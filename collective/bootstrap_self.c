@@ -4,10 +4,6 @@
 
 #include "collective/bootstrap_internal.h"
 
-static bool detect(void) {
-    return true;
-}
-
 static sr_status open_self(void **state, int *rank, int *size) {
     *state = NULL;
     *rank = 0;
@@ -30,7 +26,6 @@ static void close_self(void *state, sr_comm_parting parting, int exit_code) {
 
 const sr_bootstrap sr_bootstrap_self = {
     .name = "self",
-    .detect = detect,
     .open = open_self,
     .exchange = exchange,
     .close = close_self,
