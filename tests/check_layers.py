@@ -121,7 +121,7 @@ WORDS = [
     ("float-reduction", r"\bMPI_I?(All)?reduce\w*|\bMPI_I?Reduce\w*|\bMPI_I?Ex?[Ss]can\b|\bMPI_SUM\b"
      r"|\bnccl(AllReduce|Reduce|ReduceScatter|Sum)\b", r"tests/.*",
      "sums go through the lane tree in a fixed order"),
-    ("mpi-collective", r"\bMPI_I?(Bcast|Barrier|Allgatherv?|Alltoall[vw]?|Gatherv?|Scatterv?)\b",
+    ("mpi-collective", r"(?i)\bMPI_I?(bcast|barrier|allgatherv?|alltoall[vw]?|gatherv?|scatterv?)\b",
      r"collective/bootstrap_mpi\.c|tests/.*", "an MPI collective has no deadline"),
     ("volatile", r"\bvolatile\b", r"kernels/cuda/tensor_slabs\.h", "use C11 atomics with a named order"),
     ("allocation", r"(?<![\w.>])(malloc|calloc|realloc|strdup|strndup|aligned_alloc|posix_memalign)"

@@ -21,8 +21,10 @@ GOOD = {
     "graph/ops/op_list.def": SPDX + "SR_OP(sr_op_add)\nSR_OP(twice)\n",
     "graph/ops/op_add.c": SPDX + "const sr_op sr_op_add = {0};\nOP(twice)\n",
     "collective/backend_list.def": SPDX + "SR_COMM_BACKEND(mpi)\n",
-    "collective/backend_mpi.c": SPDX + "const sr_comm_backend sr_comm_backend_mpi = {0};\n"
-                                       "#include <mpi.h>\nvoid f(void) { MPI_Bcast(); }\n",
+    "collective/backend_mpi.c": SPDX + "const sr_comm_backend sr_comm_backend_mpi = {0};\n#include <mpi.h>\n",
+    "collective/bootstrap_list.def": SPDX + "SR_BOOTSTRAP(mpi)\n",
+    "collective/bootstrap_mpi.c": SPDX + "const sr_bootstrap sr_bootstrap_mpi = {0};\n"
+                                         "#include <mpi.h>\nvoid f(void) { MPI_Iallgather(); }\n",
     "kernels/provider_list.c": SPDX + "#ifdef SR_WITH_X86\n#endif\n",
     "trainer/exchange/exchange.c": SPDX + '#include "collective/comm.h"\n#include "graph/tensor.h"\n',
     "graph/executor.c": SPDX + "void f(parser *p, sr_address a) { sr_address none = {0}; p->at = (char *)p->end; "
@@ -53,6 +55,7 @@ BAD = [
     ("collective/backend_mpi.c", SPDX + "int s = MPI_SUM;\n", "float-reduction"),
     ("kernels/cuda/x.cu", SPDX + "void f(void) { ncclAllReduce(); }\n", "float-reduction"),
     ("trainer/x.c", SPDX + "void f(void) { MPI_Barrier(); }\n", "mpi-collective"),
+    ("collective/backend_mpi.c", SPDX + "void f(void) { MPI_Ibcast(); }\n", "mpi-collective"),
     ("dataio/x.c", SPDX + "static volatile int x;\n", "volatile"),
     ("graph/x.c", SPDX + "void *f(void) { return malloc(3); }\n", "allocation"),
     ("graph/x.c", SPDX + "void f(void) { exit(3); }\n", "exit"),
