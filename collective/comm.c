@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collective/comm_internal.h"
 #include "kernels/base/clock.h"
@@ -26,6 +25,7 @@ static void release(sr_comm *comm) {
         return;
     sr_free(comm->names);
     sr_free(comm->pids);
+    sr_free(comm->hosts);
     sr_free(comm->control);
     sr_free(comm->staged);
     sr_free(comm->unsent);
@@ -50,35 +50,14 @@ sr_status sr_comm_start(const sr_comm_job *job, const sr_comm_backend *backend, 
     comm->names = sr_alloc_array(size, sizeof *comm->names, "names of ranks");
     comm->control = sr_alloc_array(size, sizeof *comm->control, "requests for notices");
     comm->pids = sr_alloc_array(size, sizeof *comm->pids, "numbers of ranks");
-    if (!comm->names || !comm->control || !comm->pids) {
+    comm->hosts = sr_alloc_array(size, sizeof *comm->hosts, "hosts of ranks");
+    if (!comm->names || !comm->control || !comm->pids || !comm->hosts) {
         release(comm);
         return SR_E_MEMORY;
     }
     for (int r = 0; r < job->size; r++)
         snprintf(comm->names[r], sizeof comm->names[r], "rank %d", r);
     *out = comm;
-    return SR_OK;
-}
-
-// Exchanges "host-a, pid 123" of all ranks.
-static sr_status exchange_names(sr_comm *comm) {
-    char host[64] = "?", mine[SR_COMM_NAME_BYTES] = {0}, here[80];
-    sr_watch wait;
-    if (gethostname(host, sizeof host - 1) != 0)
-        snprintf(host, sizeof host, "?");
-    snprintf(mine, sizeof mine, "%s, pid %ld", host, (long)getpid());
-    const double seconds = comm->patience * (double)comm->act_ns / (double)SR_NS_PER_S;
-    sr_watch_begin(&wait, "the names of all ranks");
-    const sr_status status =
-        comm->job.bootstrap->exchange(comm->job.state, mine, sizeof mine, comm->names, seconds);
-    sr_watch_end(&wait);
-    SR_TRY(status);
-    int prefix = snprintf(here, sizeof here, "%s, pid ", host);
-    for (int r = 0; r < comm->size; r++) {
-        comm->names[r][SR_COMM_NAME_BYTES - 1] = '\0';
-        if (strncmp(comm->names[r], here, (size_t)prefix) == 0)
-            comm->pids[r] = (pid_t)strtol(comm->names[r] + prefix, NULL, 10);
-    }
     return SR_OK;
 }
 
@@ -163,7 +142,7 @@ static sr_status connect_ranks(const sr_comm_job *job, const sr_comm_options *op
     SR_TRY(backend->open(job, options, &state));
     sr_status status = sr_comm_start(job, backend, state, options, &comm);
     if (status == SR_OK)
-        status = exchange_names(comm);
+        status = sr_comm_meet(comm);
     if (status != SR_OK) {
         backend->close(state);
         release(comm);

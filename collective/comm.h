@@ -60,9 +60,12 @@ int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
+// The first rank of a rank's host, which the containers of a host share.
+int sr_comm_host(const sr_comm *comm, int rank);
 // Appended to the name of a rank that is stopped.
 #define SR_COMM_STOPPED ", which is stopped (SIGSTOP)"
-// Whether a rank of this host is stopped; false for ranks of other hosts.
+// Whether a rank is stopped; false for ranks of other hosts, and of containers that see only their
+// own processes.
 bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank);
 // Whether this rank reports for all: the first rank that is not known to be stopped.
 bool sr_comm_speaks(const sr_comm *comm);

@@ -38,7 +38,8 @@ struct sr_comm {
     double patience;
     int64_t (*clock_ns)(void);
     char (*names)[SR_COMM_NAME_BYTES];
-    pid_t *pids;    // of the ranks on this host; 0 elsewhere
+    pid_t *pids;    // of the ranks that this process can see; 0 for others
+    int *hosts;     // the first rank of each rank's host
     unsigned tests; // calls of sr_comm_test, to check for a notice now and then
     int64_t under_way;
     struct sr_comm_staged **staged; // buffers of comm_staging.c
@@ -51,6 +52,9 @@ struct sr_comm {
     bool announced, settled, met; // peers notified; no more progress; all peers have settled, too
     sr_comm_request *control;     // one per rank, for notices
 };
+
+// Learns the names, hosts and processes of all ranks from the job's bootstrap. Collective.
+SR_NODISCARD sr_status sr_comm_meet(sr_comm *comm);
 
 // comm_staging.c, for requests of device memory: the calls of a backend.
 typedef struct sr_comm_staged sr_comm_staged;

@@ -6,52 +6,26 @@
 // places them on the node of the subset.
 #include "trainer/engine/placement.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "kernels/base/hash.h"
 #include "kernels/base/memory.h"
 #include "kernels/base/pool.h"
 
 enum { MAX_THREADS = 4096 };
-
-typedef struct binding {
-    uint64_t host;
-    sr_cpu_set mask;
-} binding;
-
-// Identifies the host by the kernel's boot id, which all containers of a host share.
-static uint64_t host_number(void) {
-    char text[256] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file || !fgets(text, sizeof text, file))
-        (void)gethostname(text, sizeof text - 1);
-    if (file)
-        (void)fclose(file);
-    return sr_hash64(text, strlen(text));
-}
 
 static bool pins(void) {
     const char *text = getenv("SERRIED_PIN");
     return !text || strcmp(text, "0") != 0;
 }
 
-// Counts the ranks of this one's host before it.
-static int count_on_host(const binding *bindings, int rank) {
-    int before = 0;
-    for (int r = 0; r < rank; r++)
-        before += bindings[r].host == bindings[rank].host;
-    return before;
-}
-
 // Counts the ranks with this one's host and mask, and those of them before it.
-static void count_neighbours(const binding *bindings, int ranks, int rank, int *all, int *before) {
+static void count_neighbours(const sr_comm *comm, const sr_cpu_set *masks, int *all, int *before) {
+    const int rank = sr_comm_rank(comm);
     *all = *before = 0;
-    for (int r = 0; r < ranks; r++) {
-        const bool same = bindings[r].host == bindings[rank].host &&
-                          sr_cpu_set_equal(&bindings[r].mask, &bindings[rank].mask);
+    for (int r = 0; r < sr_comm_size(comm); r++) {
+        const bool same = sr_comm_host(comm, r) == sr_comm_host(comm, rank) &&
+                          sr_cpu_set_equal(&masks[r], &masks[rank]);
         *all += same;
         *before += same && r < rank;
     }
@@ -88,41 +62,33 @@ static int threads_of(const sr_placement *p) {
     return threads > 0 ? threads : 1;
 }
 
-// Hosts and masks of all ranks, in new memory.
-static sr_status gather(sr_comm *comm, binding **out) {
-    const binding own = {.host = host_number(), .mask = sr_cpu_set_of_thread()};
-    binding *all = sr_alloc_array((size_t)sr_comm_size(comm), sizeof *all, "placement of ranks");
-    if (!all)
-        return SR_E_MEMORY;
-    const sr_status status = sr_comm_all_gather(comm, &own, sizeof own, all, "placement of ranks");
-    if (status != SR_OK) {
-        sr_free(all);
-        return status;
-    }
-    *out = all;
-    return SR_OK;
+int sr_placement_index(const sr_comm *comm) {
+    const int rank = sr_comm_rank(comm);
+    int before = 0;
+    for (int r = 0; r < rank; r++)
+        before += sr_comm_host(comm, r) == sr_comm_host(comm, rank);
+    return before;
 }
 
 sr_status sr_placement_make(sr_comm *comm, sr_placement *out) {
-    binding *bindings = NULL;
+    const sr_cpu_set own = sr_cpu_set_of_thread();
     int asked, index;
     SR_TRY(threads_asked_for(&asked));
-    SR_TRY(gather(comm, &bindings));
-    const int rank = sr_comm_rank(comm);
-    count_neighbours(bindings, sr_comm_size(comm), rank, &out->ranks, &index);
-    out->index = count_on_host(bindings, rank);
-    take_share(&bindings[rank].mask, index, out);
-    out->threads = asked > 0 ? asked : threads_of(out);
-    sr_free(bindings);
+    sr_cpu_set *masks =
+        sr_alloc_array((size_t)sr_comm_size(comm), sizeof *masks, "placement of ranks");
+    if (!masks)
+        return SR_E_MEMORY;
+    const sr_status status =
+        sr_comm_all_gather(comm, &own, sizeof own, masks, "placement of ranks");
+    if (status == SR_OK) {
+        count_neighbours(comm, masks, &out->ranks, &index);
+        out->index = sr_placement_index(comm);
+        take_share(&own, index, out);
+        out->threads = asked > 0 ? asked : threads_of(out);
+    }
+    sr_free(masks);
+    SR_TRY(status);
     return out->bound ? sr_cpu_set_bind(&out->cpus) : SR_OK;
-}
-
-sr_status sr_placement_index(sr_comm *comm, int *out) {
-    binding *bindings = NULL;
-    SR_TRY(gather(comm, &bindings));
-    *out = count_on_host(bindings, sr_comm_rank(comm));
-    sr_free(bindings);
-    return SR_OK;
 }
 
 bool sr_placement_of_lane(const char *sys, const sr_cpu_set *rank, int lanes, int index,

@@ -20,14 +20,13 @@ typedef struct sr_placement {
     bool bound;      // this thread, and those that it starts from now on, are bound to 'cpus'
 } sr_placement;
 
-// Collective: ranks exchange their hosts and processor masks. A mask that only one rank has (mpirun
+// Collective: ranks exchange their processor masks. A mask that only one rank has (mpirun
 // --bind-to, taskset, a cpuset) is kept; ranks with the same mask divide it by whole cores, in rank
 // order. Nothing is bound if there are more ranks than cores, if a cgroup's quota is smaller than
 // the mask, or with SERRIED_PIN=0. SERRIED_THREADS, if set, is the number of threads that compute.
 SR_NODISCARD sr_status sr_placement_make(sr_comm *comm, sr_placement *out);
-// Collective: the number of this rank among all ranks of its host, for ranks that take no share of
-// the processors.
-SR_NODISCARD sr_status sr_placement_index(sr_comm *comm, int *out);
+// The number of this rank among all ranks of its host.
+int sr_placement_index(const sr_comm *comm);
 
 // The processors for concurrent lane 'index' of 'lanes', in a rank whose processors are on several
 // NUMA nodes: a subset of the rank's share, so that a lane's memory is on the node that it computes

@@ -84,7 +84,6 @@ static sr_status classes_of_data(sr_inference *in) {
 static sr_status create_engine(sr_inference *in, int threads) {
     const sr_recipe *r = in->recipe;
     sr_device_properties device;
-    int index;
     SR_TRY(sr_choose_task(in->recipe, &in->task));
     SR_TRY(sr_inputs_check_eval_batch(in->recipe));
     const sr_comm_options comm = {.report_seconds = r->deadline_report,
@@ -93,8 +92,7 @@ static sr_status create_engine(sr_inference *in, int threads) {
     SR_TRY(sr_comm_create(&comm, &in->comm));
     sr_log_set_rank(sr_comm_rank(in->comm), sr_comm_size(in->comm));
     sr_choose_numerics(r);
-    SR_TRY(sr_placement_index(in->comm, &index));
-    SR_TRY(sr_choose_device(in->recipe, index, &device));
+    SR_TRY(sr_choose_device(in->recipe, sr_placement_index(in->comm), &device));
     SR_TRY(sr_fingerprint_agree(in->comm, &device, r->numerics_strict));
     sr_engine_options options = sr_engine_options_of(in->recipe, in->task);
     options.comm = in->comm;
