@@ -53,9 +53,10 @@ static sr_status exchange(void *state, const void *mine, size_t bytes, void *all
     for (int done = 0; code == MPI_SUCCESS && !done;) {
         code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (!done && sr_watch_clock_ns() > end)
-            return SR_FAIL(SR_E_TIMEOUT,
-                           "waited %.0f s (deadline.act) for the addresses of all %d ranks",
-                           seconds, job->size);
+            return SR_FAIL(
+                SR_E_TIMEOUT,
+                "waited %.0f s (deadline.act) for the names and addresses of all %d ranks", seconds,
+                job->size);
         if (!done)
             sr_clock_sleep_ns(LOOK_NS);
     }
