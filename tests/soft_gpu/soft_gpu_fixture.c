@@ -130,6 +130,10 @@ float *device_iota(int64_t count, cudaStream_t stream) {
 
 // ---- Processes of their own ----
 
+// Of what a process writes: under ThreadSanitizer a report or two before the message that is
+// expected.
+#define TEXT_BYTES 32768
+
 int run_child(void (*function)(void), char *text, size_t bytes) {
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -158,7 +162,7 @@ int run_child(void (*function)(void), char *text, size_t bytes) {
 }
 
 void expect_abort(void (*function)(void), const char *message) {
-    char text[2000];
+    char text[TEXT_BYTES];
     const int end = run_child(function, text, sizeof text);
     if (!strstr(text, "software GPU: ") || !strstr(text, message))
         fail_msg("no message '%s' (ended with %d) but: %s", message, end, text);
@@ -166,7 +170,7 @@ void expect_abort(void (*function)(void), const char *message) {
 }
 
 void expect_clean(void (*function)(void)) {
-    char text[2000];
+    char text[TEXT_BYTES];
     const int end = run_child(function, text, sizeof text);
     if (end != 0 || text[0])
         fail_msg("ended with %d: %s", end, text);
@@ -182,7 +186,7 @@ void both(void (*function)(void), const char *message) {
 }
 
 void shows(void (*function)(void)) {
-    char text[2000];
+    char text[TEXT_BYTES];
     right = true;
     expect_clean(function);
     right = false;
