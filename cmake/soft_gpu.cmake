@@ -21,8 +21,7 @@ function(sr_soft_gpu_sources target)
   cmake_parse_arguments(ARG "RACES" "" "SOURCES" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/tests/soft_gpu)
   set(language ${folder}/device_language.h)
-  # With -O3, or with all information for debuggers, kernels of many variants take up to six times as long to
-  # compile, and are not faster here.
+  # With -O3 -g, kernels of many variants take up to six times as long to compile.
   set(options -include ${language} "$<$<CONFIG:RelWithDebInfo>:-O2;-g1>")
   if(ARG_RACES AND NOT SERRIED_SANITIZE)
     list(APPEND options -fsanitize=thread -DSOFT_GPU_RACES

@@ -352,6 +352,7 @@ const sr_comm_backend sr_comm_backend_local = {
     .struct_size = sizeof(sr_comm_backend),
     .abi = SR_COMM_BACKEND_ABI,
     .name = "local",
+    .help = "ranks that are threads of one process, for tests",
     .isend = isend,
     .irecv = irecv,
     .test = test,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backend over MPI (written for Open MPI 4.1; MPI 3.1 calls only).
 //
-// Only MPI_Isend, MPI_Irecv, MPI_Test, MPI_Iprobe and MPI_Cancel are used, on a duplicate of
-// MPI_COMM_WORLD with MPI_ERRORS_RETURN: a collective of MPI has no deadline, and none may add
-// floating-point numbers. Calls come from one thread at a time (MPI_THREAD_SERIALIZED).
+// After sr_mpi_start only MPI_Isend, MPI_Irecv, MPI_Test, MPI_Iprobe and MPI_Cancel are used, on a
+// duplicate of MPI_COMM_WORLD with MPI_ERRORS_RETURN: a collective of MPI has no deadline, and none
+// may add floating-point numbers. Calls come from one thread at a time (MPI_THREAD_SERIALIZED).
 #include <limits.h>
 #include <string.h>
 
@@ -224,6 +224,7 @@ const sr_comm_backend sr_comm_backend_mpi = {
     .struct_size = sizeof(sr_comm_backend),
     .abi = SR_COMM_BACKEND_ABI,
     .name = "mpi",
+    .help = "Open MPI, between any ranks that mpirun or srun started",
     .serves = serves,
     .open = open_mpi,
     .isend = isend,

@@ -56,6 +56,7 @@ const sr_comm_backend sr_comm_backend_self = {
     .struct_size = sizeof(sr_comm_backend),
     .abi = SR_COMM_BACKEND_ABI,
     .name = "self",
+    .help = "one rank, with itself",
     .serves = serves,
     .open = open_self,
     .isend = isend,

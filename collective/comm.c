@@ -41,8 +41,6 @@ sr_status sr_comm_start(const sr_comm_job *job, const sr_comm_backend *backend, 
     comm->job = *job;
     comm->backend = backend;
     comm->state = state;
-    comm->rank = job->rank;
-    comm->size = job->size;
     comm->report_ns = seconds_or(options->report_seconds, 10);
     comm->act_ns = seconds_or(options->act_seconds, 120);
     comm->patience = options->patience > 0 ? options->patience : 1;
@@ -61,50 +59,15 @@ sr_status sr_comm_start(const sr_comm_job *job, const sr_comm_backend *backend, 
     return SR_OK;
 }
 
-static sr_status check_backend(const sr_comm_backend *backend) {
-    if (backend->abi != SR_COMM_BACKEND_ABI || backend->struct_size != sizeof *backend)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "backend '%s' has interface version %u, this build has %u; rebuild it",
-                       backend->name, backend->abi, SR_COMM_BACKEND_ABI);
-    return SR_OK;
-}
-
-static sr_status refuse_name(const char *name) {
-    size_t count = 0, at = 0;
-    char names[128] = "";
-    const sr_comm_backend *const *all = sr_comm_backends(&count);
-    for (size_t i = 0; i < count && at < sizeof names; i++)
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
-                               all[i]->name);
-    return SR_FAIL(SR_E_USAGE, "unknown communicator backend '%s'; available: %s", name, names);
-}
-
-// The named backend, or the first one that serves the job; NULL: none.
-static const sr_comm_backend *find_backend(const sr_comm_job *job, const char *name) {
-    size_t count = 0;
-    const sr_comm_backend *const *all = sr_comm_backends(&count);
-    for (size_t i = 0; i < count; i++)
-        if (name ? strcmp(all[i]->name, name) == 0 : all[i]->serves(job))
-            return all[i];
-    return NULL;
-}
-
 static sr_status choose_backend(const sr_comm_job *job, const char *name,
                                 const sr_comm_backend **out) {
-    const char *by = job->bootstrap->name;
-    *out = find_backend(job, name);
-    if (!*out && name)
-        return refuse_name(name);
-    if (!*out)
-        return SR_FAIL(SR_E_UNSUPPORTED,
-                       "no backend of this build connects %d ranks that '%s' started", job->size,
-                       by);
+    SR_TRY(sr_comm_backend_choose(job, name, out));
     if (!(*out)->serves(job))
         return SR_FAIL(SR_E_USAGE,
                        "backend '%s' cannot connect this job (%d rank%s, started by '%s'); without "
                        "a name, one that can is chosen",
-                       name, job->size, job->size == 1 ? "" : "s", by);
-    return check_backend(*out);
+                       name, job->size, job->size == 1 ? "" : "s", job->bootstrap->name);
+    return SR_OK;
 }
 
 static int environment_number(const char *name) {
@@ -166,7 +129,7 @@ sr_status sr_comm_create(const sr_comm_options *options, sr_comm **out) {
 }
 
 static sr_comm_parting choose_parting(sr_comm *comm) {
-    if (comm->size == 1 || !comm->job.bootstrap)
+    if (comm->job.size == 1 || !comm->job.bootstrap)
         return SR_COMM_CLEAN;
     if (comm->failed == SR_OK && sr_comm_barrier(comm, "all ranks to finish") == SR_OK)
         return SR_COMM_CLEAN;

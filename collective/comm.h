@@ -60,7 +60,8 @@ int sr_comm_size(const sr_comm *comm);
 const char *sr_comm_backend_name(const sr_comm *comm);
 // "host-a, pid 123" of a rank, exchanged at bootstrap. Borrowed until free.
 const char *sr_comm_peer_name(const sr_comm *comm, int rank);
-// The first rank of a rank's host, which the containers of a host share.
+// The first rank of the host that a rank runs on, which containers of one host share. rank: 0 ..
+// size - 1.
 int sr_comm_host(const sr_comm *comm, int rank);
 // Appended to the name of a rank that is stopped.
 #define SR_COMM_STOPPED ", which is stopped (SIGSTOP)"

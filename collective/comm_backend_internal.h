@@ -21,7 +21,7 @@
 typedef struct sr_comm_backend {
     uint32_t struct_size; // sizeof(sr_comm_backend), and
     uint32_t abi;         // SR_COMM_BACKEND_ABI of the build that made the table
-    const char *name;
+    const char *name, *help;
     bool (*serves)(const sr_comm_job *job); // whether it connects all ranks of such a job
     // Collective. Exchanges addresses through the job's bootstrap, if it needs any.
     sr_status (*open)(const sr_comm_job *job, const sr_comm_options *options, void **state);
@@ -48,8 +48,9 @@ typedef struct sr_comm_backend {
     void (*end_groups)(void *state);
 } sr_comm_backend;
 
-// All backends of this build, in order of preference.
-const sr_comm_backend *const *sr_comm_backends(size_t *count);
+// The named backend; without a name the first one of backend_list.def that serves the job.
+SR_NODISCARD sr_status sr_comm_backend_choose(const sr_comm_job *job, const char *name,
+                                              const sr_comm_backend **out);
 
 // Creates a communicator of a job on an opened state. The names of the ranks are "rank N" until
 // they are exchanged. On failure the caller keeps job and state.

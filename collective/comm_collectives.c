@@ -10,38 +10,38 @@
 #include "collective/comm_internal.h"
 
 sr_status sr_comm_barrier(sr_comm *comm, const char *what) {
-    for (int distance = 1; distance < comm->size; distance *= 2) {
+    for (int distance = 1; distance < comm->job.size; distance *= 2) {
         sr_comm_request requests[2] = {0};
-        int to = (comm->rank + distance) % comm->size;
-        int from = (comm->rank - distance + comm->size) % comm->size;
+        int to = (comm->job.rank + distance) % comm->job.size;
+        int from = (comm->job.rank - distance + comm->job.size) % comm->job.size;
         SR_TRY(sr_comm_irecv(comm, from, SR_COMM_TAG_BARRIER, NULL, 0, &requests[0]));
         SR_TRY(sr_comm_isend(comm, to, SR_COMM_TAG_BARRIER, NULL, 0, &requests[1]));
         SR_TRY(sr_comm_wait(comm, requests, 2, what));
     }
-    return comm->size > 1 ? SR_OK : sr_comm_poll(comm);
+    return comm->job.size > 1 ? SR_OK : sr_comm_poll(comm);
 }
 
 sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes, const char *what) {
-    if (root < 0 || root >= comm->size)
+    if (root < 0 || root >= comm->job.size)
         return SR_FAIL(SR_E_ARGUMENT, "broadcast from rank %d, but there are %d ranks", root,
-                       comm->size);
+                       comm->job.size);
     // Ranks are numbered from the root: rank v receives from v without its lowest set bit, and
     // sends to v + 2^k for each 2^k below that bit.
-    int v = (comm->rank - root + comm->size) % comm->size;
+    int v = (comm->job.rank - root + comm->job.size) % comm->job.size;
     int bit = 1;
-    while (bit < comm->size && (v & bit) == 0)
+    while (bit < comm->job.size && (v & bit) == 0)
         bit *= 2;
     if (v != 0) {
         sr_comm_request request = {0};
-        int from = (v - bit + root) % comm->size;
+        int from = (v - bit + root) % comm->job.size;
         SR_TRY(sr_comm_irecv(comm, from, SR_COMM_TAG_BROADCAST, data, bytes, &request));
         SR_TRY(sr_comm_wait(comm, &request, 1, what));
     }
     for (bit /= 2; bit >= 1; bit /= 2) {
-        if (v + bit >= comm->size)
+        if (v + bit >= comm->job.size)
             continue;
         sr_comm_request request = {0};
-        int to = (v + bit + root) % comm->size;
+        int to = (v + bit + root) % comm->job.size;
         SR_TRY(sr_comm_isend(comm, to, SR_COMM_TAG_BROADCAST, data, bytes, &request));
         SR_TRY(sr_comm_wait(comm, &request, 1, what));
     }
@@ -51,8 +51,8 @@ sr_status sr_comm_broadcast(sr_comm *comm, int root, void *data, size_t bytes, c
 // One round of the ring: sends block 'out' to the right and receives block 'in' from the left.
 static sr_status pass_on(sr_comm *comm, unsigned char *out, size_t out_bytes, unsigned char *in,
                          size_t in_bytes, const char *what) {
-    int right = (comm->rank + 1) % comm->size;
-    int left = (comm->rank - 1 + comm->size) % comm->size;
+    int right = (comm->job.rank + 1) % comm->job.size;
+    int left = (comm->job.rank - 1 + comm->job.size) % comm->job.size;
     sr_comm_request requests[2] = {0};
     if (in_bytes > 0)
         SR_TRY(sr_comm_irecv(comm, left, SR_COMM_TAG_GATHER, in, in_bytes, &requests[0]));
@@ -70,23 +70,23 @@ static sr_status pass_on(sr_comm *comm, unsigned char *out, size_t out_bytes, un
 sr_status sr_comm_all_gather_v(sr_comm *comm, void *all, const size_t *offset, const size_t *size,
                                const char *what) {
     unsigned char *base = all;
-    for (int round = 0; round < comm->size - 1; round++) {
-        int out = (comm->rank - round + comm->size) % comm->size;
-        int in = (out - 1 + comm->size) % comm->size;
+    for (int round = 0; round < comm->job.size - 1; round++) {
+        int out = (comm->job.rank - round + comm->job.size) % comm->job.size;
+        int in = (out - 1 + comm->job.size) % comm->job.size;
         SR_TRY(pass_on(comm, base + offset[out], size[out], base + offset[in], size[in], what));
     }
-    return comm->size > 1 ? SR_OK : sr_comm_poll(comm);
+    return comm->job.size > 1 ? SR_OK : sr_comm_poll(comm);
 }
 
 sr_status sr_comm_all_gather(sr_comm *comm, const void *data, size_t bytes, void *all,
                              const char *what) {
     unsigned char *base = all;
     if (bytes > 0)
-        memmove(base + (size_t)comm->rank * bytes, data, bytes);
-    for (int round = 0; round < comm->size - 1; round++) {
-        size_t out = (size_t)((comm->rank - round + comm->size) % comm->size);
-        size_t in = (out + (size_t)comm->size - 1) % (size_t)comm->size;
+        memmove(base + (size_t)comm->job.rank * bytes, data, bytes);
+    for (int round = 0; round < comm->job.size - 1; round++) {
+        size_t out = (size_t)((comm->job.rank - round + comm->job.size) % comm->job.size);
+        size_t in = (out + (size_t)comm->job.size - 1) % (size_t)comm->job.size;
         SR_TRY(pass_on(comm, base + out * bytes, bytes, base + in * bytes, bytes, what));
     }
-    return comm->size > 1 ? SR_OK : sr_comm_poll(comm);
+    return comm->job.size > 1 ? SR_OK : sr_comm_poll(comm);
 }

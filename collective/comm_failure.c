@@ -39,10 +39,10 @@ static void set_failure(sr_comm *comm, sr_status status, int cause, const char *
 // simulation does not advance here.
 static void finish_control(sr_comm *comm, int64_t nanoseconds) {
     int64_t end = sr_clock_ns() + nanoseconds;
-    int active = comm->size;
+    int active = comm->job.size;
     for (int round = 0; active > 0 && sr_clock_ns() < end; sr_comm_back_off(&round)) {
         active = 0;
-        for (int r = 0; r < comm->size; r++) {
+        for (int r = 0; r < comm->job.size; r++) {
             sr_comm_request *request = &comm->control[r];
             bool done = false;
             if (request->active && comm->backend->test(comm->state, request, &done) == SR_OK)
@@ -55,9 +55,9 @@ static void finish_control(sr_comm *comm, int64_t nanoseconds) {
 }
 
 static void send_to_all(sr_comm *comm, int tag, const void *data, size_t bytes) {
-    for (int r = 0; r < comm->size; r++) {
+    for (int r = 0; r < comm->job.size; r++) {
         sr_comm_request *request = &comm->control[r];
-        if (r == comm->rank || request->active)
+        if (r == comm->job.rank || request->active)
             continue;
         *request = (sr_comm_request){.peer = r, .tag = tag};
         request->active = comm->backend->isend(comm->state, r, tag, data, bytes, request) == SR_OK;
@@ -76,12 +76,12 @@ static void announce(sr_comm *comm) {
 
 void sr_comm_abort(sr_comm *comm, sr_status status, const char *message) {
     char text[SR_COMM_TEXT_BYTES];
-    if (comm->size == 1)
+    if (comm->job.size == 1)
         snprintf(text, sizeof text, "%s", message);
     else
-        snprintf(text, sizeof text, "rank %d (%s): %s", comm->rank, comm->names[comm->rank],
+        snprintf(text, sizeof text, "rank %d (%s): %s", comm->job.rank, comm->names[comm->job.rank],
                  message);
-    set_failure(comm, status == SR_OK ? SR_E_PEER : status, comm->rank, text);
+    set_failure(comm, status == SR_OK ? SR_E_PEER : status, comm->job.rank, text);
     announce(comm);
 }
 
@@ -134,12 +134,12 @@ sr_status sr_comm_poll(sr_comm *comm) {
 
 // Waits for the byes of all other ranks.
 static bool meet(sr_comm *comm) {
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && sr_comm_peer_is_stopped(comm, r))
+    for (int r = 0; r < comm->job.size; r++)
+        if (r != comm->job.rank && sr_comm_peer_is_stopped(comm, r))
             return false; // a stopped rank sends none
     int64_t limit = comm->act_ns < SETTLE_NS ? comm->act_ns : SETTLE_NS;
     int64_t end = sr_watch_clock_ns() + limit;
-    int missing = comm->size - 1;
+    int missing = comm->job.size - 1;
     for (int round = 0; missing > 0 && sr_watch_clock_ns() < end; sr_comm_back_off(&round)) {
         int from = -1;
         while (missing > 0 && comm->backend->probe(comm->state, SR_COMM_TAG_BYE, &from) == SR_OK &&
@@ -167,7 +167,7 @@ void sr_comm_settle(sr_comm *comm, sr_comm_request *requests, int count) {
         comm->under_way--;
     }
     comm->settled = true;
-    if (!first || comm->size == 1 || !comm->job.bootstrap)
+    if (!first || comm->job.size == 1 || !comm->job.bootstrap)
         return;
     send_to_all(comm, SR_COMM_TAG_BYE, NULL, 0);
     comm->met = meet(comm);

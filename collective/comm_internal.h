@@ -33,7 +33,6 @@ struct sr_comm {
     sr_comm_job job;
     const sr_comm_backend *backend;
     void *state;
-    int rank, size;
     int64_t report_ns, act_ns;
     double patience;
     int64_t (*clock_ns)(void);
@@ -52,6 +51,13 @@ struct sr_comm {
     bool announced, settled, met; // peers notified; no more progress; all peers have settled, too
     sr_comm_request *control;     // one per rank, for notices
 };
+
+// What each rank shows all others.
+typedef struct sr_comm_card {
+    char name[SR_COMM_NAME_BYTES]; // "host-a, pid 123"
+    uint64_t host, pids;           // pids: the numbering of its processes
+    int64_t pid;
+} sr_comm_card;
 
 // Learns the names, hosts and processes of all ranks from the job's bootstrap. Collective.
 SR_NODISCARD sr_status sr_comm_meet(sr_comm *comm);

@@ -11,9 +11,9 @@
 
 static sr_status check_message(const sr_comm *comm, int peer, int tag, bool has_memory,
                                size_t bytes, const sr_comm_request *request) {
-    if (peer < 0 || peer >= comm->size)
+    if (peer < 0 || peer >= comm->job.size)
         return SR_FAIL(SR_E_ARGUMENT, "a message to or from rank %d, but there are %d ranks", peer,
-                       comm->size);
+                       comm->job.size);
     if (tag < 0 || tag > SR_COMM_TAG_GATHER)
         return SR_FAIL(SR_E_ARGUMENT, "a message with tag %d; valid tags are 0 to %d", tag,
                        SR_COMM_MAX_TAG);

@@ -14,13 +14,6 @@
 #include "kernels/base/process.h"
 #include "kernels/base/watch.h"
 
-// What each rank shows all others.
-typedef struct rank_card {
-    char name[SR_COMM_NAME_BYTES]; // "host-a, pid 123"
-    uint64_t host, pids;           // pids: the numbering of its processes
-    int64_t pid;
-} rank_card;
-
 // By the kernel's boot id, which all containers of a host share.
 static uint64_t host_number(const char *name) {
     char text[64] = "";
@@ -33,8 +26,8 @@ static uint64_t host_number(const char *name) {
     return sr_hash64(text, strlen(text));
 }
 
-static rank_card own_card(void) {
-    rank_card card = {.pid = getpid()};
+static sr_comm_card own_card(void) {
+    sr_comm_card card = {.pid = getpid()};
     char host[64] = "?";
     struct stat pids;
     if (gethostname(host, sizeof host - 1) != 0)
@@ -45,17 +38,17 @@ static rank_card own_card(void) {
     return card;
 }
 
-static int first_of_host(const rank_card *cards, int rank) {
+static int first_of_host(const sr_comm_card *cards, int rank) {
     int first = 0;
     while (cards[first].host != cards[rank].host)
         first++;
     return first;
 }
 
-static void take_cards(sr_comm *comm, const rank_card *cards) {
-    const rank_card *own = &cards[comm->rank];
-    for (int r = 0; r < comm->size; r++) {
-        const rank_card *c = &cards[r];
+static void take_cards(sr_comm *comm, const sr_comm_card *cards) {
+    const sr_comm_card *own = &cards[comm->job.rank];
+    for (int r = 0; r < comm->job.size; r++) {
+        const sr_comm_card *c = &cards[r];
         (void)snprintf(comm->names[r], sizeof comm->names[r], "%.*s", SR_COMM_NAME_BYTES - 1,
                        c->name);
         comm->hosts[r] = first_of_host(cards, r);
@@ -64,9 +57,9 @@ static void take_cards(sr_comm *comm, const rank_card *cards) {
 }
 
 sr_status sr_comm_meet(sr_comm *comm) {
-    const rank_card own = own_card();
+    const sr_comm_card own = own_card();
     const double seconds = comm->patience * (double)comm->act_ns / (double)SR_NS_PER_S;
-    rank_card *cards = sr_alloc_array((size_t)comm->size, sizeof *cards, "names of ranks");
+    sr_comm_card *cards = sr_alloc_array((size_t)comm->job.size, sizeof *cards, "names of ranks");
     sr_watch wait;
     if (!cards)
         return SR_E_MEMORY;
@@ -81,11 +74,11 @@ sr_status sr_comm_meet(sr_comm *comm) {
 }
 
 int sr_comm_rank(const sr_comm *comm) {
-    return comm->rank;
+    return comm->job.rank;
 }
 
 int sr_comm_size(const sr_comm *comm) {
-    return comm->size;
+    return comm->job.size;
 }
 
 const char *sr_comm_backend_name(const sr_comm *comm) {
@@ -93,7 +86,7 @@ const char *sr_comm_backend_name(const sr_comm *comm) {
 }
 
 const char *sr_comm_peer_name(const sr_comm *comm, int rank) {
-    return rank >= 0 && rank < comm->size ? comm->names[rank] : "no such rank";
+    return rank >= 0 && rank < comm->job.size ? comm->names[rank] : "no such rank";
 }
 
 int sr_comm_host(const sr_comm *comm, int rank) {
@@ -101,14 +94,14 @@ int sr_comm_host(const sr_comm *comm, int rank) {
 }
 
 bool sr_comm_peer_is_stopped(const sr_comm *comm, int rank) {
-    return rank >= 0 && rank < comm->size && sr_process_is_stopped(comm->pids[rank]);
+    return rank >= 0 && rank < comm->job.size && sr_process_is_stopped(comm->pids[rank]);
 }
 
 bool sr_comm_speaks(const sr_comm *comm) {
     int first = 0;
-    while (first < comm->rank && sr_comm_peer_is_stopped(comm, first))
+    while (first < comm->job.rank && sr_comm_peer_is_stopped(comm, first))
         first++;
-    return first == comm->rank;
+    return first == comm->job.rank;
 }
 
 int64_t sr_comm_now(const sr_comm *comm) {
@@ -122,9 +115,9 @@ void sr_comm_report(const sr_comm *comm, const char *format, ...) {
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (sr_comm_speaks(comm))
-        sr_log_alarm("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
+        sr_log_alarm("rank %d (%s): %s", comm->job.rank, comm->names[comm->job.rank], text);
     else
-        SR_WARN("rank %d (%s): %s", comm->rank, comm->names[comm->rank], text);
+        SR_WARN("rank %d (%s): %s", comm->job.rank, comm->names[comm->job.rank], text);
 }
 
 void sr_comm_back_off(int *round) {

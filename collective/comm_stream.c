@@ -21,9 +21,9 @@ static sr_status check_group(const sr_comm *comm, const sr_stream *stream,
                        comm->backend->name, sr_device_name(device));
     for (int i = 0; i < count; i++) {
         const sr_comm_message *m = &messages[i];
-        if (m->peer < 0 || m->peer >= comm->size)
+        if (m->peer < 0 || m->peer >= comm->job.size)
             return SR_FAIL(SR_E_ARGUMENT, "a message to or from rank %d, but there are %d ranks",
-                           m->peer, comm->size);
+                           m->peer, comm->job.size);
         if (sr_address_is_none(m->data) || m->bytes == 0)
             return SR_FAIL(SR_E_ARGUMENT, "a message of %zu bytes %s rank %d without memory",
                            m->bytes, m->receives ? "from" : "to", m->peer);

@@ -130,10 +130,6 @@ float *device_iota(int64_t count, cudaStream_t stream) {
 
 // ---- Processes of their own ----
 
-// Of what a process writes: under ThreadSanitizer a report or two before the message that is
-// expected.
-#define TEXT_BYTES 32768
-
 int run_child(void (*function)(void), char *text, size_t bytes) {
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -162,7 +158,7 @@ int run_child(void (*function)(void), char *text, size_t bytes) {
 }
 
 void expect_abort(void (*function)(void), const char *message) {
-    char text[TEXT_BYTES];
+    char text[CHILD_TEXT_BYTES];
     const int end = run_child(function, text, sizeof text);
     if (!strstr(text, "software GPU: ") || !strstr(text, message))
         fail_msg("no message '%s' (ended with %d) but: %s", message, end, text);
@@ -170,7 +166,7 @@ void expect_abort(void (*function)(void), const char *message) {
 }
 
 void expect_clean(void (*function)(void)) {
-    char text[TEXT_BYTES];
+    char text[CHILD_TEXT_BYTES];
     const int end = run_child(function, text, sizeof text);
     if (end != 0 || text[0])
         fail_msg("ended with %d: %s", end, text);
@@ -186,7 +182,7 @@ void both(void (*function)(void), const char *message) {
 }
 
 void shows(void (*function)(void)) {
-    char text[TEXT_BYTES];
+    char text[CHILD_TEXT_BYTES];
     right = true;
     expect_clean(function);
     right = false;

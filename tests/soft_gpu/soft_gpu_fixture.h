@@ -62,6 +62,8 @@ float *device_iota(int64_t count, cudaStream_t stream);
 // Runs a function in a process of its own. Returns how it ended: its exit code, or the signal with
 // 1000 added; stderr is in 'text'.
 int run_child(void (*function)(void), char *text, size_t bytes);
+// Enough for the reports that ThreadSanitizer may put in front of a message.
+#define CHILD_TEXT_BYTES 32768
 // The process ends by abort(), and its message has this text.
 void expect_abort(void (*function)(void), const char *message);
 // It ends normally, without a message.

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/math_inline.h"
 #include "tests/soft_gpu/soft_f16.h"
 #include "tests/soft_gpu/soft_gpu_internal.h"
 
@@ -31,29 +32,17 @@ static float element(uint32_t pair, int i, bool half) {
     return half ? soft_f16_to_f32((uint16_t)bits) : soft_f32_of(bits << 16);
 }
 
-static uint64_t bits_of(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static double double_of(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 #define SIGN (UINT64_C(1) << 63)
 #define FRACTION_BITS 52
 #define FRACTION_MASK ((UINT64_C(1) << FRACTION_BITS) - 1)
 
 // The bits of a finite double, without what is below 2^e, where its exponent is at most 23 above.
 static double cut(double x, int e) {
-    const uint64_t bits = bits_of(x);
+    const uint64_t bits = sr_math_to_bits(x);
     const int below = e - ((int)(bits >> FRACTION_BITS & 2047) - 1023);
     if (below > 0)
-        return double_of(bits & SIGN);
-    return double_of(bits & ~(FRACTION_MASK >> -below));
+        return sr_math_from_bits(bits & SIGN);
+    return sr_math_from_bits(bits & ~(FRACTION_MASK >> -below));
 }
 
 static float cut_to_float(double x) {
@@ -68,7 +57,7 @@ static float add_cut(float sum, const float *a, const float *b) {
         terms[1 + k] = (double)a[k] * (double)b[k];
     uint64_t largest = 0;
     for (int k = 0; k <= AT_ONCE; k++) {
-        const uint64_t size = bits_of(terms[k]) & ~SIGN;
+        const uint64_t size = sr_math_to_bits(terms[k]) & ~SIGN;
         largest = size > largest ? size : largest;
     }
     const int exponent = (int)(largest >> FRACTION_BITS) - 1023; // 1024: infinite, or NaN

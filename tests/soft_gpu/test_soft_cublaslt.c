@@ -304,7 +304,7 @@ static void test_capture(void **state) {
 // ---- What heuristics refuse: the process ends with 7 ----
 
 static void expect_refused(void (*function)(void), const char *message) {
-    char text[2000];
+    char text[CHILD_TEXT_BYTES];
     right = true;
     expect_clean(function);
     right = false;

@@ -600,7 +600,7 @@ static void use_other_device(void) {
 }
 
 static void test_faults(void **state) {
-    char text[2000];
+    char text[CHILD_TEXT_BYTES];
     (void)state;
     assert_int_equal(run_child(create_in_capture, text, sizeof text), 0);
     assert_non_null(strstr(text, "cudnnCreate"));

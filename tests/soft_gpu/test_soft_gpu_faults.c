@@ -157,7 +157,7 @@ static void fault_elsewhere(void) {
 }
 
 static void test_other_fault(void **state) {
-    char text[2000];
+    char text[CHILD_TEXT_BYTES];
     (void)state;
     assert_int_not_equal(run_child(fault_elsewhere, text, sizeof text), 0);
     assert_null(strstr(text, "software GPU"));

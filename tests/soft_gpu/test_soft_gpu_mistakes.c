@@ -7,7 +7,7 @@ enum { COUNT = 1000, BYTES = COUNT * 4, BLOCKS = 4, THREADS = 256 };
 
 // A mistake that CUDA refuses: the call returns an error, and a message says which.
 static void refused(void (*function)(void), const char *message) {
-    char text[2000];
+    char text[CHILD_TEXT_BYTES];
     right = true;
     expect_clean(function);
     right = false;

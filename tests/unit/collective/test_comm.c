@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "collective/backend_local_internal.h"
+#include "collective/comm_internal.h"
 #include "kernels/base/clock.h"
 #include "kernels/base/log.h"
 #include "kernels/base/memory.h"
@@ -90,6 +92,46 @@ static void tasks_that_are_alone_are_refused(void **state) {
     sr_comm_free(comm);
     unsetenv("SLURM_PROCID");
     unsetenv("SLURM_STEP_NUM_TASKS");
+}
+
+// ---- who is where
+
+// Ranks 0 to 3: this process; one of its host; one of another container there; one elsewhere.
+static sr_status give_cards(void *state, const void *mine, size_t bytes, void *all,
+                            double seconds) {
+    sr_comm_card *cards = all;
+    (void)state;
+    (void)seconds;
+    assert_int_equal(bytes, sizeof *cards);
+    for (int r = 0; r < 4; r++) {
+        memcpy(&cards[r], mine, bytes);
+        cards[r].pid += r;
+        cards[r].host += r == 3 ? 1 : 0;
+        cards[r].pids += r == 2 ? 1 : 0;
+    }
+    return SR_OK;
+}
+
+static void ranks_know_their_hosts(void **state) {
+    static const sr_bootstrap four = {.name = "four", .exchange = give_cards};
+    static const int hosts[] = {0, 0, 0, 3};
+    sr_local_world *world = NULL;
+    sr_comm *comm = NULL;
+    (void)state;
+    assert_int_equal(sr_local_world_create(&(sr_local_options){.size = 4}, &world), SR_OK);
+    assert_int_equal(sr_local_world_join(world, 0, NULL, &comm), SR_OK);
+    comm->job.bootstrap = &four;
+    assert_int_equal(sr_comm_meet(comm), SR_OK);
+    comm->job.bootstrap = NULL; // its ranks never end
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(sr_comm_host(comm, r), hosts[r]);
+    assert_int_equal(comm->pids[0], getpid());
+    assert_int_equal(comm->pids[1], getpid() + 1);
+    assert_int_equal(comm->pids[2], 0);
+    assert_int_equal(comm->pids[3], 0);
+    assert_non_null(strstr(sr_comm_peer_name(comm, 3), "pid"));
+    sr_comm_free(comm);
+    sr_local_world_free(world);
 }
 
 // ---- many ranks as threads
@@ -340,6 +382,7 @@ int main(void) {
         cmocka_unit_test(self_sends_to_itself),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(tasks_that_are_alone_are_refused),
+        cmocka_unit_test(ranks_know_their_hosts),
         cmocka_unit_test(collectives_of_any_size),
         cmocka_unit_test(a_failure_reaches_every_rank),
         cmocka_unit_test(a_wait_ends_at_its_deadline),
